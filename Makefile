@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock lock-bench bench bench-peers bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet capacity failover schema-check
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock lock-bench bench bench-peers bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet capacity failover schema-check citus
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -40,6 +40,7 @@ help:
 	@echo "make fleet   rolling restarts and a migration behind HAProxy and pgbouncer; two minutes"
 	@echo "make capacity  table of sizes of a fleet, and simulated agents that check it; two minutes"
 	@echo "make failover  failovers of a Patroni cluster under load: what is lost, and for how long; minutes"
+	@echo "make citus CITUS_SOURCE=folder  demo and tests on a Citus cluster, and the tasks of each query"
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each with its limits, and a summary; half an hour"
@@ -274,6 +275,12 @@ capacity: env
 AGENTS := 8
 failover: env
 	@PYTHONPATH=tests:tests/support $(BIN)/python -m ha.run --agents $(AGENTS) $(if $(ONLY),--only "$(ONLY)")
+
+# CITUS_SOURCE is a folder with the source of Citus, CITUS_URL the superuser's URL of a coordinator.
+CITUS_SOURCE :=
+CITUS_URL :=
+citus: env
+	@PYTHONPATH=tests:tests/support:. $(BIN)/python -m citus.run $(if $(CITUS_URL),--url "$(CITUS_URL)",--source "$(CITUS_SOURCE)") $(if $(ONLY),--only "$(ONLY)")
 
 faults-recovery: env
 	@$(FAULTS) recovery

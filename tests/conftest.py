@@ -8,6 +8,7 @@ import asyncio
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,9 +17,10 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 import run_place
+from citus.left_out import reason_of
 from layers import MARKERS, WITHOUT_DATABASE, is_repetition, layer_of
 from network_guard_report import fail_on_network_use, recorded_attempts, start_guard, stop_guard
-from run_place import NO_FIFTEEN, NO_PGBOUNCER, NO_PGVECTOR
+from run_place import CITUS, NO_FIFTEEN, NO_PGBOUNCER, NO_PGVECTOR
 
 settings.register_profile(
     "steady",
@@ -33,6 +35,7 @@ PROFILE = os.environ.get("WAYBOOK_HYPOTHESIS", "steady")
 settings.load_profile(PROFILE)
 
 ALIVE = pytest.StashKey[int]()
+LEFT_OUT = pytest.StashKey[Counter[str]]()
 DATABASE_FIXTURES = "database_fixtures"
 
 
@@ -80,8 +83,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test with its test layer, so that `-m` can select by layer."""
+    if CITUS in os.environ:
+        leave_out(config, items)
     # The tests in a browser take longest. They start first, so that none of them runs alone at the
     # end while the other processes have nothing to do.
     items.sort(key=lambda item: item.path.parent.name != "browser")
@@ -95,6 +100,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow" if repeated else "pg15")
         if PROFILE == "quick":
             limit_examples(item)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remove the tests that are not run on a Citus cluster, and count them by reason."""
+    reasons = {item: reason_of(item.nodeid, frozenset(item.fixturenames)) for item in items}  # type: ignore[attr-defined]  # an item of a test function
+    items[:] = [item for item in items if reasons[item] is None]
+    config.stash[LEFT_OUT] = Counter(why for why in reasons.values() if why is not None)
 
 
 def database_fixtures(item: pytest.Item) -> list[str]:
@@ -132,7 +144,9 @@ def limit_examples(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that did not run because a program is not installed."""
+    """List the tests that did not run because a program is not installed, or on a cluster."""
+    for why, count in terminalreporter.config.stash.get(LEFT_OUT, Counter()).items():
+        terminalreporter.line(f"{count} tests were not run on the cluster: {why}")
     for what, why in (
         ("on PostgreSQL 15", NO_FIFTEEN),
         ("behind a pooler", NO_PGBOUNCER),

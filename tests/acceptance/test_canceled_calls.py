@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from org_env import AgentClient, OrgEnv
+from statements import lock_rows
 from tool_calls import MUTATING, valid_call
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
@@ -42,7 +43,7 @@ async def test_call_canceled_while_waiting_for_lock_writes_nothing(
     plan = await agent.plan()
     before = await own_world.stored(agent.org_id, plan["planId"])
     async with own_world.database.org_transaction(agent.org_id) as tx:
-        await tx.send("select from plan for update")
+        await tx.send(lock_rows("plan"))
         waiting = asyncio.create_task(agent.take(plan))
 
         async def waits() -> bool:

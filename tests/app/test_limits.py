@@ -8,6 +8,7 @@ import pytest
 
 from app.test_bad_input import digest
 from org_env import AgentClient, Body, OrgEnv, make_step
+from statements import lock_rows
 from waybook.app.request.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
 from waybook.app.tools.research.store_research import MAX_SOURCES, MAX_TAGS
 from waybook.conditions.condition import MAX_SOURCE_LENGTH
@@ -221,7 +222,7 @@ async def test_call_returns_busy_without_writes_after_statement_timeout(
     plan = await agent.plan()
     before = digest(admin)
     async with alone.database.org_transaction(agent.org_id) as tx:
-        await tx.send("select from plan for update")
+        await tx.send(lock_rows("plan"))
         monkeypatch.setattr(alone.database.wire, "statement_timeout", "50ms")
         monkeypatch.setattr(alone.database.wire, "pooled", True)
         error = await agent.refused("get_next_step", planId=plan["planId"])

@@ -8,6 +8,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
+from statements import lock_rows
 from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 
@@ -31,9 +32,9 @@ async def test_tool_that_takes_lock_returns_busy_while_row_is_locked(
     args = await valid_call(agent, tool)
     async with hasty.database.org_transaction(agent.org_id) as tx:
         await tx.send(
-            "select from plan for update",
-            "select from skill_execution for update",
-            "select from run for update",
+            lock_rows("plan"),
+            lock_rows("skill_execution"),
+            lock_rows("run"),
         )
         error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
@@ -50,14 +51,14 @@ async def test_tool_that_takes_no_lock_does_not_wait_for_locked_row(
 ) -> None:
     args = await valid_call(hasty.agent, tool)
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
-        await tx.send("select from plan for update", "select from run for update")
+        await tx.send(lock_rows("plan"), lock_rows("run"))
         await hasty.agent.call(tool, **args)
 
 
 async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: OrgEnv) -> None:
     locked, other = await hasty.agent.plan(), await hasty.agent.plan()
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{full_id(locked['planId'])}' for update")
+        await tx.send(lock_rows("plan", full_id(locked["planId"])))
         await hasty.agent.take(other)
         assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
             "code"
@@ -70,7 +71,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     plan = await agent.plan(1)
     agent.dispatcher.services.plan_cache.invalidate((agent.org_id.int, full_id(plan["planId"])))
     async with world.database.org_transaction(agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{full_id(plan['planId'])}' for update")
+        await tx.send(lock_rows("plan", full_id(plan["planId"])))
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
         await until_waiting(world, 1)
         await tx.commit("update plan_step set title = 'changed meanwhile'")

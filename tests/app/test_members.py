@@ -28,6 +28,7 @@ from waybook.app.accounts.members import (
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
+from waybook.core.org_codes import without_org
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, Unauthenticated
 from waybook.store.driver.queries import new_id
 
@@ -140,7 +141,7 @@ async def test_token_secret_is_stored_only_as_hash(world: OrgEnv) -> None:
         stored = admin.execute(
             "select hash from api_token where id = %s", (issued.token.id,)
         ).fetchone()
-    assert stored == (sha256(issued.secret.encode()).digest(),)
+    assert stored == (sha256(without_org(issued.secret).encode()).digest(),)
 
 
 @pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])

@@ -12,6 +12,7 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from run_documents import make_run_of_three_steps, pages, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
+from statements import lock_rows
 from waybook.app.operations import rendering as render_documents
 from waybook.background import render_all_orgs
 from waybook.dag.templates.rendering import Rendered, render
@@ -106,7 +107,7 @@ async def test_locked_run_does_not_block_rendering_of_other_runs(
     for run in (first, second):
         await agent.work_off(run)
     async with hasty.database.org_transaction(agent.org_id) as tx:
-        await tx.send(f"select from run where id = '{full_id(first['runId'])}' for update")
+        await tx.send(lock_rows("run", full_id(first["runId"])))
         assert await render_all(agent) == 1
     assert f"the documents of run {full_id(first['runId'])} will be rendered later" in caplog.text
     assert await render_all(agent) == 1

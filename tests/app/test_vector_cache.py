@@ -70,7 +70,7 @@ async def test_search_reflects_writes_and_deletes_of_other_process(library: Sear
     assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
     second = await library.store("bees", BEES)
     assert set(await near(other, FLOOD)) == {first, second}
-    await library.write(artifacts.unindex_statement(first))
+    await library.write(*artifacts.unindex_statements(first))
     assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
 
 
@@ -81,7 +81,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
     await near(library, FLOOD)
     pages = count_reads(monkeypatch, "page")
     for artifact_id in ids[:2]:
-        await library.write(artifacts.unindex_statement(artifact_id))
+        await library.write(*artifacts.unindex_statements(artifact_id))
         added = await library.store("more", FLOOD)
         assert {ids[2], added} <= set(await near(library, FLOOD))
         assert artifact_id not in await near(library, FLOOD)
@@ -119,7 +119,7 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
     async def write(n: int) -> str:
         old = await library.store(f"old {n}", FLOOD)
         new = await library.store(f"new {n}", FLOOD)
-        await library.write(artifacts.unindex_statement(old))
+        await library.write(*artifacts.unindex_statements(old))
         return new
 
     async def search(reader: SearchCorpus) -> None:
@@ -136,7 +136,7 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
 async def test_deleted_passage_is_not_returned_by_next_search(library: SearchCorpus) -> None:
     remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
     assert set(await near(library, FLOOD)) == {remaining, erased}
-    await library.write(artifacts.unindex_statement(erased))
+    await library.write(*artifacts.unindex_statements(erased))
     assert await near(library, FLOOD) == [remaining]
     assert len(await library.rows("select from passage_embedding")) == 1
 
@@ -276,7 +276,7 @@ async def test_retention_deletes_deletion_records_of_passages_after_two_days(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):
-        await library.write(artifacts.unindex_statement(await library.store("old", FLOOD)))
+        await library.write(*artifacts.unindex_statements(await library.store("old", FLOOD)))
         with psycopg.connect(shared_place.admin_dsn) as admin:
             admin.execute(
                 "update passage_deletion set deleted_at = now() - %s"

@@ -17,6 +17,7 @@ from waybook.app.accounts.authentication import (
 )
 from waybook.app.accounts.members import IssuedToken, change_scopes, disable_user, revoke_token
 from waybook.core.decision_context import Scope, expand_scopes
+from waybook.core.org_codes import without_org
 from waybook.errors import Unauthenticated
 
 CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}
@@ -145,7 +146,8 @@ async def test_web_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: 
     (rows,) = await world.database.read_org(
         world.agent.org_id, "select hash, s::text from web_session s"
     )
-    assert [stored_hash for stored_hash, _ in rows] == [sha256(secret.encode()).digest()]
+    expected = sha256(without_org(secret).encode()).digest()
+    assert [stored_hash for stored_hash, _ in rows] == [expected]
     assert not leaks(rows[0][1], secret)
 
 

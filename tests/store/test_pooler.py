@@ -14,6 +14,7 @@ from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
 from pgbouncer import PGBOUNCER, POOL, start_pgbouncer
 from postgres_servers import ServerDatabase
 from run_place import NO_PGBOUNCER
+from statements import lock_rows
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.services import Services
 from waybook.background import event_listen_loop
@@ -150,7 +151,7 @@ async def test_lock_timeout_behind_a_pooler_returns_a_busy_error(
     async with make_env(pooled_place, lock_timeout="50ms") as world:
         plan = await world.agent.plan()
         async with world.database.org_transaction(world.agent.org_id) as tx:
-            await tx.send("select from plan for update")
+            await tx.send(lock_rows("plan"))
             error = await world.agent.refused("get_next_step", planId=plan["planId"])
     assert error["code"] == "BUSY"
 

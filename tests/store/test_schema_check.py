@@ -98,6 +98,13 @@ def test_check_finds_a_planted_violation_in_the_schema(
         ("with p as (delete from plan) select 1", "org of plan"),
         ("update plan set at = app_now() where org_id = %(org)s", "volatile app_now"),
         ("delete from plan where org_id = %(org)s and random() < 1", "volatile random"),
+        ("select name from plan where org_id = app_org()", "not with the parameter"),
+        ("insert into plan (id) select r.id from run r where r.org_id = %(org)s", "column org_id"),
+        (
+            "with r as (delete from run where org_id = %(org)s) insert into plan (org_id) select 1",
+            "another change",
+        ),
+        ("insert into plan (x) values (1) on conflict do update set x = y[1:8]", "array slice"),
     ],
 )
 def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> None:

@@ -42,6 +42,7 @@ OUTSIDE = {"schema_migration"}
 #: Allowed default values of columns: the org, the time, or a constant, but no counters.
 DEFAULTS = {
     "app_org()",
+    "app_statement_time()",
     "app_transaction()",
     "now()",
     "false",

@@ -16,7 +16,7 @@ import rls_only_queries
 from org_env import AgentClient, FakeClock, OrgEnv, make_env, open_owner
 from pgvector import usable_server
 from postgres_servers import Server, ServerDatabase, new_database
-from run_place import FIFTEEN, NO_FIFTEEN
+from run_place import CITUS, FIFTEEN, NO_FIFTEEN
 from waybook.store.maintenance.migrate import migrate
 
 
@@ -28,8 +28,9 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def eighteen() -> Iterator[Server]:
-    """Yield the embedded PostgreSQL 18 server."""
-    with postgres_servers.eighteen() as server:
+    """Yield the embedded PostgreSQL 18 server, or the Citus cluster that takes its place."""
+    on_cluster = CITUS in os.environ
+    with postgres_servers.citus() if on_cluster else postgres_servers.eighteen() as server:
         yield server
 
 

@@ -124,9 +124,9 @@ async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | N
         now=now,
         expires_at=now + timedelta(days=7),
     )
-    statement = links.insert_action_link(link_id, hash_token(secret), target, grant)
+    statements = links.insert_action_link(link_id, hash_token(secret), target, grant)
     async with services.database.org_transaction(agent.org_id) as tx:
-        await tx.commit(statement)
+        await tx.commit(*statements)
     return secret
 
 

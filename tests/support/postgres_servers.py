@@ -1,8 +1,12 @@
-"""PostgreSQL servers for tests: the embedded version 18, and Debian's 15 if installed.
+"""PostgreSQL servers for tests: the embedded version 18, Debian's 15 if installed, or a cluster.
 
 All workers of a test run share one server of each version. The servers run in the directory of the
 test run and end with the controller process. PostgreSQL 15 runs only while the controller holds a
 pipe open, so that the server ends even if the controller crashes.
+
+`make citus` gives the tests a Citus cluster in place of both servers. A database of the cluster
+consists of one database with the same name on every node, and a copy of all of them is distributed
+too, because the tables of Citus are copied with it.
 """
 
 import fcntl
@@ -19,10 +23,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from embedded_postgres.processes import eventually
-from run_place import FIFTEEN, PLACE
+from run_place import CITUS, FIFTEEN, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
 from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.store.driver.queries import new_id
+from waybook.store.maintenance.distribute import distribute, let_settings_pass
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 #: Database user of the PostgreSQL 15 server, which has a single URL. This user may create roles and
@@ -41,6 +46,13 @@ class Server:
     app_dsn: str
     #: Role to which each transaction switches if the server has a single URL; otherwise None.
     role: str | None
+    #: DSNs of the administrator on the other nodes of a cluster.
+    workers: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the DSN of the administrator on each node that has the databases."""
+        return (self.admin_dsn, *self.workers)
 
     @property
     def owner(self) -> str:
@@ -114,6 +126,32 @@ def fifteen() -> Iterator[Server]:
         _ensure_builder(server)
         _ensure_template(server)
     yield server
+
+
+@contextmanager
+def citus() -> Iterator[Server]:
+    """Use the cluster whose coordinator is in the environment, with one user as on version 15."""
+    admin = os.environ[CITUS]
+    workers = [make_conninfo(admin, host=host, port=port) for host, port in _worker_nodes(admin)]
+    url = make_conninfo(admin, user=BUILDER)
+    server = Server(
+        name="citus",
+        admin_dsn=admin,
+        owner_dsn=url,
+        app_dsn=url,
+        role=APP_ROLE,
+        workers=tuple(workers),
+    )
+    with alone("citus.lock"):
+        _ensure_builder(server)
+        _ensure_distributed_template(server)
+    yield server
+
+
+def _worker_nodes(admin_dsn: str) -> list[tuple[str, int]]:
+    query = "select nodename, nodeport from pg_dist_node where groupid <> 0 order by nodeid"
+    with psycopg.connect(admin_dsn) as admin:
+        return admin.execute(query).fetchall()
 
 
 def _start_fifteen(home: Path) -> None:
@@ -197,6 +235,41 @@ def _ensure_template(server: Server) -> None:
             migrate(ServerDatabase(server=server, dbname=TEMPLATE).owner_dsn)
 
 
+def _ensure_distributed_template(server: Server) -> None:
+    """Create the template on every node of the cluster, migrated and distributed."""
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        if admin.execute("select 1 from pg_database where datname = %s", (TEMPLATE,)).fetchone():
+            return
+    place = create_cluster_database(server, TEMPLATE)
+    migrate(place.owner_dsn)
+    distribute(place.owner_dsn)
+    for node in server.nodes:
+        # The daemon of Citus is connected to the database, which could then not be copied.
+        _execute(node, f"alter database {TEMPLATE} allow_connections false")
+        with psycopg.connect(node) as admin:
+            admin.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
+                (TEMPLATE,),
+            )
+
+
+def create_cluster_database(server: Server, dbname: str) -> ServerDatabase:
+    """Create an empty database on every node of the cluster, and tell the coordinator its nodes."""
+    place = ServerDatabase(server=server, dbname=dbname)
+    functions = ["citus_set_coordinator_host", *["citus_add_node"] * len(server.workers)]
+    for function, dsn in zip(functions, server.nodes, strict=True):
+        _execute(dsn, f"create database {dbname} owner {server.owner}")
+        _execute(make_conninfo(dsn, dbname=dbname), "create extension citus")
+        node = conninfo_to_dict(dsn)
+        _execute(place.admin_dsn, f"select {function}('{node['host']}', {node['port']})")
+    return place
+
+
+def _execute(dsn: str, text: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(text.encode())
+
+
 def _ensure_bootstrapped(server: Server) -> None:
     """Run the bootstrap SQL in the template database, if the server is embedded."""
     if server.is_embedded:
@@ -208,14 +281,23 @@ def _ensure_bootstrapped(server: Server) -> None:
 def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDatabase]:
     """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_id().replace('-', '')}"
-    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+    for node in server.nodes:
         # The strategy `file_copy` takes half as long as the default strategy, which logs every page
         # of the template.
-        admin.execute(
-            f"create database {dbname} template {template} owner {server.owner} strategy file_copy"
-        )
+        copied = f"create database {dbname} template {template} strategy file_copy"
+        _execute(node, f"{copied} owner {server.owner}")
+    place = ServerDatabase(server=server, dbname=dbname)
+    if server.workers:
+        # A copy does not have the settings of the database.
+        with psycopg.connect(place.owner_dsn) as owner:
+            let_settings_pass(owner)
     try:
-        yield ServerDatabase(server=server, dbname=dbname)
+        yield place
     finally:
-        with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-            admin.execute(f"drop database if exists {dbname} with (force)")
+        drop_database(server, dbname)
+
+
+def drop_database(server: Server, dbname: str) -> None:
+    """Drop a database on every node that has it."""
+    for node in server.nodes:
+        _execute(node, f"drop database if exists {dbname} with (force)")

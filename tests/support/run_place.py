@@ -10,6 +10,8 @@ from embedded_postgres.data_directories import remove_data_directory
 from embedded_postgres.processes import eventually
 
 PLACE = "WAYBOOK_TEST_PLACE"
+#: Environment variable with the DSN of the administrator on the coordinator of a Citus cluster.
+CITUS = "WAYBOOK_TEST_CITUS"
 FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bin"))
 
 NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"

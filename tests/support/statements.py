@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import sql
 
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Query, Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
@@ -18,3 +18,9 @@ def prepared(connection: psycopg.Connection, statement: Statement) -> str:
         parameters += row or ()
     values = sql.SQL(", ").join(map(sql.Literal, parameters)).as_string(connection)
     return f"execute asked({values})" if parameters else "execute asked"
+
+
+def lock_rows(table: str, row_id: str | None = None) -> Statement:
+    """Lock a row of the transaction's org, or all rows that the org has in the table."""
+    one = "" if row_id is None else f" and id = '{row_id}'"
+    return Query("lock_rows", f"select from {table} where org_id = %(org)s::uuid{one} for update")()

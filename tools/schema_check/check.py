@@ -14,7 +14,7 @@ import psycopg
 
 from tools.schema_check.exceptions import OBJECTS, QUERIES
 from tools.schema_check.references import references
-from waybook.store.driver.queries import load
+from waybook.store.driver.queries import ORG_PLACE, load
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
 #: Files that are not files of queries, and queries that only create the schema.
@@ -22,6 +22,9 @@ NO_QUERIES = {"parts", "schema", "maintenance/migrate"}
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
+_INSERT_SELECT = re.compile(r"\binsert\s+into\s+\w+\s*\(([^)]*)\)\s*select\b")
+_CHANGE_IN_WITH = re.compile(r"\bas\s*\(\s*(?:insert|update|delete)\b")
+_SLICE = re.compile(r"\[\s*\w*\s*:\s*\w*\s*\]")
 
 
 class Violation(NamedTuple):
@@ -80,9 +83,27 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
         }
         if lacking:
             yield Violation(name, f"no condition on the org of {_listed(lacking)}")
+        elif not name.startswith("maintenance/"):
+            yield from _unroutable(name, text, catalog)
         is_change = _CHANGE.search(_LOCK_OR_UPSERT.sub("", text))
         if is_change and (functions := _calls(text) & catalog.volatile_functions):
             yield Violation(name, f"an update or delete calls volatile {_listed(functions)}")
+
+
+def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
+    """Yield what Citus 13 refuses in queries of a server, or cannot send to one node.
+
+    Commands of the owner are exempt, because no caller waits for them: they may ask every node.
+    """
+    if f"%({ORG_PLACE})s" not in text and any(references(text, catalog.tenant_tables)):
+        yield Violation(name, "compares the org with a function, not with the parameter")
+    for columns in _INSERT_SELECT.findall(text):
+        if "org_id" not in columns:
+            yield Violation(name, "an insert of selected rows does not name the column org_id")
+        if _CHANGE_IN_WITH.search(text):
+            yield Violation(name, "an insert of the rows that another change returns")
+    if "insert into" in text and _SLICE.search(text):
+        yield Violation(name, "an array slice in an upsert, on which Citus 13.2 crashes")
 
 
 def query_texts() -> dict[str, str]:

@@ -6,8 +6,6 @@ from typing import Final
 OBJECTS: Final = {
     "schema_migration": "belongs to no org; it stays on the coordinator",
     "org_slug_key": "org is a reference table, with all its rows on every node",
-    "passage_embedding.added": "an insert evaluates the default on the coordinator",
-    "passage_deletion.deleted": "an insert evaluates the default on the coordinator",
 }
 
 _UNKNOWN_ORG = "the org is not known before the secret is looked up"
@@ -18,9 +16,12 @@ _ERASURES = "lists erased orgs for the operator"
 QUERIES: Final = {
     "accounts/accounts.name_org_by_token": _UNKNOWN_ORG,
     "accounts/accounts.name_org_by_session": _UNKNOWN_ORG,
+    "accounts/accounts.bearer_of_token": _UNKNOWN_ORG,
     "accounts/accounts.person_of_session": _UNKNOWN_ORG,
     "links.name_org_by_link": _UNKNOWN_ORG,
+    "links.link_by_hash": _UNKNOWN_ORG,
     "accounts/accounts.name_org_by_slug": _DIRECTORY,
+    "accounts/accounts.org_of_slug": _DIRECTORY,
     "accounts/accounts.orgs": _DIRECTORY,
     "accounts/accounts.member": "the org is not known before its slug is looked up",
     "maintenance/erasure.find_org": _DIRECTORY,

@@ -6,13 +6,17 @@ from hashlib import sha256
 from string import ascii_letters, digits
 from typing import Final
 
+from waybook.core.org_codes import CODE_LENGTH, without_org
+
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
 #: A token has 40 random characters from an alphabet of 62, which is 238 bits and therefore cannot
 #: be guessed.
 LENGTH: Final = 40
 
-_TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
+_TOKEN: Final = re.compile(
+    f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}([A-Za-z0-9]{{{CODE_LENGTH}}})?", re.ASCII
+)
 
 
 def generate_token(choose: Callable[[str], str]) -> str:
@@ -27,12 +31,15 @@ def generate_token(choose: Callable[[str], str]) -> str:
 def looks_like_token(text: str) -> bool:
     """Return whether a text has the form of an API token; other texts are rejected without a query.
 
+    A token that was created in a cluster ends with the code of its org.
+
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),
     ...     looks_like_token("wb_" + 39 * "a"),
     ...     looks_like_token("wb_" + 39 * "a" + "é"),
+    ...     looks_like_token("wb_" + 62 * "a"),
     ... )
-    (True, False, False)
+    (True, False, False, True)
     """
     return _TOKEN.fullmatch(text) is not None
 
@@ -41,6 +48,6 @@ def hash_token(secret: str) -> bytes:
     """Return the hash under which the secret of a token is stored.
 
     The database looks up the hash, not the secret, so the duration of the lookup reveals
-    nothing about the secret.
+    nothing about the secret. The code of the org at its end is not hashed.
     """
-    return sha256(secret.encode()).digest()
+    return sha256(without_org(secret).encode()).digest()

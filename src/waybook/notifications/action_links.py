@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
+from uuid import UUID
 
 from waybook.core.events import NotificationKind
+from waybook.core.org_codes import CODE_LENGTH, SECRET_LENGTH, with_org
 from waybook.json_values import Json
 
 #: URL path of the pages that the links in review messages open.
@@ -29,7 +31,9 @@ LINKED_ACTIONS: Final = MappingProxyType(
 )
 #: Separates these HMACs from the signatures of messages, which use the same key.
 _PURPOSE: Final = b"waybook action link "
-_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_SECRET: Final = re.compile(
+    rf"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}([A-Za-z0-9]{{{CODE_LENGTH}}})?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +59,16 @@ class ActionLinks:
         digest = hmac.digest(self.key, _PURPOSE + message_id.encode(), "sha256")
         return urlsafe_b64encode(digest).decode().rstrip("=")
 
-    def urls(self, kind: NotificationKind, message_id: str, base_url: str) -> dict[str, Json]:
-        """Return the URL of the confirmation page of each action of a message."""
+    def urls(
+        self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
+    ) -> dict[str, Json]:
+        """Return the URL of the confirmation page of each action of a message.
+
+        In a cluster, the URLs contain the code of the org.
+        """
         secret = self.secret(message_id)
+        if org_id is not None:
+            secret = with_org(secret, org_id)
         return {name: f"{base_url}{ACTION_PATH}/{secret}/{name}" for name in LINKED_ACTIONS[kind]}
 
 

@@ -150,9 +150,15 @@ def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[
         clients[key] = client or clients.get(key, "")
     # The rows are sorted, so that concurrent transactions lock them in the same order and cannot
     # deadlock.
-    rows = [(*key, client) for key, client in sorted(clients.items())]
+    rows = [(*key, _array(client)) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))
+
+
+def _array(text: str) -> str:
+    """Return an array with this text as PostgreSQL writes it; without a text, an empty array."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return f'{{"{escaped}"}}' if text else "{}"
 
 
 def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:

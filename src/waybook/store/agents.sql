@@ -1,23 +1,16 @@
 -- name: record_agents
 -- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
--- latest of an agent's clients comes first. Agents whose row would not change are left out, because
--- a conflicting row is locked even if it is not updated, and the lock is written to the write-ahead
--- log.
-insert into agent (name, session, clients, first_seen_at, last_seen_at)
-select v.name, v.session, case when v.client = '' then '{}'::text[] else array[v.client] end,
-       app_now(), app_now()
-  from (values %(rows)s) v (name, session, client)
- where not exists (select from agent a
-                    where a.org_id = :org
-                      and a.name = v.name
-                      and a.session = v.session
-                      and a.last_seen_at >= app_now() - interval '30 seconds'
-                      and v.client in ('', coalesce(a.clients[1], '')))
+-- latest of an agent's clients comes first; eight are kept. Citus 13.2 crashes on an array slice in
+-- an update.
+insert into agent (name, session, clients)
+values %(rows)s
     on conflict (org_id, name, session) do update
    set last_seen_at = excluded.last_seen_at,
-       clients = (excluded.clients
-                  || array_remove(agent.clients, excluded.clients[1]))[1:8]
- where agent.last_seen_at < excluded.last_seen_at - interval '30 seconds'
+       clients = excluded.clients
+                 || trim_array(array_remove(agent.clients, excluded.clients[1]),
+                               greatest(cardinality(array_remove(agent.clients, excluded.clients[1]))
+                                        + cardinality(excluded.clients) - 8, 0))
+ where excluded.last_seen_at - agent.last_seen_at > interval '30 seconds'
     or excluded.clients[1] <> coalesce(agent.clients[1], '');
 
 -- name: agents_page

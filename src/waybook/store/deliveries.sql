@@ -28,7 +28,7 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
 -- Claim due webhook deliveries for the duration of a lease. Deliveries that another process is
 -- claiming are skipped.
 with due as materialized (
-  select org_id, id
+  select org_id, id, app_statement_time() as now
     from webhook_delivery
    where org_id = :org and status = 'waiting' and due_at <= app_statement_time()
    order by due_at
@@ -39,8 +39,8 @@ update webhook_delivery d
    set attempt = d.attempt + 1,
        due_at = app_statement_time() + make_interval(secs => %(lease)s)
   from due
- where d.org_id = due.org_id and d.id = due.id
-returning d.id::text, d.event, d.data, d.at, app_statement_time() as now, d.attempt, d.expires_at;
+ where d.org_id = :org and d.org_id = due.org_id and d.id = due.id
+returning d.id::text, d.event, d.data, d.at, due.now, d.attempt, d.expires_at;
 
 -- name: record_outcome
 -- Record the outcome of a delivery attempt. A success is recorded even if another process has
@@ -48,7 +48,8 @@ returning d.id::text, d.event, d.data, d.at, app_statement_time() as now, d.atte
 update webhook_delivery
    set status = %(status)s,
        due_at = %(due_at)s,
-       settled_at = case when %(status)s = 'waiting' then null else app_statement_time() end,
+       settled_at = app_statement_time()
+                    + case when %(status)s <> 'waiting' then interval '0' end,
        answered = %(answered)s,
        fault = %(fault)s
  where org_id = :org

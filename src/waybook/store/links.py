@@ -78,21 +78,32 @@ class SnapshotLink(NamedTuple):
     expires_at: datetime
 
 
-SQL = load("links", link_by_hash=AccessLink, snapshot_links=SnapshotLink)
+SQL = load(
+    "links",
+    link_by_hash=AccessLink,
+    link_by_hash_of_org=AccessLink,
+    snapshot_links=SnapshotLink,
+)
 
 
-def by_link_statements() -> list[Statement]:
+def by_link_statements(*, is_org_known: bool) -> list[Statement]:
     """Select the link whose secret's hash is set in the current transaction."""
+    if is_org_known:
+        return [SQL["name_org_by_link_of_org"](), SQL["link_by_hash_of_org"]()]
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
 
 
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
-) -> Statement:
-    """Insert a link with which its target can be decided in the name of a user."""
-    return SQL["insert_action_link"](
-        id=link_id, hash=secret_hash, **target._asdict(), **grant._asdict()
-    )
+) -> list[Statement]:
+    """Insert a link with which its target can be decided in the name of a user.
+
+    Where users have accounts, there is no link without an active user.
+    """
+    values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
+    if grant.needs_account:
+        return [SQL["insert_action_link"](**values)]
+    return [SQL["insert_action_link"](**values), SQL["insert_link_without_account"](**values)]
 
 
 def insert_snapshot_link(

@@ -4,29 +4,40 @@ select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.hash = app_secret_hash();
 
+-- name: name_org_by_link_of_org
+-- Set the transaction's org, if the link belongs to the org that it names.
+select set_config('app.org_id', l.org_id::text, true)
+  from access_link l
+ where l.org_id = :org and l.hash = app_secret_hash();
+
 -- name: link_by_hash
 -- Return the link with the hash of the transaction, and the scopes of its user. The transaction's
 -- org has already been set from the same link.
-select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
-       l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
-       u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
-       l.revoked_at is not null as is_revoked
-  from access_link l
-  left join org_user u on u.id = l.user_id and u.org_id = l.org_id and u.disabled_at is null
- where l.hash = app_secret_hash() and l.org_id = app_org();
+:link_with_hash
+   and l.org_id = app_org();
+
+-- name: link_by_hash_of_org
+-- Return the same as `link_by_hash`, from the org that the link names.
+:link_with_hash
+   and l.org_id = :org;
 
 -- name: insert_action_link
--- Insert a link for a review or a stage. Where users have accounts, there is no link without an
--- active user.
-insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, user_id, for_user,
+-- Insert a link for a review or a stage, if the user has an account and is active.
+insert into access_link (org_id, id, kind, hash, plan_id, review_id, run_id, stage, user_id, for_user,
                          created_at, expires_at)
-select %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid,
+select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid,
        %(run_id)s::uuid, %(stage)s::text, u.id, %(for_user)s::text, %(now)s::timestamptz,
        %(expires_at)s::timestamptz
-  from (select true) one
-  left join org_user u on u.org_id = :org and u.name = %(for_user)s::text
-                      and u.disabled_at is null
- where u.id is not null or not %(needs_account)s::boolean
+  from org_user u
+ where u.org_id = :org and u.name = %(for_user)s::text and u.disabled_at is null
+on conflict (org_id, id) do nothing;
+
+-- name: insert_link_without_account
+-- Insert a link for a review or a stage, unless `insert_action_link` has inserted it for an account.
+insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, for_user, created_at,
+                         expires_at)
+values (%(id)s, %(kind)s, %(hash)s, %(plan_id)s, %(review_id)s, %(run_id)s, %(stage)s, %(for_user)s,
+        %(now)s, %(expires_at)s)
 on conflict (org_id, id) do nothing;
 
 -- name: insert_snapshot_link

@@ -332,6 +332,11 @@ and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
 and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
+-- name: deletion_is_recorded
+-- True if processes that have the passage in memory can find out that it is deleted.
+exists (select from passage_deletion g
+         where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
+
 -- name: sources_of_plan
 -- Ids of the sources that a plan's artifacts cite.
 (select distinct l.source_id
@@ -392,12 +397,8 @@ count(*) as results;
 -- An embedding as bytes: 16 for the subject id, 4 for the part number, then the codes.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
--- name: snapshot
--- The oldest running transaction, the database id, the database time, and the org's number of
--- erasures.
-pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
-(select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
-extract(epoch from now())::float8 as at,
+-- name: erasures_of_org
+-- Number of erasures in the org so far.
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;
 
 -- name: passages_to_embed
@@ -498,3 +499,46 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   group by m.id
   order by max(m.rank) desc, m.id desc
   limit %(most)s);
+
+-- name: bearer_of_any_token
+-- User and scopes of the token with the hash of the transaction, if the token is valid.
+select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
+       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
+       app_now() as now,
+       case when t.last_used_at > app_now() - interval '1 minute' then t.last_used_at else app_now() end
+       + interval '1 minute' as recent_until
+  from api_token t
+  join org_user u on u.id = t.user_id and u.org_id = t.org_id
+ where t.hash = app_secret_hash()
+   and t.revoked_at is null
+   and (t.expires_at is null or t.expires_at > app_now())
+   and u.disabled_at is null;
+
+-- name: person_of_any_session
+-- User of the web session with the hash of the transaction, if the session is valid.
+select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
+       u.scopes as user_scopes, t.scopes as token_scopes,
+       s.last_seen_at < app_now() - interval '1 minute' as record_use
+  from web_session s
+  join org_user u on u.org_id = s.org_id and u.id = s.user_id
+  join org o on o.org_id = s.org_id
+  left join api_token t on t.org_id = s.org_id and t.id = s.token_id
+ where s.hash = app_secret_hash()
+   and s.ended_at is null
+   and s.expires_at > app_now()
+   and s.last_seen_at > app_now() - :idle_session
+   and u.disabled_at is null
+   and (s.token_id is null
+        or (t.id is not null
+            and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > app_now())));
+
+-- name: link_with_hash
+-- Link with the hash of the transaction, and the scopes of its user.
+select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
+       l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
+       u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
+       l.revoked_at is not null as is_revoked
+  from access_link l
+  left join org_user u on u.id = l.user_id and u.org_id = l.org_id and u.disabled_at is null
+ where l.hash = app_secret_hash();

@@ -21,10 +21,14 @@ def views_statement(user: str, page: str, most: int) -> Statement:
 
 
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
-    """Return the statements that store a saved view; the last statement returns the view's name."""
+    """Return the statements that store a saved view.
+
+    The last statement returns the view's name if it was not stored, because there are too many.
+    """
     return [
         delete_statement(user, page, view.name),
-        SQL["insert_view"](user_name=user, page=page, name=view.name, query=view.query, most=most),
+        SQL["insert_view"](user_name=user, page=page, name=view.name, query=view.query),
+        SQL["delete_excess_view"](user_name=user, page=page, name=view.name, most=most),
     ]
 
 

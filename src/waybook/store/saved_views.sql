@@ -7,11 +7,16 @@ select v.name, v.query
  limit %(most)s;
 
 -- name: insert_view
--- Insert a view unless the user has the maximum number of them; return its name if it was inserted.
 insert into saved_view (user_name, page, name, query, created_at)
-select %(user_name)s, %(page)s, %(name)s, %(query)s, app_now()
- where (select count(*) from saved_view v
-         where v.org_id = :org and v.user_name = %(user_name)s and v.page = %(page)s) < %(most)s
+values (%(user_name)s, %(page)s, %(name)s, %(query)s, app_now());
+
+-- name: delete_excess_view
+-- Delete the view that was just inserted, if the user now has more than the maximum number of them;
+-- return its name if it was deleted.
+delete from saved_view
+ where org_id = :org and user_name = %(user_name)s and page = %(page)s and name = %(name)s
+   and (select count(*) from saved_view v
+         where v.org_id = :org and v.user_name = %(user_name)s and v.page = %(page)s) > %(most)s
 returning name;
 
 -- name: delete_view

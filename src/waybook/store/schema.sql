@@ -60,6 +60,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.app_transaction()
  RETURNS bigint
  LANGUAGE sql
+ STABLE
 AS $function$ select pg_current_xact_id()::text::bigint $function$;
 
 CREATE OR REPLACE FUNCTION public.app_words(org uuid, body text)
@@ -116,8 +117,8 @@ create table agent (
   name text not null,
   session text not null,
   clients text[] not null,
-  first_seen_at timestamp with time zone not null,
-  last_seen_at timestamp with time zone not null,
+  first_seen_at timestamp with time zone not null default app_statement_time(),
+  last_seen_at timestamp with time zone not null default app_statement_time(),
   constraint agent_pkey PRIMARY KEY (org_id, name, session)
 );
 CREATE INDEX agent_seen ON public.agent USING btree (org_id, last_seen_at);

@@ -18,11 +18,13 @@ from typing import Final
 from waybook.accounts.manage import NewUser
 from waybook.accounts.tokens import PREFIX, hash_token, looks_like_token
 from waybook.app.accounts.members import add_user
+from waybook.app.accounts.secret_lookup import find_by_secret
 from waybook.app.accounts.token_cache import TokenCache
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel, Scope, expand_scopes
+from waybook.core.org_codes import SECRET_LENGTH, with_org, without_org
 from waybook.errors import Forbidden, InvalidInput, Unauthenticated
 from waybook.integrations.oidc_login import (
     Claims,
@@ -32,7 +34,14 @@ from waybook.integrations.oidc_login import (
     identity_from_claims,
 )
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser, TokenIdentity
+from waybook.store.accounts.accounts import (
+    Member,
+    MemberLookup,
+    MemberRow,
+    SessionUser,
+    TokenIdentity,
+)
+from waybook.store.driver.database import Database
 from waybook.store.driver.queries import first_value, new_id
 
 
@@ -52,9 +61,7 @@ async def authenticate_token(
     secret_hash = hash_token(secret)
     if cache is not None:
         cache.discard(secret_hash, channel)
-    _, bearers = await services.database.read_by_secret(
-        secret_hash, *accounts.by_token_statements()
-    )
+    bearers = await find_by_secret(services.database, secret, accounts.by_token_statements)
     if not bearers:
         raise Unauthenticated
     bearer: TokenIdentity = bearers[0]
@@ -162,11 +169,25 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
-    statements = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
-    lookup = accounts.read_member((await services.database.read_by_slug(who.org, *statements))[-1])
+    lookup = accounts.read_member(await _member_rows(services.database, issuer, who))
     if lookup is None:
         raise Unauthenticated("there is no such org")
     return lookup
+
+
+async def _member_rows(
+    database: Database, issuer: IssuerClient, who: IssuedIdentity
+) -> list[MemberRow]:
+    """Read the org and the user; in a cluster, the org first, because it decides on the node."""
+    identity = issuer.settings.issuer, who.subject
+    if not await database.is_cluster():
+        statements = accounts.member_statements(who.org, *identity)
+        return (await database.read_by_slug(who.org, *statements))[-1]
+    orgs = await database.list_org_ids(accounts.org_of_slug_statement(who.org))
+    if not orgs:
+        return []
+    (rows,) = await database.read_org(orgs[0], accounts.member_of_org_statement(*identity))
+    return rows
 
 
 async def _let_in(
@@ -209,8 +230,6 @@ async def _let_in(
 
 #: Length of a random sign-in secret in bytes, which is 256 bits.
 SECRET_BYTES: Final = 32
-#: Length of a sign-in secret in characters after it is encoded as text.
-SECRET_LENGTH: Final = 43
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +258,7 @@ async def start_by_token(services: Services, token: str) -> StartedSession:
     secret, token_id = secrets.token_urlsafe(SECRET_BYTES), str(caller.credential).partition(":")[2]
     async with services.database.org_transaction(caller.org_id) as tx:
         await tx.commit(accounts.start_by_token_statement(new_id(), hash_token(secret), token_id))
-    return StartedSession(secret, caller)
+    return await _started(services, secret, caller)
 
 
 async def start_by_issuer(
@@ -265,7 +284,12 @@ async def start_by_issuer(
         scopes=expand_scopes(member.scopes),
         credential=f"session:{session_id}",
     )
-    return StartedSession(secret, caller)
+    return await _started(services, secret, caller)
+
+
+async def _started(services: Services, secret: str, caller: Caller) -> StartedSession:
+    is_cluster = await services.database.is_cluster()
+    return StartedSession(with_org(secret, caller.org_id) if is_cluster else secret, caller)
 
 
 async def authenticate_session(
@@ -276,11 +300,9 @@ async def authenticate_session(
     Raises:
         Unauthenticated: the session has ended or never existed.
     """
-    if len(secret) != SECRET_LENGTH or not secret.isascii():
+    if len(without_org(secret)) != SECRET_LENGTH or not secret.isascii():
         raise Unauthenticated
-    _, people = await services.database.read_by_secret(
-        hash_token(secret), *accounts.by_session_statements()
-    )
+    people = await find_by_secret(services.database, secret, accounts.by_session_statements)
     person: SessionUser | None = people[0] if people else None
     if person is None or not person.scopes:
         raise Unauthenticated

@@ -3,7 +3,7 @@
 from typing import Final
 
 from waybook.accounts.model import LOCAL_ORG
-from waybook.accounts.tokens import hash_token
+from waybook.app.accounts.secret_lookup import find_by_secret
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -27,9 +27,7 @@ async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLi
     """
     if not looks_like_secret(secret):
         raise Unauthenticated
-    _, rows = await services.database.read_by_secret(
-        hash_token(secret), *links.by_link_statements()
-    )
+    rows = await find_by_secret(services.database, secret, links.by_link_statements)
     if not rows or rows[0].kind != kind:
         raise Unauthenticated
     link: AccessLink = rows[0]

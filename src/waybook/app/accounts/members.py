@@ -26,6 +26,7 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.services import Services
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
+from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import UserRow
@@ -175,6 +176,8 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
         )
         token, entry = add(user, new, locked.decision_context)
         await locked.write(OrgDecision((entry,)))
+    if await ctx.services.database.is_cluster():
+        secret = with_org(secret, ctx.caller.org_id)
     return IssuedToken(user, token, secret)
 
 

@@ -44,8 +44,8 @@ async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> No
     statements = saved_views.save_statements(
         ctx.caller.user, page, SavedView(name, query), MAX_VIEWS
     )
-    *_, inserted = await ctx.write_and_read(*statements)
-    if not inserted:
+    *_, refused = await ctx.write_and_read(*statements)
+    if refused:
         raise InvalidInput(
             f"You have {MAX_VIEWS} views of this list already. Delete one of them first."
         )

@@ -72,7 +72,8 @@ async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> Webhook
     if not usable:
         return message
     kind = NotificationKind(message.event)
-    actions = configured.urls(kind, message.id, ctx.services.base_url)
+    org_id = ctx.caller.org_id if await ctx.services.database.is_cluster() else None
+    actions = configured.urls(kind, message.id, ctx.services.base_url, org_id)
     return message._replace(data={**message.data, "actions": actions})
 
 

@@ -66,9 +66,8 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
     subjects = artifacts.read_unindexed(unknown)
     if not subjects:
         return []
-    forget = artifacts.unindex_earlier_statement(subject.id for subject in subjects)
     return [
-        forget,
+        *artifacts.unindex_earlier_statements(subject.id for subject in subjects),
         *artifacts.index_statements(artifacts.split_subjects(subjects), None, ctx.caller.org_id),
     ]
 

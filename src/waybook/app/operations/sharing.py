@@ -10,6 +10,7 @@ from waybook.app.queries.plans.plan_snapshot import read_snapshot_entries
 from waybook.app.request.caller import require_scope
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import Scope
+from waybook.core.org_codes import with_org
 from waybook.errors import InvalidInput
 from waybook.store import audit, links
 from waybook.store.driver.queries import new_id
@@ -79,7 +80,8 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
         days=days,
     )
     await ctx.write_and_read(statement)
-    return secret
+    is_cluster = await ctx.services.database.is_cluster()
+    return with_org(secret, ctx.caller.org_id) if is_cluster else secret
 
 
 async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:

@@ -112,7 +112,7 @@ def link_statements(
         expires_at=context.now + configured.lifetime,
     )
     secret_hash = hash_token(configured.secret(notification_id))
-    return [links.insert_action_link(notification_id, secret_hash, target, grant)]
+    return links.insert_action_link(notification_id, secret_hash, target, grant)
 
 
 def _link_target(notification: Notification) -> LinkTarget | None:

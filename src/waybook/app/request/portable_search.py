@@ -48,10 +48,11 @@ class PortableSearch:
                 )
             ]
         self._held = await self.cache.get(self.database, self._owner)
-        statements = []
+        statements: list[Statement] = []
         if self._held.vectors is not None and self._held.snapshot is not None:
             self._base, since = self._held.version, self._held.snapshot.running
-            statements.append(embeddings.changes_statement(model, since))
+            is_cluster = await self.database.is_cluster()
+            statements += embeddings.changes_statements(model, since, is_cluster=is_cluster)
         if self._narrowed:
             statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
         return statements
@@ -62,7 +63,7 @@ class PortableSearch:
             return await self._rank(embeddings.read_packed(results[0]))
         vectors = None
         if self._base is not None:
-            changes = embeddings.read_changes(results[0])
+            changes = embeddings.read_changes(*results[:2])
             vectors = await self.cache.update(
                 self.database, self._owner, self._held, self._base, changes
             )

@@ -133,9 +133,10 @@ class VectorCache:
                 # A concurrent search has updated the vectors since these changes were read. Its
                 # changes may overlap with these changes, so the changes are read again from the new
                 # state.
-                statement = embeddings.changes_statement(owner[1], locked.snapshot.running)
-                (rows,) = await database.read_org(owner[0], statement)
-                changes = embeddings.read_changes(rows)
+                statements = embeddings.changes_statements(
+                    owner[1], locked.snapshot.running, is_cluster=await database.is_cluster()
+                )
+                changes = embeddings.read_changes(*await database.read_org(owner[0], *statements))
             await self._apply(database, owner, locked, changes)
         return locked.vectors
 
@@ -163,8 +164,8 @@ class VectorCache:
         org_id, model = owner
         vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
         while True:
-            (rows,) = await database.read_org(org_id, embeddings.page_statement(model, after))
-            packed, seen = embeddings.read_page(rows)
+            statements = embeddings.page_statements(model, after)
+            packed, seen = embeddings.read_page(*await database.read_org(org_id, *statements))
             snapshot = snapshot or seen
             await asyncio.to_thread(vectors.extend, packed)
             if vectors.size_bytes > self.max_bytes:

@@ -123,6 +123,7 @@ class SessionUser(NamedTuple):
 SQL = load(
     "accounts/accounts",
     bearer_of_token=TokenIdentity,
+    bearer_of_token_of_org=TokenIdentity,
     lock_org=OrgRow,
     org=OrgRow,
     users=UserRow,
@@ -131,7 +132,9 @@ SQL = load(
     token=TokenRow,
     stored_org=StoredRow,
     member=MemberRow,
+    member_of_org=MemberRow,
     person_of_session=SessionUser,
+    person_of_session_of_org=SessionUser,
     orgs=OrgRow,
 )
 
@@ -143,8 +146,10 @@ class LoadedOrg(NamedTuple):
     head: ChainHead
 
 
-def by_token_statements() -> list[Statement]:
+def by_token_statements(*, is_org_known: bool) -> list[Statement]:
     """Select the valid API token whose hash is set in the current transaction."""
+    if is_org_known:
+        return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
@@ -273,6 +278,16 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
     ]
 
 
+def org_of_slug_statement(slug: str) -> Statement:
+    """Select the id of the org with this slug."""
+    return SQL["org_of_slug"](slug=slug)
+
+
+def member_of_org_statement(issuer: str, subject: str) -> Statement:
+    """Select the transaction's org, and its user with this issuer and subject."""
+    return SQL["member_of_org"](issuer=issuer, subject=subject)
+
+
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
     """Return the org and user selected by `member_statements`; None if there is no org."""
     if not rows:
@@ -284,8 +299,10 @@ def read_member(rows: list[MemberRow]) -> MemberLookup | None:
     return MemberLookup(row.org_id, row.now, member)
 
 
-def by_session_statements() -> list[Statement]:
+def by_session_statements(*, is_org_known: bool) -> list[Statement]:
     """Select the valid web session whose hash is set in the current transaction."""
+    if is_org_known:
+        return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 

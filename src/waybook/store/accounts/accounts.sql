@@ -2,20 +2,21 @@
 -- Set the transaction's org to the org of the token; if there is no such token, leave it unset.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
+-- name: name_org_by_token_of_org
+-- Set the transaction's org, if the token belongs to the org that it names.
+select set_config('app.org_id', t.org_id::text, true)
+  from api_token t
+ where t.org_id = :org and t.hash = app_secret_hash();
+
 -- name: bearer_of_token
 -- Return the user and the scopes of the token with this hash, if the token is valid. The
 -- transaction's org has already been set from the same token.
-select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
-       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
-       app_now() as now,
-       case when t.last_used_at > app_now() - interval '1 minute' then t.last_used_at else app_now() end
-       + interval '1 minute' as recent_until
-  from api_token t
-  join org_user u on u.id = t.user_id and u.org_id = t.org_id
- where t.hash = app_secret_hash()
-   and t.revoked_at is null
-   and (t.expires_at is null or t.expires_at > app_now())
-   and u.disabled_at is null;
+:bearer_of_any_token;
+
+-- name: bearer_of_token_of_org
+-- Return the same as `bearer_of_token`, from the org that the token names.
+:bearer_of_any_token
+   and t.org_id = :org;
 
 -- name: check_token
 -- Fail unless the token is valid and equal to the cached copy of it. The logarithm of zero is an
@@ -124,6 +125,17 @@ select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
   left join org_user u on u.issuer = %(issuer)s and u.subject = %(subject)s
  where o.org_id = app_org();
 
+-- name: org_of_slug
+select org_id from org where slug = %(slug)s;
+
+-- name: member_of_org
+-- Return the transaction's org, and its user with this issuer and subject, if there is one.
+select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
+       u.disabled_at is not null as is_disabled
+  from org o
+  left join org_user u on u.org_id = :org and u.issuer = %(issuer)s and u.subject = %(subject)s
+ where o.org_id = :org;
+
 -- name: name_org_by_session
 -- Set the transaction's org to the org of the web session; if there is no such session, leave it
 -- unset.
@@ -131,25 +143,21 @@ select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
 
+-- name: name_org_by_session_of_org
+-- Set the transaction's org, if the web session belongs to the org that it names.
+select set_config('app.org_id', s.org_id::text, true)
+  from web_session s
+ where s.org_id = :org and s.hash = app_secret_hash();
+
 -- name: person_of_session
 -- Return the user of a web session, if the session is valid. It becomes invalid when its user is
 -- disabled, or when its token is revoked or expires.
-select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
-       u.scopes as user_scopes, t.scopes as token_scopes,
-       s.last_seen_at < app_now() - interval '1 minute' as record_use
-  from web_session s
-  join org_user u on u.id = s.user_id
-  join org o on o.org_id = s.org_id
-  left join api_token t on t.id = s.token_id
- where s.hash = app_secret_hash()
-   and s.ended_at is null
-   and s.expires_at > app_now()
-   and s.last_seen_at > app_now() - :idle_session
-   and u.disabled_at is null
-   and (s.token_id is null
-        or (t.id is not null
-            and t.revoked_at is null
-            and (t.expires_at is null or t.expires_at > app_now())));
+:person_of_any_session;
+
+-- name: person_of_session_of_org
+-- Return the same as `person_of_session`, from the org that the session names.
+:person_of_any_session
+   and s.org_id = :org;
 
 -- name: insert_session
 insert into web_session (id, user_id, hash, created_at, last_seen_at, expires_at)
@@ -157,8 +165,9 @@ values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interva
 
 -- name: insert_session_by_token
 -- Insert a web session for a user who signed in with a token; it gets the token's permissions.
-insert into web_session (id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
-select %(id)s, t.user_id, t.id, %(hash)s, app_now(), app_now(), app_now() + interval '7 days'
+insert into web_session (org_id, id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
+select t.org_id, %(id)s::uuid, t.user_id, t.id, %(hash)s::bytea, app_statement_time(),
+       app_statement_time(), app_statement_time() + interval '7 days'
   from api_token t
  where t.org_id = :org and t.id = %(token_id)s;
 

@@ -113,6 +113,7 @@ class DbConnection:
         process = self.connection.pgconn.backend_pid
         ((row,),) = await self._send((), (unprepared(self._wire.session_settings(process)),))
         self._greeted = True
+        self._wire.is_cluster = row[1]
         if row[0] != process:
             self._wire.assume_pooler()
 

@@ -187,16 +187,25 @@ class Database:
         now: datetime = first_value(rows)
         return now.astimezone(UTC)
 
-    async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
+    async def is_cluster(self) -> bool:
+        """Return whether the database is a Citus cluster, which the first connection finds out."""
+        if self.wire.is_cluster is None:
+            await self.read_global("select 1")
+        return bool(self.wire.is_cluster)
+
+    async def read_by_secret(
+        self, secret_hash: bytes, *statements: Statement | str, org_id: UUID | None = None
+    ) -> Results:
         """Read, in one round trip, the rows that are visible with the secret that has this hash.
 
         Row-level security shows only the row with this hash, until a statement sets the
         row's org. The org is not known yet, so the fair queue treats each secret like an
-        org.
+        org. `org_id` is the org that the secret names, if it names one.
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
-        async with TransactionScope(self.pool, opening, turn) as tx:
+        org = NO_ORG if org_id is None else str(org_id).encode()
+        async with TransactionScope(self.pool, opening, turn, org) as tx:
             return await tx.commit(*statements)
 
     async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:

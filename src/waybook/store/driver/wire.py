@@ -99,6 +99,8 @@ class WireSettings:
     message_seconds: float = MESSAGE_SECONDS
     #: True if there is a connection pooler between this process and the PostgreSQL server.
     pooled: bool = False
+    #: True if the database is a Citus cluster; None until the first connection finds it out.
+    is_cluster: bool | None = None
 
     def session_settings(self, pid: int) -> Statement:
         """Set the timeouts for the session, or for the transaction if a pooler is in use."""

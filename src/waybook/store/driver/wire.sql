@@ -5,14 +5,18 @@
 -- made while a table was small is kept until the table is analyzed again. Timeouts limit statements,
 -- lock waits, and transactions left open by a process that died. The settings apply to the session.
 -- If the backend's process id differs from the one reported at connect, a pooler shares the session
--- with other clients; then they apply to this transaction only.
-select pg_backend_pid(),
+-- with other clients; then they apply to this transaction only. Citus passes `set local` on to the
+-- nodes of a transaction, whose policies need the org. The second column says whether the database
+-- is a Citus cluster.
+select pg_backend_pid(), c.is_cluster,
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('plan_cache_mode',
-                  case when exists (select from pg_extension where extname = 'citus')
-                       then 'force_custom_plan' else 'force_generic_plan' end,
+                  case when c.is_cluster then 'force_custom_plan' else 'force_generic_plan' end,
                   pg_backend_pid() <> %(pid)s),
+       case when c.is_cluster
+            then set_config('citus.propagate_set_commands', 'local', pg_backend_pid() <> %(pid)s) end,
        set_config('enable_seqscan', 'off', pg_backend_pid() <> %(pid)s),
-       set_config('jit', 'off', pg_backend_pid() <> %(pid)s);
+       set_config('jit', 'off', pg_backend_pid() <> %(pid)s)
+  from (select exists (select from pg_extension where extname = 'citus') as is_cluster) c;

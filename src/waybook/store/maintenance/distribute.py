@@ -1,8 +1,9 @@
 """Distribution of the tables over the nodes of a Citus cluster: all rows of an org on one node.
 
 The table `org` is copied to every node. Citus distributes no table that a local table references,
-so the foreign keys are dropped, and created again when all tables are distributed. All of this is
-one transaction.
+so the foreign keys are dropped, and created again when all tables are distributed. Existing rows
+are copied as the owner, who for this time is not subject to the policies of the tables. All of this
+is one transaction, which locks the tables.
 """
 
 from typing import NamedTuple
@@ -48,7 +49,14 @@ def distribute(dsn: str) -> list[str]:
         if names:
             with connection.transaction():
                 _distribute(connection, names, done)
+        let_settings_pass(connection)
         return names
+
+
+def let_settings_pass(connection: psycopg.Connection) -> None:
+    """Let every new session of the database pass the org of a transaction on to the nodes."""
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))
 
 
 def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
@@ -61,13 +69,20 @@ def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]
     of_table, of_directory = SQL["distribute_table"], SQL["distribute_directory"]
     for name in names:
         query = of_directory if name == DIRECTORY else of_table
+        connection.execute(_table_text(SQL["exempt_owner"], name))
         connection.execute(sql.SQL(query.text).format(table=sql.Literal(name)))
+        connection.execute(_table_text(SQL["confine_owner"], name))
     for key in moved:
         connection.execute(_key_text(SQL["add_key"], key))
+    connection.execute(SQL["let_serving_role_log_in"].text.encode())
 
 
 def _fetch(connection: psycopg.Connection, query: Query) -> list[tuple[str, ...]]:
     return connection.execute(query.text.encode()).fetchall()
+
+
+def _table_text(query: Query, table: str) -> sql.Composed:
+    return sql.SQL(query.text).format(table=sql.Identifier(table))
 
 
 def _key_text(query: Query, key: ForeignKey) -> sql.Composed:

@@ -35,11 +35,28 @@ select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as 
 -- Use one connection to each node, as foreign keys to a table on every node require.
 set local citus.multi_shard_modify_mode = 'sequential';
 
+-- name: let_serving_role_log_in
+-- The coordinator logs in to the other nodes as the role of the current transaction.
+alter role waybook_app login;
+
+-- name: pass_settings_on
+-- Let `set local` reach the nodes of a transaction, whose policies need the org, in every new
+-- session.
+alter database {database} set citus.propagate_set_commands = 'local';
+
 -- name: drop_key
 alter table {table} drop constraint {name};
 
 -- name: add_key
 alter table {table} add constraint {name} {definition};
+
+-- name: exempt_owner
+-- Let the owner copy rows of all orgs to the nodes, which row-level security would refuse.
+alter table {table} no force row level security;
+
+-- name: confine_owner
+-- Subject the owner to row-level security again, also on the nodes.
+alter table {table} force row level security;
 
 -- name: distribute_directory
 -- Copy the table of orgs to every node.

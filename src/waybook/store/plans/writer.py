@@ -136,6 +136,7 @@ def _plan(
             fill(
                 SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
             ),
+            SQL["insert_plan_words"](id=plan.id),
             fill(SQL["insert_plan_brief"], {**NO_ORIGIN, **made.values}, plan_id=plan.id),
         ]
     if not sealed:

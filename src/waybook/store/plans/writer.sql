@@ -1,15 +1,16 @@
 -- name: insert_plan
--- Insert a plan and the words of its name.
-with made as (
-  insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
-                    updated_at)
-  values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
-          %(audit_seq)s, %(audit_hash)s, %(now)s)
-  returning id, name)
-insert into plan_word (word, plan_id)
-select w.word, m.id
-  from made m
- cross join lateral unnest(app_name_parts(m.name)) as w (word);
+insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
+                  updated_at)
+values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
+        %(audit_seq)s, %(audit_hash)s, %(now)s);
+
+-- name: insert_plan_words
+-- Insert the words of the name of a new plan.
+insert into plan_word (org_id, word, plan_id)
+select p.org_id, w.word, p.id
+  from plan p
+ cross join lateral unnest(app_name_parts(p.name)) as w (word)
+ where p.org_id = :org and p.id = %(id)s;
 
 -- name: insert_plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
@@ -48,7 +49,9 @@ with due as (
    order by p.stall_check_at
    limit %(most)s),
 checked as materialized (
-  select d.id, d.audit_seq, d.stall_check_at, s.stalls_at, s.shortest
+  select d.id, d.audit_seq, d.stall_check_at, s.stalls_at,
+         case when s.stalls_at is not null
+              then least(s.stalls_at, (select app_statement_time()) + s.shortest) end as next_at
     from due d
    cross join lateral (
          select min(greatest(s.in_progress_since, s.last_seen_at, d.resumed_at) + t.threshold)
@@ -67,9 +70,7 @@ free as (
      for no key update of p skip locked),
 moved as (
   update plan p
-     set stall_check_at = case when c.stalls_at is not null
-                               then least(c.stalls_at,
-                                          (select app_statement_time()) + c.shortest) end
+     set stall_check_at = c.next_at
     from checked c
     join free f on f.id = c.id
    where p.org_id = :org and p.id = c.id and p.audit_seq = c.audit_seq)

@@ -310,14 +310,16 @@ def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
     )
 
 
-def unindex_statement(artifact_id: str) -> Statement:
+def unindex_statements(artifact_id: str) -> list[Statement]:
     """Delete the indexed passages of an artifact that has a later version."""
-    return SQL["unindex"](artifact_id=artifact_id)
+    names = {"artifact_id": artifact_id}
+    return [SQL["record_unindexed"](**names), SQL["unindex"](**names)]
 
 
-def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
+def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
     """Delete the indexed passages of all earlier versions of these plan artifacts."""
-    return SQL["unindex_earlier"](ids=Ids(artifact_ids))
+    ids = Ids([*artifact_ids])
+    return [SQL["record_earlier_unindexed"](ids=ids), SQL["unindex_earlier"](ids=ids)]
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:

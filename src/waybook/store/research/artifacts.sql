@@ -161,30 +161,41 @@ insert into passage (subject, subject_id, part, plan_id, kind, title, body, crea
 values %(rows)s
     on conflict (org_id, subject_id, part) do nothing;
 
--- name: unindex
--- Delete the passages of an artifact, and record this for processes that have them in memory.
-with gone as (
-  delete from passage
-   where org_id = :org and subject_id = %(artifact_id)s
-  returning org_id, subject_id, part)
+-- name: record_unindexed
+-- Record, for processes that have them in memory, that the passages of an artifact are deleted.
 insert into passage_deletion (org_id, subject_id, part)
-select org_id, subject_id, part from gone
+select p.org_id, p.subject_id, p.part
+  from passage p
+ where p.org_id = :org and p.subject_id = %(artifact_id)s
+    on conflict (org_id, deleted, subject_id, part) do nothing;
+
+-- name: unindex
+-- Delete the passages of an artifact whose deletion is recorded.
+delete from passage p
+ where p.org_id = :org and p.subject_id = %(artifact_id)s and :deletion_is_recorded;
+
+-- name: record_earlier_unindexed
+-- Record, for processes that have them in memory, that the passages of earlier versions of these
+-- artifacts are deleted.
+insert into passage_deletion (org_id, subject_id, part)
+select p.org_id, p.subject_id, p.part
+  from passage p
+  join artifact n on n.org_id = :org and n.id = p.subject_id
+  join artifact a on a.org_id = :org and a.plan_id = n.plan_id and a.kind = n.kind
+                 and a.title = n.title and a.version > n.version
+ where p.org_id = :org and a.id = any (%(ids)s)
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex_earlier
 -- Delete the passages of earlier versions of these artifacts, because only the latest version is
--- searchable, and record this for processes that have them in memory.
-with gone as (
-  delete from passage p
-   using artifact a, artifact n
-   where p.org_id = :org and a.org_id = :org and n.org_id = :org
-     and a.id = any (%(ids)s)
-     and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title and n.version < a.version
-     and p.subject_id = n.id
-  returning p.org_id, p.subject_id, p.part)
-insert into passage_deletion (org_id, subject_id, part)
-select org_id, subject_id, part from gone
-    on conflict (org_id, deleted, subject_id, part) do nothing;
+-- searchable, if their deletion is recorded.
+delete from passage p
+ using artifact a, artifact n
+ where p.org_id = :org and a.org_id = :org and n.org_id = :org
+   and a.id = any (%(ids)s)
+   and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title and n.version < a.version
+   and p.subject_id = n.id
+   and :deletion_is_recorded;
 
 -- name: without_passages
 -- Return artifacts that are not indexed for search yet, oldest first; of several versions, only the

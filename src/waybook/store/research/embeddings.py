@@ -71,26 +71,28 @@ class Snapshot(NamedTuple):
     erasures: int = 0
 
 
-class PageRow(NamedTuple):
-    """Database row: packed embeddings of a page, and the fields of the `Snapshot` of the read."""
+class StateRow(NamedTuple):
+    """State of the database: the fields of a `Snapshot` that do not depend on the org."""
 
-    packed: bytes | None
     running: int
     database: int
     at: float
+
+
+class PageRow(NamedTuple):
+    """Packed embeddings of a page, and the number of erasures in the org."""
+
+    packed: bytes | None
     erasures: int
 
 
 class ChangesRow(NamedTuple):
-    """Packed added and deleted embeddings, their counts, and the fields of a `Snapshot`."""
+    """Packed added and deleted embeddings, their counts, and the number of erasures in the org."""
 
     additions: int
     added: bytes | None
     deletions: int
     deleted: bytes | None
-    running: int
-    database: int
-    at: float
     erasures: int
 
 
@@ -119,6 +121,7 @@ class QuarantineRow(NamedTuple):
 
 SQL = load(
     "research/embeddings",
+    snapshot=StateRow,
     page=PageRow,
     changes=ChangesRow,
     few_fitting=FewFittingRow,
@@ -148,19 +151,15 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
-def page_statement(model: str, after: Key) -> Statement:
-    """Select the next page of embeddings after a key."""
-    return SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
+def page_statements(model: str, after: Key) -> list[Statement]:
+    """Select the next page of embeddings after a key, and the state of the database before it."""
+    return [SQL["snapshot"](), SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)]
 
 
-def read_page(rows: list[PageRow]) -> tuple[bytes, Snapshot]:
+def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snapshot]:
     """Return the packed embeddings of a page, and the state of the database at the read."""
     (row,) = rows
-    return row.packed or b"", _snapshot(row)
-
-
-def _snapshot(row: PageRow | ChangesRow) -> Snapshot:
-    return Snapshot(row.running, row.database, row.at, row.erasures)
+    return row.packed or b"", Snapshot(*states[0], row.erasures)
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
@@ -168,15 +167,17 @@ def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statemen
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
-def changes_statement(model: str, since: int) -> Statement:
-    """Select the embeddings that were added or deleted since a `Snapshot` was taken."""
-    return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
+def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Statement]:
+    """Select the embeddings that were added or deleted since a `Snapshot`, and a new `Snapshot`."""
+    changes = SQL["changes"](model=model, since=since, is_cluster=is_cluster, most=PAGE_ROWS + 1)
+    return [SQL["snapshot"](), changes]
 
 
-def read_changes(rows: list[ChangesRow]) -> Changes:
+def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
     (row,) = rows
     complete = max(row.additions, row.deletions) <= PAGE_ROWS
-    return Changes(row.added or b"", row.deleted or b"", complete, _snapshot(row))
+    snapshot = Snapshot(*states[0], row.erasures)
+    return Changes(row.added or b"", row.deleted or b"", complete, snapshot)
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:

@@ -6,9 +6,17 @@ insert into passage_embedding (subject_id, part, model, codes)
 values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
+-- name: snapshot
+-- Return the oldest running transaction, the database id and the database time. A cluster answers
+-- this on its coordinator, which numbers the transactions that add and delete embeddings; there it
+-- must be read before the embeddings.
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
+       (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
+       extract(epoch from now())::float8 as at;
+
 -- name: page
 -- Return a page of all embeddings of a model in key order.
-select string_agg(:packed_embedding, '') as packed, :snapshot
+select string_agg(:packed_embedding, '') as packed, :erasures_of_org
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
          where e.org_id = :org
@@ -33,21 +41,24 @@ select string_agg(:packed_embedding, '')
 -- name: changes
 -- Return embeddings added and passages deleted since a transaction, up to a limit for each. Rows
 -- copied from another server may have transaction ids that are still in the future here; these are
--- excluded.
-select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted, :snapshot
+-- excluded, except in a cluster, whose nodes do not know the ids of the coordinator.
+select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted,
+       :erasures_of_org
   from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
           from (select e.subject_id, e.part, e.codes
                   from passage_embedding e
                  where e.org_id = :org
                    and e.model = %(model)s and e.added >= %(since)s::bigint
-                   and e.added < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                   and (%(is_cluster)s::boolean
+                        or e.added < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
                  limit %(most)s) e) a,
        (select count(*) as rows, string_agg(uuid_send(d.subject_id) || int4send(d.part), '') as packed
           from (select d.subject_id, d.part
                   from passage_deletion d
                  where d.org_id = :org
                    and d.deleted >= %(since)s::bigint
-                   and d.deleted < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                   and (%(is_cluster)s::boolean
+                        or d.deleted < pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
                  limit %(most)s) d) d;
 
 -- name: few_fitting
@@ -100,8 +111,8 @@ select n.place::integer
 -- name: quarantine_passages
 -- Quarantine passages of this org; passages that were deleted meanwhile or belong to another org
 -- are skipped.
-insert into passage_quarantine (subject_id, part, model, backend, quarantined_at)
-select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
+insert into passage_quarantine (org_id, subject_id, part, model, backend, quarantined_at)
+select p.org_id, p.subject_id, p.part, %(model)s, %(backend)s, app_statement_time()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)
   join passage p on p.org_id = :org and p.subject_id = n.subject_id and p.part = n.part
     on conflict (org_id, subject_id, part, model, backend)

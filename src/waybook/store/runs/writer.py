@@ -17,7 +17,7 @@ from waybook.store.audit import (
     audit_statements,
     sealed_entries,
 )
-from waybook.store.driver.queries import AsJson, Rows, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 
 
 class UpdatedRow(NamedTuple):
@@ -273,7 +273,9 @@ def _copied_documents(write: RunWrite) -> Iterator[Statement]:
             {"id": d.id, "job_id": d.job_id, "copied_from": d.copied_from}
             for d in copied[start : start + MAX_ROWS]
         ]
-        yield SQL["copy_documents"](run_id=run.id, items=AsJson(items), count=len(items), now=now)
+        ids = Ids(d.id for d in copied[start : start + MAX_ROWS])
+        yield SQL["copy_documents"](run_id=run.id, items=AsJson(items), now=now)
+        yield SQL["check_copies"](ids=ids, count=len(items))
 
 
 def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:

@@ -84,18 +84,21 @@ update stage_step
 
 -- name: insert_jobs
 -- Insert jobs, given as their rows in the audit. A list of values would have to be parsed and
--- planned for each number of jobs.
-insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
-                 tries, ready_at, held_by, held_session, started_at, completed_at, error,
+-- planned for each number of jobs. The org comes from the run, so that a cluster inserts them where
+-- the run is.
+insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
+                 attempt, tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
-select n.id, %(run_id)s, n.stage_slug, n.step_key, n.job_type, n.model, n.rank, n.unit, n.status,
+select r.org_id, n.id, r.id, n.stage_slug, n.step_key, n.job_type, n.model, n.rank, n.unit, n.status,
        n.attempt, n.tries, n.ready_at, n.held_by, n.held_session, n.started_at, n.completed_at,
        n.error, n.continues_id, n.part, n.document_id, n.counted
-  from json_to_recordset(%(jobs)s::json)
+  from run r
+ cross join json_to_recordset(%(jobs)s::json)
        as n (id uuid, stage_slug text, step_key text, job_type text, model text, rank integer,
              unit json, status text, attempt integer, tries integer, ready_at timestamptz,
              held_by text, held_session text, started_at timestamptz, completed_at timestamptz,
-             error text, continues_id uuid, part integer, document_id uuid, counted boolean);
+             error text, continues_id uuid, part integer, document_id uuid, counted boolean)
+ where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: update_job
 -- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
@@ -126,17 +129,20 @@ insert into document (id, run_id, stage_slug, step_key, job_id, document_key, mo
 values %(rows)s;
 
 -- name: copy_documents
--- Insert copies of documents of another run, with their texts. If an original no longer exists, the
--- division by zero fails, and with it the whole transaction.
-with copied as (
-  insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
-                        reviewer, version, content, content_hash, created_at, copied_from)
-  select n.id, %(run_id)s, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model, d.lineage,
-         d.reviewer, 1, d.content, d.content_hash, %(now)s, d.id
-    from json_to_recordset(%(items)s::json) as n (id uuid, job_id uuid, copied_from uuid)
-    join document d on d.org_id = :org and d.id = n.copied_from
-  returning 1)
-select 1 / (case when count(*) = %(count)s then 1 else 0 end) from copied;
+-- Insert copies of documents of another run, with their texts.
+insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
+                      reviewer, version, content, content_hash, created_at, copied_from)
+select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model,
+       d.lineage, d.reviewer, 1, d.content, d.content_hash, %(now)s::timestamptz, d.id
+  from json_to_recordset(%(items)s::json) as n (id uuid, job_id uuid, copied_from uuid)
+  join document d on d.org_id = :org and d.id = n.copied_from;
+
+-- name: check_copies
+-- Fail if documents were not copied because an original no longer exists: the division by zero
+-- aborts the transaction.
+select 1 / (case when count(*) = %(count)s then 1 else 0 end)
+  from document
+ where org_id = :org and id = any (%(ids)s);
 
 -- name: insert_rendered
 insert into rendered_document (id, run_id, document_id, job_id, markdown, html, content_hash,

@@ -174,7 +174,7 @@ class ResearchIndexing:
         if stored.unchanged:
             return
         if before.artifact_id is not None:
-            yield artifacts.unindex_statement(before.artifact_id)
+            yield from artifacts.unindex_statements(before.artifact_id)
         pieces = _pieces(self.research, stored.artifact_id, plan_id, now)
         yield from artifacts.index_statements(pieces, self.embeddings, self.org_id)
 

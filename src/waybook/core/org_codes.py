@@ -1,0 +1,57 @@
+"""Codes of orgs at the end of secrets, which tell a cluster on which node the secret is stored.
+
+Tokens, web sessions and links are looked up by the hash of their secret. A single server has one
+index of the hashes; a cluster would have to ask every node. A secret that was created in a cluster
+therefore ends with the code of its org. The code is not part of the hash, and it grants nothing:
+the org's node must know the hash.
+"""
+
+from string import ascii_letters, digits
+from typing import Final
+from uuid import UUID
+
+#: Length of every secret without a code, and of a code.
+SECRET_LENGTH: Final = 43
+CODE_LENGTH: Final = 22
+_ROUTED_LENGTH: Final = SECRET_LENGTH + CODE_LENGTH
+_ALPHABET: Final = ascii_letters + digits
+_VALUES: Final = {letter: value for value, letter in enumerate(_ALPHABET)}
+_MAX_ID: Final = 2**128
+
+
+def with_org(secret: str, org_id: UUID) -> str:
+    """Return the secret with the code of its org.
+
+    >>> with_org("s" * 43, UUID(int=63))[43:]
+    'aaaaaaaaaaaaaaaaaaaabb'
+    """
+    code, rest = "", org_id.int
+    for _ in range(CODE_LENGTH):
+        rest, digit = divmod(rest, len(_ALPHABET))
+        code = _ALPHABET[digit] + code
+    return secret + code
+
+
+def org_in(secret: str) -> UUID | None:
+    """Return the org whose code a secret ends with, or None if it has no valid code.
+
+    >>> org = UUID("01234567-89ab-7def-8123-456789abcdef")
+    >>> org_in(with_org("s" * 43, org)) == org, org_in("s" * 43), org_in("9" * 65)
+    (True, None, None)
+    """
+    code = secret[SECRET_LENGTH:]
+    if len(secret) != _ROUTED_LENGTH or not _VALUES.keys() >= set(code):
+        return None
+    number = 0
+    for letter in code:
+        number = number * len(_ALPHABET) + _VALUES[letter]
+    return UUID(int=number) if number < _MAX_ID else None
+
+
+def without_org(secret: str) -> str:
+    """Return a secret without the code of its org.
+
+    >>> without_org(with_org("s" * 43, UUID(int=1))) == without_org("s" * 43) == "s" * 43
+    True
+    """
+    return secret[:SECRET_LENGTH] if len(secret) == _ROUTED_LENGTH else secret

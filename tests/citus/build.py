@@ -1,0 +1,81 @@
+"""Build of the extension Citus from a source tree, beside a copy of an installed PostgreSQL.
+
+PostgreSQL finds its extensions relative to its own program, so a copy of its folders with Citus
+installed into the copy needs no rights to the original.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from faults.cluster import DEBIAN_BINARIES, ROOT
+from fleet.run import say
+
+#: Folder of the build; it is kept, because a build takes minutes.
+BUILD: Final = ROOT / "build" / "citus"
+PG_CONFIG: Final = os.environ.get("PG_CONFIG", str(DEBIAN_BINARIES / "pg_config"))
+#: Parts of Citus that need more libraries and that a cluster does not need.
+CONFIGURE: Final = ("--without-libcurl", "--without-lz4", "--without-zstd")
+#: Settings of make: no bitcode, and warnings of a newer compiler are not errors.
+MAKE: Final = ("with_llvm=no", "COPT=-O1 -g0 -Wno-error")
+#: Function that PostgreSQL 15.20 exports and the headers of Citus 13.2 define again.
+_DUPLICATE: Final = re.compile(
+    r"static inline bool\nhave_createdb_privilege\(void\)\n\{.*?\n\}\n", re.DOTALL
+)
+
+
+def build(source: Path) -> Path:
+    """Return the folder of the programs of a PostgreSQL with Citus, built from `source` once.
+
+    Raises:
+        SystemExit: `source` is not the source of Citus, or something that the build needs is
+            missing.
+    """
+    if not (source / "src" / "backend" / "distributed").is_dir():
+        raise SystemExit(f"{source} has no source of Citus; set CITUS_SOURCE to its folder")
+    if not Path(PG_CONFIG).exists():
+        raise SystemExit(f"{PG_CONFIG} is missing: install postgresql-server-dev, or set PG_CONFIG")
+    root, bindir = BUILD / "root", Path(_configured("--bindir"))
+    programs = root / bindir.relative_to("/")
+    if not (BUILD / "done").exists():
+        shutil.rmtree(BUILD, ignore_errors=True)
+        shutil.copytree(source, BUILD / "source", ignore=shutil.ignore_patterns(".git"))
+        _without_duplicate(BUILD / "source")
+        _compile(BUILD / "source", root)
+        for option in ("--bindir", "--pkglibdir", "--sharedir"):
+            folder = Path(_configured(option))
+            shutil.copytree(folder, root / folder.relative_to("/"), dirs_exist_ok=True)
+        (BUILD / "done").touch()
+    return programs
+
+
+def _configured(option: str) -> str:
+    """Return a folder of the installed PostgreSQL."""
+    return subprocess.run(
+        [PG_CONFIG, option], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def _without_duplicate(source: Path) -> None:
+    """Remove a function that newer minor versions of PostgreSQL 15 declare themselves."""
+    header = source / "src" / "include" / "pg_version_compat.h"
+    header.write_text(_DUPLICATE.sub("", header.read_text("utf-8")), "utf-8")
+
+
+def _compile(source: Path, root: Path) -> None:
+    say(f"building Citus in {source}; this takes minutes, see {BUILD / 'build.log'}")
+    make = ("make", "-j", str(os.cpu_count() or 1), *MAKE)
+    with (BUILD / "build.log").open("w") as log:
+        for command in (
+            ("./configure", f"PG_CONFIG={PG_CONFIG}", *CONFIGURE),
+            (*make, "extension"),
+            (*make, "install-extension", f"DESTDIR={root}"),
+        ):
+            done = subprocess.run(
+                ["nice", *command], cwd=source, stdout=log, stderr=log, check=False
+            )
+            if done.returncode:
+                raise SystemExit(f"{' '.join(command)} failed; see {BUILD / 'build.log'}")

@@ -1,0 +1,62 @@
+"""Tests that are not run on a Citus cluster, with the reasons."""
+
+from typing import Final
+
+#: Fixtures of which a test uses one if it uses the cluster.
+CLUSTER_FIXTURES: Final = frozenset({"server", "eighteen"})
+NO_CLUSTER: Final = "they do not use the database of the fixtures"
+
+#: Beginnings of the ids of tests, by the reason why these tests are not run on a cluster.
+LEFT_OUT: Final = {
+    "they look at the locks, statistics and query plans of one server": (
+        "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",
+        "tests/app/test_locks.py::test_call_waiting_for_lock_reads_changes_committed_meanwhile",
+        "tests/app/test_pairs.py",
+        "tests/store/test_locking.py",
+        "tests/store/test_new_database_plans.py",
+        "tests/store/test_queries.py",
+        "tests/store/test_runs_speed.py",
+        "tests/store/test_speed.py",
+    ),
+    "they read or change rows and the schema with statements that Citus does not route": (
+        "tests/app/test_foreign_ids.py",
+        "tests/app/test_quarantine.py",
+        "tests/app/test_runs_documents.py::test_regenerating_document_of_closed_step",
+        "tests/store/test_erasure.py::test_erasing_an_org_with_a_locked_plan_raises_busy",
+        "tests/store/test_group_commit.py::test_locked_row_does_not_delay_the_other_calls",
+        "tests/store/test_sampled_decisions.py",
+        "tests/store/test_tampering.py",
+        "tests/store/test_tenancy.py",
+        "tests/store/test_without_org.py",
+    ),
+    "retention creates partitions with several statements in a message, which Citus refuses": (
+        "tests/app/test_vector_cache.py::test_retention_deletes_deletion_records_of_passages",
+        "tests/store/test_retention.py",
+    ),
+    "they migrate, restart or copy a server of their own": (
+        "tests/acceptance/test_killed_server.py",
+        "tests/acceptance/test_runs_killed.py",
+        "tests/acceptance/test_shutdown_in_an_outage.py",
+        "tests/acceptance/test_webhooks_killed.py",
+        "tests/store/test_broken_connections.py",
+        "tests/store/test_distribute.py",
+        "tests/store/test_hosts.py",
+        "tests/store/test_migrate.py",
+        "tests/store/test_old_sessions.py",
+        "tests/store/test_owner_roles.py",
+        "tests/store/test_pgvector.py",
+        "tests/store/test_pooler.py",
+        "tests/store/test_schema.py",
+        "tests/store/test_serving_checks.py",
+        "tests/store/test_serving_role.py",
+        "tests/store/test_startup.py",
+    ),
+}
+
+
+def reason_of(test_id: str, fixtures: frozenset[str]) -> str | None:
+    """Return why a test is not run on a cluster; None if it is run."""
+    if not fixtures & CLUSTER_FIXTURES:
+        return NO_CLUSTER
+    reasons = (why for why, ids in LEFT_OUT.items() if test_id.startswith(ids))
+    return next(reasons, None)

@@ -1,0 +1,130 @@
+"""Waybook on a Citus cluster: `make citus`.
+
+    python -m citus.run [--source FOLDER | --url URL] [--only TEXT]
+
+Citus is built from the source tree in the folder, and a coordinator and two workers are started on
+loopback; or the cluster whose coordinator has the URL is used, as its superuser. There, the schema
+is migrated and distributed, the demo is run, agents of two orgs call a server, two orgs use one
+connection in turn, and the tests of the store, of the tools, and of whole plans and runs are run.
+The run prints the number of tasks of each frequent query, the tests that passed, and the tests that
+were left out. It fails if anything failed, or if a frequent query is more than one task.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from citus.build import build
+from citus.cluster import running
+from citus.served import serve_two_orgs
+from citus.tasks import FREQUENT, UNROUTED, plan_queries
+from citus.two_orgs import alternate
+from faults.cluster import ROOT
+from fleet.run import say
+from postgres_servers import (
+    Server,
+    ServerDatabase,
+    citus,
+    create_cluster_database,
+    drop_database,
+)
+from run_place import CITUS, PLACE, close_place, open_place
+
+DBNAME: Final = "waybook_citus"
+WAYBOOK: Final = Path(sys.executable).with_name("waybook")
+#: Tests of the store, of the tools, and of whole plans and runs.
+TESTS: Final = ("tests/store", "tests/app", "tests/acceptance")
+SELECTED: Final = "not pg15 and not slow and not load and not model"
+
+
+@contextmanager
+def cluster(options: argparse.Namespace) -> Iterator[Server]:
+    """Start or find the cluster; yield it as a server for tests."""
+    with ExitStack() as stack:
+        if options.url is None:
+            options.url = stack.enter_context(running(build(Path(options.source))))
+        os.environ[CITUS] = options.url
+        stack.callback(close_place, open_place())
+        yield stack.enter_context(citus())
+
+
+def migrated(server: Server) -> ServerDatabase:
+    """Create a database and distribute it, as an operator does."""
+    place = create_cluster_database(server, DBNAME)
+    run_waybook(place, "migrate", "--distribute")
+    return place
+
+
+def url_of(place: ServerDatabase) -> str:
+    """Return the URL of the owner of the database."""
+    node = conninfo_to_dict(place.owner_dsn)
+    password = f":{node['password']}" if "password" in node else ""
+    return f"postgresql://{node['user']}{password}@{node['host']}:{node['port']}/{place.dbname}"
+
+
+def run_waybook(place: ServerDatabase, *words: str) -> None:
+    """Run a command on the database as its owner.
+
+    Raises:
+        subprocess.CalledProcessError: the command failed.
+    """
+    environment = {**os.environ, "WAYBOOK_DATABASE_URL": url_of(place), "COLUMNS": "100"}
+    subprocess.run([WAYBOOK, *words], check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
+def report_tasks(place: ServerDatabase) -> bool:
+    """Print the tasks of the queries of the store; return whether each is routed as expected."""
+    with psycopg.connect(place.owner_dsn, autocommit=True) as connection:
+        planned = {query.name: query for query in plan_queries(connection)}
+    for name, use in FREQUENT.items():
+        say(f"{planned[name].tasks} task   {use} ({name})")
+    routed = [query for query in planned.values() if query.is_routed]
+    say(f"{len(routed)} of {len(planned)} queries are at most one task; the others:")
+    for query in planned.values():
+        if not query.is_routed:
+            reason = UNROUTED.get(query.name, f"UNEXPECTED: {query.refusal or query.tasks}")
+            say(f"  {query.name}: {reason}")
+    unexpected = planned.keys() - {query.name for query in routed} - UNROUTED.keys()
+    return not unexpected and all(planned[name].tasks == 1 for name in FREQUENT)
+
+
+def run_tests(only: str | None) -> bool:
+    """Run the tests on the cluster; return whether they passed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
+    command += ["-m", SELECTED, *TESTS, *(("-k", only) if only else ())]
+    # The tests have a directory of their own, which they remove.
+    environment = {name: value for name, value in os.environ.items() if name != PLACE}
+    return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--source", help="folder with the source of Citus")
+    chosen.add_argument("--url", help="URL of the superuser on the coordinator of a cluster")
+    parser.add_argument("--only", help="run only the tests whose names contain this text")
+    options = parser.parse_args()
+    with cluster(options) as server:
+        place = migrated(server)
+        say("migrated and distributed")
+        run_waybook(place, "demo", "--fast", "--keep")
+        say("the demo ended, and its audit is verified")
+        say(serve_two_orgs(url_of(place)))
+        say(asyncio.run(alternate(place)))
+        is_routed = report_tasks(place)
+        drop_database(server, DBNAME)
+        passed = run_tests(options.only)
+    return 0 if passed and is_routed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Number of tasks into which a Citus cluster splits each query of the store.
+
+A task is a query on the shards of one node. A query that a server sends for an agent or a person
+must be one task, or none if it reads no table of orgs.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from tools.schema_check.check import query_texts
+from waybook.store.driver.queries import Query, new_id
+from waybook.store.maintenance.migrate import APP_ROLE
+
+_TASKS: Final = re.compile(r"Task Count: (\d+)")
+#: Value of each type of a parameter. It is not null, because conditions on null are not planned.
+VALUES: Final = {
+    "uuid": new_id(),
+    "text": "00",
+    "integer": "1",
+    "bigint": "1",
+    "smallint": "1",
+    "numeric": "1",
+    "double precision": "1",
+    "real": "1",
+    "boolean": "false",
+    "bytea": r"\x00",
+    "json": "[]",
+    "jsonb": "[]",
+    "timestamp with time zone": "2030-01-01T00:00:00Z",
+    "interval": "1 second",
+}
+
+
+#: Queries of the calls that agents make all the time, and their use.
+FREQUENT: Final = {
+    "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
+    "accounts/accounts.bearer_of_token_of_org": "look up a token",
+    "accounts/accounts.check_token": "check a cached token",
+    "accounts/accounts.person_of_session_of_org": "look up a web session",
+    "links.link_by_hash_of_org": "look up a link",
+    "plans/load.load_plan": "load a plan",
+    "plans/load.lock_if_unchanged": "lock a cached plan",
+    "plans/load.load_candidates": "next step",
+    "plans/load.load_call": "submit a step",
+    "plans/writer.update_plan": "claim and submit: the plan",
+    "plans/writer.update_step": "claim and submit: the step",
+    "plans/writer.insert_result": "submit: the result",
+    "plans/writer.insert_answer": "store the answer of a call",
+    "calls.stored_answer": "find the answer of a repeated call",
+    "audit.insert_audit": "write audit entries",
+    "plans/writer.touch_steps": "heartbeat of a step",
+    "runs/jobs.claimable_job": "next job",
+    "runs/writer.update_unchanged_run": "claim and submit: the run",
+    "runs/writer.update_job": "claim and submit: the job",
+    "runs/writer.insert_jobs": "open the jobs of a stage",
+    "plans/lists.plans_by_activity": "list of plans",
+    "plans/lists.plans_in_state": "list of plans in a state",
+    "plans/lists.plans_with_text": "list of plans with a text",
+    "plans/lists.open_reviews": "list of reviews",
+    "runs/load.runs_by_activity": "list of runs",
+    "agents.agents_page": "list of agents",
+    "calls.insert_calls": "log calls",
+    "agents.record_agents": "record agents",
+    "plans/writer.check_stalls": "look for stalled plans",
+    "runs/jobs.runs_to_render": "look for documents to render",
+    "deliveries.claim": "look for webhook deliveries",
+}
+_PER_ORG = "a secret without the code of its org: every node is asked"
+_DIRECTORY = "the org is stored on every node"
+_NO_VECTORS = "pgvector is not installed"
+#: Queries that are not one task, with the reasons.
+UNROUTED: Final = {
+    "accounts/accounts.name_org_by_token": _PER_ORG,
+    "accounts/accounts.bearer_of_token": _PER_ORG,
+    "accounts/accounts.name_org_by_session": _PER_ORG,
+    "accounts/accounts.person_of_session": _PER_ORG,
+    "links.name_org_by_link": _PER_ORG,
+    "links.link_by_hash": _PER_ORG,
+    "accounts/writer.update_org": _DIRECTORY,
+    "accounts/accounts.add_org": "only the owner inserts orgs",
+    "research/artifacts.insert_vectors": _NO_VECTORS,
+    "research/artifacts.nearest_vectors": _NO_VECTORS,
+    "research/artifacts.nearest_vectors_in_plan": _NO_VECTORS,
+    "research/artifacts.without_vectors": _NO_VECTORS,
+}
+#: Queries that read `org` in a transaction without an org; on a cluster, others take their place.
+SKIP: Final = {"accounts/accounts.member", "accounts/accounts.name_org_by_slug"}
+
+
+class Planned(NamedTuple):
+    """Query with the number of its tasks, or with the reason for which Citus refuses it."""
+
+    name: str
+    tasks: int
+    #: Steps that are run before the query, whose results the coordinator moves between nodes.
+    subplans: int
+    refusal: str = ""
+
+    @property
+    def is_routed(self) -> bool:
+        """Return whether the query runs on one node, in one step."""
+        return not self.refusal and self.tasks <= 1 and not self.subplans
+
+
+def plan_queries(connection: psycopg.Connection) -> list[Planned]:
+    """Plan every query of the store that a server sends."""
+    return [
+        plan_query(connection, name, text)
+        for name, text in query_texts().items()
+        if not name.startswith("maintenance/") and "{" not in text and name not in SKIP
+    ]
+
+
+def plan_query(connection: psycopg.Connection, name: str, text: str) -> Planned:
+    """Plan a query with values of the right types, in a transaction that is rolled back."""
+    numbered = Query(name.rpartition(".")[2], text)._numbered(2, _width(text))
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(f"set local role {APP_ROLE}".encode())
+            connection.execute(f"set local app.org_id = '{VALUES['uuid']}'".encode())
+            connection.execute(b"set local plan_cache_mode = force_custom_plan")
+            return Planned(name, *_explain(connection, numbered))
+    except psycopg.Error as error:
+        return Planned(name, 0, 0, str(error).splitlines()[0])
+    finally:
+        connection.execute(b"deallocate all")
+
+
+def _width(text: str) -> int:
+    """Return the number of columns of the rows that a query inserts."""
+    listed = re.search(r"insert into \w+(?: as \w+)?\s*\(([^)]*)\)", text)
+    return listed[1].count(",") + 1 if listed else 3
+
+
+def _explain(connection: psycopg.Connection, text: str) -> tuple[int, int]:
+    connection.execute(f"prepare asked as {text}".encode())
+    found = connection.execute(
+        "select parameter_types::regtype[]::text[] from pg_prepared_statements where name = 'asked'"
+    ).fetchone()
+    types: list[str] = found[0] if found else []
+    values = [sql.Literal("{}" if "[]" in kind else VALUES.get(kind, "1")) for kind in types]
+    if types and types[-1] == "uuid":
+        values[-1] = sql.Literal(VALUES["uuid"])
+    given = sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
+    plan = connection.execute(sql.SQL("explain (costs off) execute asked") + given).fetchall()
+    lines = "\n".join(line for (line,) in plan)
+    subplans = lines.count("Distributed Subplan") + lines.count("pull to coordinator")
+    return sum(map(int, _TASKS.findall(lines))), subplans

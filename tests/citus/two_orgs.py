@@ -1,0 +1,53 @@
+"""Two orgs on different nodes of a cluster that use one connection in turn."""
+
+from typing import Final
+
+import psycopg
+
+from org_env import AgentClient, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+
+ROUNDS: Final = 8
+#: Number of attempts to get two orgs on different nodes; each has a chance of a half.
+MAX_ATTEMPTS: Final = 40
+NODES: Final = """
+select count(distinct p.nodeport)
+  from unnest(%s::uuid[]) as o (org_id)
+  join pg_dist_shard_placement p
+    on p.shardid = get_shard_id_for_distribution_column('plan', o.org_id)
+"""
+
+
+async def alternate(place: ServerDatabase) -> str:
+    """Let two orgs work in turn, and check what each sees; return a line for the report.
+
+    Raises:
+        AssertionError: an org saw a text of the other one, or its rows do not match its audit.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        async with make_env(place, pool_size=1) as world:
+            if are_apart(world):
+                world.other_org_may_change = True
+                for _ in range(ROUNDS):
+                    await work(world.agent, "ours", "theirs")
+                    await work(world.other_org, "theirs", "ours")
+                return f"two orgs on two nodes took turns on one connection {ROUNDS} times"
+    raise AssertionError("no two orgs on different nodes")
+
+
+def are_apart(world: OrgEnv) -> bool:
+    """Return whether the orgs are stored on different nodes."""
+    orgs = [world.agent.org_id, world.other_org.org_id]
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        (count,) = admin.execute(NODES, (orgs,)).fetchone() or (0,)
+        return int(count) == len(orgs)
+
+
+async def work(agent: AgentClient, own: str, foreign: str) -> None:
+    """Work through a plan, and list the plans of the org."""
+    plan = await agent.plan(2, name=f"Plan of {own}")
+    for _ in range(2):
+        await agent.submit(await agent.take(plan), own)
+    listed = repr([await agent.call("list_active_plans"), await agent.status(plan)])
+    assert own in listed
+    assert foreign not in listed
