@@ -64,8 +64,8 @@ class Pages:
         """Return the part of a page that says where it was read."""
         answer = await self.browser.get(path)
         assert answer.status_code == 200, answer.text
-        (found,) = FOOTER.findall(answer.text)
-        return str(found)
+        (footer,) = FOOTER.findall(answer.text)
+        return str(footer)
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ async def test_every_page_is_the_same_from_standby_and_primary(pages: Pages) -> 
     from_replica, from_primary = full_app(pages.agent), full_app(pages.world.agent)
     ids = {**await sample_ids(pages.agent), "slug": "none", "agent": "none", "version": "0"}
     compared = 0
-    async with make_client(from_replica) as one, make_client(from_primary) as other:
+    async with make_client(from_replica) as first, make_client(from_primary) as second:
         for route in routes_of(from_replica):
             names = re.findall(r"{(\w+)(?::\w+)?}", route.path)
             if "GET" not in (route.methods or ()) or not set(names) <= ids.keys():
@@ -141,7 +141,7 @@ async def test_every_page_is_the_same_from_standby_and_primary(pages: Pages) -> 
                 continue
             path = re.sub(r"{(\w+)(?::\w+)?}", lambda match: ids[match[1]], route.path)
             served = pages.replica.served
-            ours, theirs = await one.get(path), await other.get(path)
+            ours, theirs = await first.get(path), await second.get(path)
             assert ours.status_code == theirs.status_code, path
             assert stable_lines(ours) == stable_lines(theirs), path
             compared += pages.replica.served > served
