@@ -168,7 +168,7 @@ async def next_event(subscription: Subscription, uri: str) -> None:
 
 
 @EVERY_ERA
-async def test_waiting_call_of_one_server_is_answered_after_a_change_of_the_other(
+async def test_waiting_call_is_answered_after_a_change_of_the_other_server(
     addresses: list[str], era: Era
 ) -> None:
     async with connected(addresses, era) as worker, connected(addresses, era) as waiter:

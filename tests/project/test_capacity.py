@@ -46,7 +46,7 @@ def test_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> Non
     assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
 
 
-def test_idle_servers_add_their_own_load() -> None:
+def test_idle_servers_add_load() -> None:
     costs = replace(COSTS, idle_server=0.01, idle_database=0.02)
     size = predict(100.0, costs, servers=3)
     assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))

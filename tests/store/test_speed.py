@@ -350,7 +350,7 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
 WORKED_PLANS, WORKED_STEPS = 100, 3
 
 
-async def test_updates_of_plans_and_steps_change_an_index_only_with_the_plan_status(
+async def test_updates_change_an_index_only_with_the_status_of_a_plan(
     own_place: ServerDatabase,
 ) -> None:
     """Claim and submit three hundred steps; each plan changes its status when it begins and ends.

@@ -16,7 +16,7 @@ from transport.full_app import full_app, make_client, routes_of, sample_ids
 from transport.page_client import make_browser, send
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.replica_context import ReplicaContext
-from waybook.store.driver.addresses import standby_dsn
+from waybook.store.driver.addresses import require_standby
 from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
@@ -64,15 +64,15 @@ class Pages:
         """Return the part of a page that says where it was read."""
         answer = await self.browser.get(path)
         assert answer.status_code == 200, answer.text
-        (found,) = FOOTER.findall(answer.text)
-        return str(found)
+        (footer,) = FOOTER.findall(answer.text)
+        return str(footer)
 
 
 @asynccontextmanager
 async def make_pages(servers: ReplicatedServers, url: str | None = None) -> AsyncIterator[Pages]:
     ahead = [0.0]
     async with make_env(servers.place) as world:
-        pool = ConnectionPool(standby_dsn(url or servers.replica_dsn), timeout=1.0)
+        pool = ConnectionPool(require_standby(url or servers.replica_dsn), timeout=1.0)
         with closing(Database(pool, role=servers.place.server.role)) as database:
             database.frozen_now = world.database.frozen_now
             replica = Replica(database, 0.05, lambda: time.monotonic() + ahead[0])
@@ -101,7 +101,7 @@ async def test_page_is_read_from_standby_that_has_caught_up(pages: Pages) -> Non
     assert await pages.context().read(ON_STANDBY) == [[(True,)]]
 
 
-async def test_page_after_change_shows_it_although_standby_has_not_replayed_it(
+async def test_page_shows_change_that_the_standby_has_not_replayed(
     pages: Pages, servers: ReplicatedServers
 ) -> None:
     pages.replica.max_lag_seconds = 0.05
@@ -115,7 +115,7 @@ async def test_page_after_change_shows_it_although_standby_has_not_replayed_it(
         servers.resume_replay()
 
 
-async def test_pages_return_to_standby_after_it_has_caught_up(
+async def test_pages_return_to_standby_that_has_caught_up(
     pages: Pages, servers: ReplicatedServers
 ) -> None:
     pages.replica.max_lag_seconds = 0.05
@@ -132,7 +132,7 @@ async def test_every_page_is_the_same_from_standby_and_primary(pages: Pages) -> 
     from_replica, from_primary = full_app(pages.agent), full_app(pages.world.agent)
     ids = {**await sample_ids(pages.agent), "slug": "none", "agent": "none", "version": "0"}
     compared = 0
-    async with make_client(from_replica) as one, make_client(from_primary) as other:
+    async with make_client(from_replica) as first, make_client(from_primary) as second:
         for route in routes_of(from_replica):
             names = re.findall(r"{(\w+)(?::\w+)?}", route.path)
             if "GET" not in (route.methods or ()) or not set(names) <= ids.keys():
@@ -141,14 +141,14 @@ async def test_every_page_is_the_same_from_standby_and_primary(pages: Pages) -> 
                 continue
             path = re.sub(r"{(\w+)(?::\w+)?}", lambda match: ids[match[1]], route.path)
             served = pages.replica.served
-            ours, theirs = await one.get(path), await other.get(path)
+            ours, theirs = await first.get(path), await second.get(path)
             assert ours.status_code == theirs.status_code, path
             assert stable_lines(ours) == stable_lines(theirs), path
             compared += pages.replica.served > served
     assert compared >= 25
 
 
-async def test_form_is_read_from_primary_and_the_next_page_shows_its_change(pages: Pages) -> None:
+async def test_form_is_read_from_primary_and_the_next_page_shows_the_change(pages: Pages) -> None:
     plan = await pages.agent.plan(name="To be canceled")
     path = f"/plans/{plan['planId']}/cancel"
     answer = await send(pages.browser, path, reason="Enough.", revision="1")

@@ -129,7 +129,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
         yield CheckResult("background", CheckState.OK, "all loops work")
 
 
-def about_replica(replica: Replica | None) -> Iterator[CheckResult]:
+def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
     """Yield the state of the read replica, if there is one; pages check it when they are read."""
     if replica is None:
         return

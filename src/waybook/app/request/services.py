@@ -158,7 +158,7 @@ class Services:
     """Services and settings shared by all calls."""
 
     database: Database
-    #: Read replica that serves the pages of the dashboard; None if there is none.
+    #: Read replica that serves the pages of the dashboard; None if no replica is configured.
     replica: Replica | None = None
     skills: tuple[Skill, ...] = ()
     stall_threshold: timedelta = timedelta(minutes=30)

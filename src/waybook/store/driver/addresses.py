@@ -43,10 +43,10 @@ def bounded_dsn(dsn: str) -> str:
     return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})
 
 
-def standby_dsn(dsn: str) -> str:
+def require_standby(dsn: str) -> str:
     """Return the connection string of a read replica, with which only a standby is used.
 
-    >>> standby_dsn("host=a,b"), standby_dsn("host=a target_session_attrs=any")
+    >>> require_standby("host=a,b"), require_standby("host=a target_session_attrs=any")
     ('host=a,b target_session_attrs=standby', 'host=a target_session_attrs=any')
 
     Raises:

@@ -17,7 +17,7 @@ import psycopg
 
 from waybook.errors import Busy, Unavailable
 from waybook.settings import Settings
-from waybook.store.driver.addresses import standby_dsn
+from waybook.store.driver.addresses import require_standby
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayedRow(NamedTuple):
-    """Whether the standby has reached a position, and the age of its last transaction."""
+    """Progress of the standby: reached position, and age of the last transaction."""
 
     is_current: bool
     seconds: float | None
@@ -46,7 +46,7 @@ MAX_PAUSE_SECONDS = 30.0
 
 
 class ReplicaState(NamedTuple):
-    """Whether reads may go to the replica, and how far it is behind the primary."""
+    """State of the replica at a check, and its lag behind the primary."""
 
     is_current: bool
     #: Maximum of the lag in seconds; None if the replica does not answer.
@@ -152,7 +152,7 @@ def open_replica(settings: Settings, role: str | None) -> Iterator[Replica | Non
     if settings.replica_url is None:
         yield None
         return
-    dsn = standby_dsn(settings.replica_url)
+    dsn = require_standby(settings.replica_url)
     pool = ConnectionPool(dsn, size=settings.pool_size, timeout=ANSWER_SECONDS)
     with closing(Database(pool, role=role)) as database:
         yield Replica(database, settings.replica_lag_ms / 1000)

@@ -34,7 +34,7 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     )
     yield from _of_calls(dispatcher)
     yield from _of_database(dispatcher.services)
-    yield from _of_replica(dispatcher.services)
+    yield from _count_replica_pages(dispatcher.services)
     yield from _of_background(dispatcher.services)
     yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
     yield Metric(name="process_resident_memory_bytes", value=resident_bytes())
@@ -60,7 +60,7 @@ def _of_database(services: Services) -> Iterator[Metric]:
     yield Metric(name="waybook_group_commit_calls", value=sizes)
 
 
-def _of_replica(services: Services) -> Iterator[Metric]:
+def _count_replica_pages(services: Services) -> Iterator[Metric]:
     replica = services.replica
     if replica is None:
         return

@@ -54,7 +54,7 @@ class PageContext:
             Forbidden: the caller lacks the scope for reading.
             RateLimited: the org exceeded its rate limit.
         """
-        context = await self.primary_context(request)
+        context = await self.build_primary_context(request)
         services = self.dispatcher.services
         if services.replica is None or request.method not in SAFE_METHODS:
             return context
@@ -64,7 +64,7 @@ class PageContext:
             return context
         return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
 
-    async def primary_context(self, request: Request) -> RequestContext:
+    async def build_primary_context(self, request: Request) -> RequestContext:
         """Return a read-only request context of the primary; count the request once.
 
         Raises:
