@@ -10,6 +10,7 @@ from waybook.json_values import Json
 from waybook.plan.model import Plan
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
+from waybook.store.driver.queries import as_json_text
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.refresh import MAX_ENTRIES, apply_entries
 from waybook.store.plans.rows import ChangeRow
@@ -28,7 +29,7 @@ def entries(plan: Plan, *groups: Json) -> list[ChangeRow]:
 
 
 def entry(seq: int, *groups: Json) -> ChangeRow:
-    return ChangeRow(seq, LATER, b"entry %d" % seq, LATER, {"changes": [*groups]})
+    return ChangeRow(seq, LATER, b"entry %d" % seq, LATER, as_json_text({"changes": [*groups]}))
 
 
 def test_copy_without_later_entries_is_the_same_plan_at_the_current_time() -> None:

@@ -36,6 +36,8 @@ MAX_NEXT_TEXTS = 7
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
+    #: Whether the first statement of the decision updates, and thereby locks, the cached plan.
+    _locks_by_update = False
 
     def __init__(
         self,
@@ -192,7 +194,8 @@ class LockedPlan(Locked[Decision[object]]):
         if not self.is_cached:
             await super().send_last(statements, on_commit)
             return
-        statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
+        if not self._locks_by_update:
+            statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
         (lock,), *_ = await self.ctx.commit(
             self.plan.id, statements, on_commit, waits=self._is_checked
         )
@@ -208,10 +211,15 @@ class LockedPlan(Locked[Decision[object]]):
     def written(self, proposal: PlanProposal) -> Written:
         ctx, before, decision = self.ctx, self.plan, proposal.decision
         plan, write_context = decision.plan, self.write_context
-        statements, head = writer.statements(before, decision, write_context)
+        statements, head = writer.statements(
+            before, decision, write_context, is_cached=self.is_cached
+        )
+        self._locks_by_update = self.is_cached and head is not self.head
         moved = plan.status is not before.status
 
         def remember() -> None:
+            if head is not self.head:
+                ctx.audited.append(plan.id)
             kept = plan
             if self._missing_texts:
                 kept = plan._replace(texts={**self._missing_texts, **plan.texts})

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from waybook.core.changes import Entity
 from waybook.core.replay import ChangedFields, ReplayError, changed_rows
 from waybook.core.usage import totals_from_json
@@ -158,7 +160,7 @@ def _changed_rows(seq: int, rows: list[ChangeRow]) -> Iterator[tuple[str, str, C
     for expected, row in enumerate(rows, seq + 1):
         if row.seq != expected or row.details is None:
             raise ReplayError(f"entry {expected} was not read")
-        yield from changed_rows(row.details)
+        yield from changed_rows(orjson.loads(row.details))
 
 
 def plan_statements(wanted: PlanRequest) -> list[Statement]:

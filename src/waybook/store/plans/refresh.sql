@@ -2,8 +2,10 @@
 -- Return the last audit entry that a cached plan contains, and the entries after it, up to a limit,
 -- without the details of long entries. The condition on the time excludes older partitions.
 select e.seq, e.at, e.hash, app_now() as now,
-       case when e.seq > %(seq)s::integer and pg_column_size(e.details) <= %(longest)s::integer
-            then e.details
+       case when e.seq > %(seq)s::integer
+                 and pg_column_size(e.details) + coalesce(pg_column_size(e.packed), 0)
+                     <= %(longest)s::integer
+            then :details_of_entry
        end as details
   from audit_entry e
  where e.org_id = :org

@@ -33,9 +33,9 @@ class ChangeRow(NamedTuple):
     at: datetime
     hash: bytes
     now: datetime
-    #: Details of the entry; None for the last entry that the cached plan contains, and for a long
-    #: entry.
-    details: dict[str, Json] | None
+    #: Details of the entry as JSON text; None for the last entry that the cached plan contains, and
+    #: for a long entry.
+    details: str | None
 
 
 class StepRow(NamedTuple):

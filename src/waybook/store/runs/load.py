@@ -34,6 +34,7 @@ SQL = load(
     run_brief=RunBriefRow,
     runs_by_activity=RunSummaryRow,
     runs_by_start=RunSummaryRow,
+    runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
     run_recent_events=RunEventRow,
     run_rows=StoredRow,
