@@ -4,7 +4,9 @@ Three servers use one database and are measured alternately: a server with one w
 two workers, and two servers with one worker each, between which each agent alternates with every
 call, as behind a load balancer. With two workers, a connection stays with the worker that accepted
 it, so all calls on a plan reach the process that has the plan in its cache; with alternating calls,
-every call reaches a process whose copy of the plan is out of date. Every call has a token.
+every call reaches a process whose copy of the plan is out of date. Every call has a token. With two
+processes, fewer concurrent calls of each share a message to PostgreSQL, so alternating calls are
+also compared with two workers.
 
 PostgreSQL and the callers share the cores of the machine with the servers, so the ratio of the
 rates depends on the machine. The CPU time of the busiest process does not: its inverse is the rate
@@ -42,12 +44,13 @@ CPU_GOAL: Final = 1.1
 #: Limits of these ratios: two workers must not be slower, nor cost half as much again.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
-#: Limits and goal of the ratio of the CPU time per cycle with alternating calls to that of one
-#: worker: the limits are above the first measured values, 1.6 for the servers and 2.4 for
-#: PostgreSQL on a busy machine.
-MAX_ALTERNATING_CPU: Final = 2.0
-MAX_ALTERNATING_POSTGRES_CPU: Final = 3.5
+#: Limits and goal of the ratios of the CPU time per cycle with alternating calls to that of one
+#: worker and to that of two workers, to which the calls on a plan stick.
+MAX_ALTERNATING_CPU: Final = 1.6
+MAX_ALTERNATING_POSTGRES_CPU: Final = 2.2
 ALTERNATING_GOAL: Final = 1.3
+MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
+STICKY_GOAL: Final = 1.1
 
 
 class Target(NamedTuple):
@@ -220,6 +223,16 @@ def compare(results: dict[str, list[Measured]]) -> list[Check]:
             direction="<=",
             limit=MAX_ALTERNATING_POSTGRES_CPU,
             goal=ALTERNATING_GOAL,
+        ),
+        Check(
+            name="CPU per cycle of servers and PostgreSQL, calls alternate : 2 workers",
+            rounds=[
+                (alternating.python + alternating.postgres) / (two.python + two.postgres)
+                for _, two, alternating in turns
+            ],
+            direction="<=",
+            limit=MAX_ALTERNATING_TO_STICKY_CPU,
+            goal=STICKY_GOAL,
         ),
     ]
 

@@ -69,7 +69,9 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan(1)
-    agent.dispatcher.services.plan_cache.invalidate((agent.org_id.int, full_id(plan["planId"])))
+    # After a conflict, calls lock the plan before they decide.
+    cache = agent.dispatcher.services.plan_cache
+    cache.mark_contended((agent.org_id.int, full_id(plan["planId"])))
     async with world.database.org_transaction(agent.org_id) as tx:
         await tx.send(lock_rows("plan", full_id(plan["planId"])))
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))

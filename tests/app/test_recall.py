@@ -9,6 +9,7 @@ from full_ids import with_full_ids
 from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
 from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.plans.cache import MAX_TEXTS
 
 
 @pytest.fixture
@@ -55,6 +56,56 @@ async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
     assert len(messages) == 2
     await elsewhere.submit(taken)
     assert len(messages) == 3
+
+
+async def test_calls_that_alternate_between_processes_send_two_messages_each(
+    agent: AgentClient, messages: list[int]
+) -> None:
+    """The first calls are not counted: with them, each process learns that the plan is shared.
+
+    The process that locked the plan for one of these calls has only the next eight texts.
+    """
+    plan, elsewhere = await agent.plan(12), agent.elsewhere()
+    sent = []
+    for number in range(1, 13):
+        messages.clear()
+        taken = await agent.take(plan, sessionId="s", idempotencyKey=f"t{number}")
+        await elsewhere.submit(taken, sessionId="s", idempotencyKey=f"s{number}")
+        sent.append(len(messages))
+    assert sent[2:] == [4] * 7 + [5] + [4] * 2
+    assert (await agent.status(plan))["status"] == "completed"
+
+
+async def test_long_plan_is_claimed_on_the_cached_plan_after_its_cached_texts(
+    agent: AgentClient, messages: list[int]
+) -> None:
+    plan = await agent.plan(MAX_TEXTS + 20)
+    sent = []
+    for _ in range(MAX_TEXTS + 20):
+        messages.clear()
+        await agent.submit(await agent.take(plan))
+        sent.append(len(messages))
+    assert sent[:MAX_TEXTS] == [2] * MAX_TEXTS
+    assert sent[MAX_TEXTS:] == ([3] + [2] * 7 + [3] + [2] * 7 + [3] + [2] * 3)
+
+
+async def test_processes_that_change_a_plan_in_turn_keep_one_audit_chain(
+    agent: AgentClient,
+) -> None:
+    """Any process may serve any call: sessions, structure and status of the others are known."""
+    plan = await agent.plan(4)
+    processes = [agent, agent.elsewhere(), agent.elsewhere()]
+    more = [{"action": "add_steps", "steps": [{"stepType": "search", "instructions": "New."}]}]
+    orders = []
+    for number in range(5):
+        taking, submitting, changing = (processes[(number + n) % 3] for n in range(3))
+        taken = await taking.take(plan, sessionId=f"s{number % 2}")
+        orders.append(taken["stepOrder"])
+        if number == 2:
+            await changing.call("modify_plan", planId=plan["planId"], modifications=more)
+        await submitting.submit(taken, sessionId=f"s{number % 2}")
+    assert orders == [1, 2, 3, 4, 5]
+    assert (await agent.status(plan))["status"] == "completed"
 
 
 async def test_unknown_short_id_is_looked_up_with_one_database_message(

@@ -64,9 +64,12 @@ from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import is_new_session, resume_session
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
+from waybook.store.audit import ChainHead
 from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
+from waybook.store.plans import refresh
+from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 #: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
 #: `set local role`, and every plan tool must work in that mode.
@@ -127,6 +130,9 @@ class SameAsTheRules(RuleBasedStateMachine):
         self.opened: AbstractAsyncContextManager[OrgEnv] = make_env(place, pool_size=1)
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
         self.elsewhere = self.world.agent.elsewhere()
+        self.are_swapped = False
+        #: Plan as the database contained it after an earlier call.
+        self.copy_before: LoadedPlan | None = None
         self.plan: Plan
         #: Stored rows of the plan, by the number of its last audit entry at that time.
         self.history: dict[int, Rows] = {}
@@ -146,8 +152,8 @@ class SameAsTheRules(RuleBasedStateMachine):
     # Methods that make each call twice: through the dispatcher and through the rules.
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
-        """Return an agent of this user; the user Bob is served by a separate dispatcher."""
-        at = self.elsewhere if user == "bob" else self.world.agent
+        """Return an agent of this user; Ann and Bob are served by different processes."""
+        at = self.elsewhere if (user == "bob") is not self.are_swapped else self.world.agent
         return at.acting_as(user, channel)
 
     def moment(
@@ -410,6 +416,25 @@ class SameAsTheRules(RuleBasedStateMachine):
         else:
             self.plan = original
 
+    @invariant()
+    def changes_applied_to_a_copy_result_in_the_stored_plan(self) -> None:
+        """Compare an earlier copy after the changes since then with the plan that is read now."""
+        database, org_id = self.world.database, self.world.agent.org_id
+        wanted = PlanRequest(plan_id=self.plan.id, review=False)
+        results = self.wait(database.read_org(org_id, *refresh.plan_statements(wanted)))
+        now, before = refresh.read_plan(results, wanted), self.copy_before
+        if now and before and before.plan.id == now.plan.id:
+            (rows,) = self.wait(database.read_org(org_id, refresh.changes_statement(before)))
+            after = refresh.apply_entries(before, rows)
+            assert after is None or comparable(after) == comparable(now)
+            assert after is not None or now.head != before.head
+        self.copy_before = now
+
+    @rule()
+    def swap_processes(self) -> None:
+        """Let the next calls of each user reach the other process."""
+        self.are_swapped = not self.are_swapped
+
     @rule()
     def look(self) -> None:
         body, _ = self.both(
@@ -459,6 +484,13 @@ class SameAsTheRules(RuleBasedStateMachine):
             assert stored.get(entity, {}) == expected.get(entity, {})
         for review_id, row in expected.get("review", {}).items():
             assert stored["review"][review_id] == row
+
+
+def comparable(loaded: LoadedPlan) -> tuple[Plan, ChainHead]:
+    """Return a plan without its texts and sessions, which depend on the call, and heartbeats."""
+    steps = tuple(step._replace(last_seen_at=None) for step in loaded.plan.steps)
+    plan = loaded.plan._replace(texts={}, sessions=frozenset(), steps=steps)
+    return plan, loaded.head
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:

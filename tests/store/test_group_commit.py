@@ -66,6 +66,17 @@ async def test_calls_without_messages_in_flight_share_no_transaction(
     assert len({rows[0][0][0] for rows in results}) == MAX_IN_FLIGHT
 
 
+async def test_calls_that_wait_for_a_turn_of_the_event_loop_share_a_transaction(
+    own_world: OrgEnv,
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    calls = [Call(org_id, n, [REPORT(text=n)], no_effect, waits=True) for n in ("a", "b", "c")]
+    results = await asyncio.gather(*map(database.commit, calls))
+    assert [rows[0][0][2] for rows in results] == ["a", "b", "c"]
+    assert len({rows[0][0][0] for rows in results}) == 1
+    assert database._groups._orgs == {}
+
+
 async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) -> None:
     database = own_world.database
     orgs = [own_world.agent.org_id, own_world.other_org.org_id]

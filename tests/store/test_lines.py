@@ -14,6 +14,7 @@ from waybook.errors import Busy, Unavailable
 from waybook.store.driver.database import Database, Transaction
 from waybook.store.driver.fair_queue import MAX_QUEUED
 from waybook.store.driver.queries import Query
+from waybook.store.driver.wire import StaleCache
 
 ECHO = Query("echo", "select %(text)s::text")
 
@@ -196,3 +197,24 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
         results = await database.read_org(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))
         assert results == [[(text,)]] * 4
         await used(database)
+
+
+async def test_prepared_statements_survive_a_failed_message_that_prepared_none(
+    own_place: ServerDatabase,
+) -> None:
+    """A stale copy of a plan makes a message fail; later messages must not be planned again."""
+    divide, count = (
+        Query("divide", "select 1 / %(by)s::integer"),
+        "select count(*) from pg_prepared_statements",
+    )
+    async with open_test_database(own_place, pool_size=1) as database:
+        with pytest.raises(StaleCache):
+            await database.read_org(LOCAL_ORG, ECHO(text="a"), divide(by=0), ECHO(text="b"))
+        ((none,),) = await database.read_org(LOCAL_ORG, count)
+        assert (await database.read_org(LOCAL_ORG, ECHO(text="c"), divide(by=1)))[0] == [("c",)]
+        ((before,),) = await database.read_org(LOCAL_ORG, count)
+        with pytest.raises(StaleCache):
+            await database.read_org(LOCAL_ORG, ECHO(text="d"), divide(by=0))
+        ((after,),) = await database.read_org(LOCAL_ORG, count)
+        assert none < before == after
+        assert (await database.read_org(LOCAL_ORG, ECHO(text="e")))[0] == [("e",)]

@@ -4,10 +4,11 @@ from uuid import UUID
 
 from org_env import NOON
 from plan_builders import make_plan, make_step
-from waybook.plan.model import Plan, StepId, StepText
+from waybook.plan.model import Plan, PlanId, StepId, StepText
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
 from waybook.store.plans.cache import (
+    CHECKS_AFTER_CHANGE,
     MAX_SESSIONS,
     MAX_TEXT_LENGTH,
     MAX_TEXTS,
@@ -102,6 +103,38 @@ def test_plan_changed_by_another_process_is_cached_after_several_reloads() -> No
     assert recalled(memory, plan) is None
     memory.put(which(plan), loaded(plan))
     assert recalled(memory, plan) is not None
+
+
+def test_plan_that_others_change_is_checked_until_it_stays_unchanged() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    memory.mark_changed(which(plan))
+    for _ in range(CHECKS_AFTER_CHANGE):
+        assert recalled(memory, plan) is None
+        assert memory.get_unchecked(which(plan), None) is not None
+        assert not memory.must_lock(which(plan))
+        memory.mark_unchanged(which(plan))
+    assert recalled(memory, plan) is not None
+
+
+def test_new_plans_are_checked_while_other_plans_are_found_changed() -> None:
+    first, new, later = [make_plan(make_step())._replace(id=PlanId(name)) for name in "abc"]
+    memory = make_cache(first)
+    memory.mark_changed(which(first))
+    memory.put(which(new), loaded(new))
+    assert recalled(memory, new) is None
+    for _ in range(CHECKS_AFTER_CHANGE):
+        memory.mark_unchanged(which(new))
+    memory.put(which(later), loaded(later))
+    assert recalled(memory, later) is not None
+
+
+def test_plan_with_a_conflict_is_locked_before_a_decision() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    assert not memory.must_lock(which(plan))
+    memory.mark_contended(which(plan))
+    assert memory.must_lock(which(plan))
 
 
 def test_plan_cache_stores_only_short_texts_of_open_steps() -> None:

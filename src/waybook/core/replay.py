@@ -10,6 +10,8 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
+#: Changed fields of a row, each with a list of its old and new value, or of only the new value.
+ChangedFields = dict[str, list[Json]]
 
 ENTITIES = frozenset(map(str, Entity))
 
@@ -91,6 +93,25 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
                 yield Change(Entity(entity), row_id, field, *_old_and_new(values))
         case _:
             raise ReplayError(f"not a change: {raw!r}")
+
+
+def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
+    """Yield entity, id and changed fields of each group of changes of an audit entry.
+
+    Each field has a list of its old and new value, or of only the new value.
+
+    Raises:
+        ReplayError: an earlier version stored the entry, which does not group its changes.
+    """
+    groups = details.get("changes")
+    if not isinstance(groups, list):
+        raise ReplayError("the entry has no list of changes")
+    for group in groups:
+        match group:
+            case [str(entity), str(row_id), dict(fields)]:
+                yield entity, row_id, fields  # type: ignore[misc]  # each value is a list
+            case _:
+                raise ReplayError(f"not a group of changes: {group!r}")
 
 
 def _old_and_new(values: Json) -> tuple[Json, Json]:

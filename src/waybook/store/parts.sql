@@ -164,6 +164,31 @@ asked as materialized (
 h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
 d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
 
+-- name: row_of_loaded_plan
+-- Columns of a plan and of its brief, without its steps.
+p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
+p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
+p.updated_at, b.copied_from::text, b.copied_seq;
+
+-- name: is_known_session
+-- True if the plan has seen the caller's session before.
+exists (select from plan_session k where k.org_id = :org
+                                     and k.plan_id = %(plan_id)s and k.session = %(session)s);
+
+-- name: conditions_of_plan
+-- Conditions of a plan, or null if it has none. Conditions already evaluated are needed to copy them
+-- with their steps.
+(select json_agg(json_build_array(
+                   c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
+                   c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
+                 order by c.position)
+   from branching_condition c
+  where c.org_id = :org and c.plan_id = %(plan_id)s);
+
+-- name: seq_of_plan
+-- Number of the plan's last audit entry.
+(select n.audit_seq from plan n where n.org_id = :org and n.id = %(plan_id)s);
+
 -- name: row_of_step
 -- Columns of a step of a plan, without its texts.
 s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,

@@ -16,7 +16,15 @@ class ShortIdRow(NamedTuple):
     short_key: int
 
 
-SQL = load("short_ids", **{str(kind): ShortIdRow for kind in IdKind})
+class StepIdRow(NamedTuple):
+    """Full id of a step, the key of its short id, and the id of its plan."""
+
+    id: str
+    short_key: int
+    plan_id: str
+
+
+SQL = load("short_ids", **{**{str(kind): ShortIdRow for kind in IdKind}, "step": StepIdRow})
 QUERIES: Final = {
     IdKind.PLAN: SQL["plan"],
     IdKind.STEP: SQL["step"],

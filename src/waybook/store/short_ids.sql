@@ -9,9 +9,9 @@ select r.id::text, r.short_key
                       limit 1) r;
 
 -- name: step
-select r.id::text, r.short_key
+select r.id::text, r.short_key, r.plan_id::text
   from unnest(%(keys)s::bigint[]) k (key)
- cross join lateral (select id, short_key from plan_step
+ cross join lateral (select id, short_key, plan_id from plan_step
                       where org_id = :org and short_key = k.key
                       limit 1) r;
 

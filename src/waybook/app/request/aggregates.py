@@ -1,6 +1,7 @@
 """Plans and orgs that are locked in the database while a call changes them."""
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from waybook.accounts.manage import record_org
@@ -13,20 +14,24 @@ from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan, StepId
+from waybook.plan.model import Plan, StepId, StepText
+from waybook.plan.states import StepStatus
 from waybook.store.accounts import accounts
 from waybook.store.accounts import writer as org_writer
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, is_id
-from waybook.store.plans import load, writer
+from waybook.store.plans import load, refresh, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
 #: Return type of a function that is defined in each call. The type is defined here, because
 #: Python evaluates the annotations of a function whenever it defines the function.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
+
+#: Maximum number of further steps whose texts are read with a missing text of a cached plan.
+MAX_NEXT_TEXTS = 7
 
 
 class LockedPlan(Locked[Decision[object]]):
@@ -57,6 +62,10 @@ class LockedPlan(Locked[Decision[object]]):
         self._review = review
         self._cached = cached
         self._key = ctx.caller.org_id.int, self._plan_id.lower()
+        #: Whether the cached plan was read or checked by this call.
+        self._is_checked = False
+        #: Texts that the call read because the cached plan lacked them.
+        self._missing_texts: dict[StepId, StepText] = {}
 
     @property
     def loaded(self) -> LoadedPlan:
@@ -88,7 +97,7 @@ class LockedPlan(Locked[Decision[object]]):
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
         self.ctx.services.plan_cache.begin_use(self._key)
-        if use_cache and self._cached and self._recall():
+        if use_cache and self._cached and (self._recall() or await self._refresh()):
             return None
         return await super().enter(key)
 
@@ -97,18 +106,29 @@ class LockedPlan(Locked[Decision[object]]):
         await super().leave()
 
     async def load_texts(self, step_ids: Iterable[StepId]) -> bool:
-        """Load the texts of these steps; return False if a cached plan lacks some of them."""
+        """Load the texts of these steps; return False if a cached plan has changed meanwhile."""
         missing = [step_id for step_id in step_ids if step_id not in self.plan.texts]
         if not missing:
             return True
         if self.is_cached:
-            return False
-        (rows,) = await self.send(load.texts_statement(self.plan.id, missing))
+            wanted = [*missing, *self._next_texts(self.plan, missing)]
+            statement = load.texts_statement(self.plan.id, wanted)
+            (rows,) = await self.ctx.read_in_group(self.plan.id, statement)
+            self._missing_texts = load.read_texts(rows)
+        else:
+            (rows,) = await self.send(load.texts_statement(self.plan.id, missing))
         self.plan = self.plan._replace(texts={**self.plan.texts, **load.read_texts(rows)})
-        return True
+        return not self.is_cached or all(step_id in self.plan.texts for step_id in missing)
+
+    @staticmethod
+    def _next_texts(plan: Plan, missing: list[StepId]) -> list[StepId]:
+        """Return steps that agents get next, to load their texts into the cache too."""
+        known = {*plan.texts, *missing}
+        pending = plan.steps_with_status(StepStatus.PENDING)
+        return list(islice((step.id for step in pending if step.id not in known), MAX_NEXT_TEXTS))
 
     def _recall(self) -> bool:
-        """Use the cached plan; return False if the plan or the step's texts are not cached."""
+        """Use the cached plan; return False if it must be read or checked first."""
         services = self.ctx.services
         loaded = services.plan_cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -121,17 +141,72 @@ class LockedPlan(Locked[Decision[object]]):
         self.is_cached = True
         return True
 
+    async def _refresh(self) -> bool:
+        """Use the plan as it is in the database now, without a lock.
+
+        Read the changes since the plan was cached, or else the whole plan. Return False if the call
+        must lock the plan.
+        """
+        services = self.ctx.services
+        if services.plan_cache.must_lock(self._key):
+            return False
+        cached = services.plan_cache.get_unchecked(self._key, self.ctx.session)
+        loaded = await self._read_changes(cached) if cached else None
+        if loaded is None:
+            loaded = await self._read_plan()
+        if loaded is None:
+            return False
+        if cached is not None and loaded.head.seq == cached.head.seq:
+            services.plan_cache.mark_unchanged(self._key)
+        elif cached is not None:
+            services.plan_cache.mark_changed(self._key)
+        services.database.clock.set(loaded.now)
+        self.plan, now, self.head = loaded
+        self.now = self.head.after(services.database.frozen_now or now)
+        self.is_cached = self._is_checked = True
+        return self._step_id is None or self._step_id.lower() in self.plan.texts
+
+    async def _read_changes(self, cached: LoadedPlan) -> LoadedPlan | None:
+        statements = [refresh.changes_statement(cached)]
+        step_id = StepId(id_or_nil(self._step_id).lower()) if self._step_id else None
+        if step_id is not None and step_id not in cached.plan.texts:
+            missing = [step_id]
+            wanted = [*missing, *self._next_texts(cached.plan, missing)]
+            statements.append(load.texts_statement(cached.plan.id, wanted))
+        rows, *texts = await self.ctx.read_in_group(self._plan_id, *statements)
+        loaded = refresh.apply_entries(cached, rows)
+        if loaded is None or not texts:
+            return loaded
+        all_texts = {**loaded.plan.texts, **load.read_texts(texts[0])}
+        return loaded._replace(plan=loaded.plan._replace(texts=all_texts))
+
+    async def _read_plan(self) -> LoadedPlan | None:
+        wanted, services = self._request(), self.ctx.services
+        results = await self.ctx.read_in_group(self._plan_id, *refresh.plan_statements(wanted))
+        loaded = refresh.read_plan(results, wanted)
+        if loaded is not None:
+            # The sessions of an older copy may not be all sessions of the plan.
+            services.plan_cache.invalidate(self._key)
+            self.ctx.cache_steps(loaded.plan)
+        return loaded
+
     async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
         if not self.is_cached:
             await super().send_last(statements, on_commit)
             return
         if not self._locks_by_update:
             statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
-        (lock,), *_ = await self.ctx.commit(self.plan.id, statements, on_commit)
+        (lock,), *_ = await self.ctx.commit(
+            self.plan.id, statements, on_commit, waits=self._is_checked
+        )
         self.ctx.services.database.clock.set(lock.now)
 
     def mark_stale(self) -> None:
-        self.ctx.services.plan_cache.mark_contended(self._key)
+        cache = self.ctx.services.plan_cache
+        if self._is_checked:
+            cache.mark_contended(self._key)
+        else:
+            cache.mark_changed(self._key)
 
     def written(self, proposal: PlanProposal) -> Written:
         ctx, before, decision = self.ctx, self.plan, proposal.decision
@@ -145,7 +220,10 @@ class LockedPlan(Locked[Decision[object]]):
         def remember() -> None:
             if head is not self.head:
                 ctx.audited.append(plan.id)
-            ctx.services.plan_cache.put(self._key, LoadedPlan(plan, self.now, head))
+            kept = plan
+            if self._missing_texts:
+                kept = plan._replace(texts={**self._missing_texts, **plan.texts})
+            ctx.services.plan_cache.put(self._key, LoadedPlan(kept, self.now, head))
             for step_id in decision.touched:
                 ctx.cache_step_plan(step_id, plan.id)
 

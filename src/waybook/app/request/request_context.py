@@ -11,9 +11,11 @@ from typing import TypeAlias
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Actor
+from waybook.core.short_ids import IdKind
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.plan.model import Plan
+from waybook.plan.states import TERMINAL_STEP
 from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.credential_check import pending_check
@@ -48,6 +50,10 @@ def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = No
 
 def _has_step(plan: Plan, step_id: str | None) -> bool:
     return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
+
+
+def _do_nothing() -> None:
+    """Follow a commit that has written nothing."""
 
 
 def not_found(what: str) -> NotFound:
@@ -88,7 +94,12 @@ class RequestContext:
             return await tx.commit(*statements)
 
     async def commit(
-        self, aggregate_id: str, statements: list[Statement], on_commit: Callable[[], None]
+        self,
+        aggregate_id: str,
+        statements: list[Statement],
+        on_commit: Callable[[], None],
+        *,
+        waits: bool = False,
     ) -> Results:
         """Lock this plan or run, write and commit in one message; return the results.
 
@@ -97,11 +108,21 @@ class RequestContext:
         """
         org_id, database = self.caller.org_id, self.services.database
         check = pending_check(org_id)
+        if check is not None:
+            statements = [check.statement, *statements]
+        call = Call(org_id, aggregate_id, statements, on_commit, waits)
         if check is None:
-            return await database.commit(Call(org_id, aggregate_id, statements, on_commit))
-        checked = Call(org_id, aggregate_id, [check.statement, *statements], on_commit)
+            return await database.commit(call)
         with check.deciding():
-            return (await database.commit(checked))[1:]
+            return (await database.commit(call))[1:]
+
+    async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:
+        """Read rows of a plan in one message, which concurrent calls of the org may share.
+
+        Each statement has its own snapshot. Until the caller commits a decision, it is not known
+        whether the rows are still current.
+        """
+        return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True)
 
     def transaction(self) -> TransactionScope:
         """Return a transaction limited to the org; it is rolled back unless committed."""
@@ -136,6 +157,16 @@ class RequestContext:
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
         """Cache the id of the plan that a step belongs to."""
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
+
+    def cache_steps(self, plan: Plan) -> None:
+        """Cache the ids of the open steps of a plan, which later calls may name."""
+        org_id, services = self.caller.org_id, self.services
+        open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
+        # Steps are cached together, so that it is enough to look for the last one.
+        if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
+            for step_id in open_steps:
+                self.cache_step_plan(step_id, plan.id)
+                services.short_ids.add(org_id, IdKind.STEP, step_id)
 
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False

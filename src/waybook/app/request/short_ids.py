@@ -210,6 +210,8 @@ async def _look_up(
         statements = [lookup_statement(kind, keys) for kind, keys in missing.items()]
         for kind, rows in zip(missing, await ctx.read(*statements), strict=True):
             known |= {(kind, cache.add(org_id, kind, row.id)): row.id for row in rows}
+            for row in rows if kind is IdKind.STEP else ():
+                ctx.cache_step_plan(row.id, row.plan_id)
     return known
 
 

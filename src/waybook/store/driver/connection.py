@@ -71,6 +71,7 @@ class DbConnection:
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
+        self._prepared_before = 0  # Number of prepared statements before the last message.
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
@@ -100,6 +101,7 @@ class DbConnection:
             return await self._send(opening, statements)
         except PreparedStatementLost as error:
             self._wire.assume_pooler()
+            self._prepared_before = 0
             await self._reset()
             if not opening:
                 raise Busy from error
@@ -175,6 +177,7 @@ class DbConnection:
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         """Pass SQL statements to libpq, and return the position of each statement's result."""
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
+        self._prepared_before = len(prepared)
         places, sent = [], 0
         for statement in message:
             (name, text, _, takes_org), parameters = (
@@ -327,9 +330,12 @@ class DbConnection:
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Roll back and drop all prepared statements; close the connection if that fails."""
-        prepared, self._prepared = self._prepared, set()
-        await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
+        """Roll back a failed message; close the connection if that fails."""
+        statements = [ROLLBACK]
+        if len(self._prepared) > self._prepared_before:  # Those after the error do not exist.
+            self._prepared = set()
+            statements.append(DEALLOCATE_ALL)
+        await self._end_transaction(*statements)
 
     async def _end_transaction(self, *statements: str) -> None:
         if self.connection.pgconn.transaction_status not in ENDABLE:

@@ -6,6 +6,10 @@ answered, the waiting calls are sent together: in one message, one transaction a
 call waits at most `MAX_WAIT_SECONDS`, even if the messages in flight are not answered, for example
 because they wait for a lock.
 
+A call that needs two messages, a read and a write, waits for one turn of the event loop before each
+of them. The callers of a group all continue in the same turn, so their next messages are again one
+group; this saves more than the second message of each call costs.
+
 If a statement of a group fails, nothing of the group is written, and each call is sent again in a
 transaction of its own, so that an error affects only the call that caused it. If the connection
 breaks, it is unknown whether the group was committed, and each of its calls fails with Unavailable.
@@ -58,6 +62,8 @@ class Call(NamedTuple):
     statements: Message
     #: Function to call after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
+    #: True if the call waits for other calls that the event loop is about to carry out.
+    waits: bool = False
 
 
 class _WaitingCall(NamedTuple):
@@ -122,7 +128,7 @@ class GroupCommit:
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
         calls = self._calls(call.org_id)
-        if calls.in_flight >= MAX_IN_FLIGHT and len(calls.waiting) < MAX_WAITING:
+        if (call.waits or calls.in_flight >= MAX_IN_FLIGHT) and len(calls.waiting) < MAX_WAITING:
             results = await self._join_group(calls, call)
             if results is not None:
                 return results
@@ -150,6 +156,8 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         waiting = _WaitingCall(call, size, loop.time(), loop.create_future())
         calls.waiting.append(waiting)
+        if call.waits and calls.in_flight < MAX_IN_FLIGHT:
+            loop.call_soon(self._send_soon, calls)
         if calls.timer is None:
             calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
         return await waiting.outcome
@@ -161,6 +169,11 @@ class GroupCommit:
             self._send_next(calls)
         if not calls.in_flight and not calls.waiting:
             del self._orgs[calls.org_id]
+
+    def _send_soon(self, calls: _OrgCalls) -> None:
+        """Send calls that have waited for one turn of the event loop, if they still wait."""
+        if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
+            self._send_next(calls)
 
     def _send_overdue(self, calls: _OrgCalls) -> None:
         """Send calls that have waited for too long, in addition to the messages in flight."""

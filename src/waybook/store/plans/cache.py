@@ -1,11 +1,15 @@
 """In-memory caches for plans, and for the plan id of each step.
 
-Most calls of an agent on a plan reach the same process. In that process, a call makes its decision
-on the cached plan, and then sends one message that locks the plan if it is unchanged, writes, and
-commits. If the plan has changed, nothing is written, and the call is repeated with the plan from
-the database. See `lock_if_unchanged` in `plans/load.sql`. Calls contain step ids, but plans are
-locked and loaded by plan id. A step never moves to another plan, so its plan id is looked up once
-and cached.
+A call makes its decision on the cached plan, and then sends one message that locks the plan if it
+is unchanged, writes, and commits. If the plan has changed, nothing is written, and the call is
+repeated with the plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
+
+If calls on a plan reach several processes, a process finds that others have changed the plan. Its
+next calls on the plan first read what has changed; see `refresh.py`. If a plan changes even between
+that read and the commit, the next calls on the plan lock it before they decide.
+
+Calls contain step ids, but plans are locked and loaded by plan id. A step never moves to another
+plan, so its plan id is looked up once and cached.
 """
 
 from collections import OrderedDict
@@ -27,6 +31,12 @@ MAX_SESSIONS = 32
 #: Number of calls that load a plan from the database after a conflict on the plan; after these
 #: calls, the cache is used again.
 RELOADS_AFTER_CONFLICT = 8
+#: Number of calls in a row that find a plan unchanged by other processes; after these calls, the
+#: cached plan is used again without a check. A check costs a small part of a call, and a call that
+#: has to be repeated costs more than two.
+CHECKS_AFTER_CHANGE = 4
+#: Maximum number of checks that must find plans unchanged before new plans are used unchecked.
+MAX_CHECKS_OF_NEW_PLANS = 32
 
 
 class CacheEntry(NamedTuple):
@@ -44,6 +54,10 @@ class PlanCache:
         #: Number of calls that use each plan now.
         self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
+        #: Plans that other processes change too, with the number of checks that are left.
+        self._shared: OrderedDict[PlanKey, int] = OrderedDict()
+        #: Number of checks for which plans that are new in the cache are assumed to be shared.
+        self._checks_of_new_plans = 0
 
     def begin_use(self, which: PlanKey) -> None:
         """Mark the start of a call that uses this plan in this process."""
@@ -57,18 +71,33 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan; None if another call uses it or if the session is not known."""
+        """Return the cached plan to decide on; None if it must be read or checked first."""
         cached = self._plans.get(which)
-        if cached is None or self._at_work.get(which, 0) > 1:
+        if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
         known = session is None or cached.all_sessions or session in cached.loaded.plan.sessions
         return cached.loaded if known else None
+
+    def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
+        """Return the cached plan, which others may have changed; None if the session is new."""
+        entry = self._plans.get(which)
+        if entry is None:
+            return None
+        known = session is None or entry.all_sessions or session in entry.loaded.plan.sessions
+        return entry.loaded if known else None
+
+    def must_lock(self, which: PlanKey) -> bool:
+        """Return whether a call must lock the plan before it decides."""
+        return which in self._wary or self._at_work.get(which, 0) > 1
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
         """Cache a plan that was just written, with the known sessions of its old cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
+            self._shared.pop(which, None)
             return
+        if before is None and self._checks_of_new_plans:
+            self._share(which)
         plan, now, head = loaded
         sessions, cached_texts = plan.sessions, None
         if before is not None:
@@ -98,6 +127,26 @@ class PlanCache:
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
             self._wary.popitem(last=False)
+
+    def mark_changed(self, which: PlanKey) -> None:
+        """Check this plan before its next uses, because another process has changed it."""
+        self._share(which)
+        more = self._checks_of_new_plans + CHECKS_AFTER_CHANGE
+        self._checks_of_new_plans = min(more, MAX_CHECKS_OF_NEW_PLANS)
+
+    def mark_unchanged(self, which: PlanKey) -> None:
+        """Count a check of the plan that found it unchanged."""
+        self._checks_of_new_plans = max(self._checks_of_new_plans - 1, 0)
+        left = self._shared.get(which, 0)
+        if left > 1:
+            self._shared[which] = left - 1
+        else:
+            self._shared.pop(which, None)
+
+    def _share(self, which: PlanKey) -> None:
+        self._shared[which] = CHECKS_AFTER_CHANGE
+        if len(self._shared) > self._most:
+            self._shared.popitem(last=False)
 
     def _is_wary(self, which: PlanKey) -> bool:
         if which not in self._wary:

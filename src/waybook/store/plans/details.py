@@ -9,7 +9,7 @@ from waybook.plan.model import MAX_OUTPUTS, Condition
 from waybook.plan.output import Output
 from waybook.plan.states import StepStatus
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.load import read_condition
+from waybook.store.plans.conditions import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 
 #: Maximum length of an excerpt in characters.

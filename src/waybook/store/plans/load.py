@@ -10,14 +10,8 @@ from waybook.core.holder import Holder
 from waybook.core.replay import Rows as PlanRows
 from waybook.core.usage import totals_from_json
 from waybook.plan.model import (
-    BranchAction,
-    BranchOutcome,
     Budget,
-    Condition,
-    ConditionId,
     DecisionKind,
-    NewCondition,
-    NewStep,
     Plan,
     PlanId,
     Review,
@@ -34,6 +28,7 @@ from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
+from waybook.store.plans.conditions import read_condition
 from waybook.store.plans.rows import (
     CallRow,
     ConditionRow,
@@ -124,16 +119,22 @@ def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
     return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
-def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
+def steps_statement(wanted: PlanRequest) -> Statement:
+    """Select the steps of a plan, with the requested texts."""
     plan_id, texts = wanted.plan_id, Ids(wanted.texts)
     user, session = wanted.holder
+    if wanted.candidates:
+        return SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
+    return SQL["load_steps"](plan_id=plan_id, wanted=texts)
+
+
+def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
+    plan_id = wanted.plan_id
     rest = [
-        SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
-        if wanted.candidates
-        else SQL["load_steps"](plan_id=plan_id, wanted=texts),
+        steps_statement(wanted),
         SQL["load_call"](
             plan_id=plan_id,
-            session=session,
+            session=wanted.holder.session,
             tool=key.tool if key else None,
             key=key.key if key else None,
         ),
@@ -194,10 +195,20 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     plans, steps, (call,), *reviews = results
     if not plans:
         return None
-    conditions: list[list[Any]] = call.conditions or []
-    row: PlanRow
-    (row,) = plans
-    session = wanted.holder.session
+    session = wanted.holder.session if call.is_known_session else None
+    loaded = build_plan(plans[0], steps, call.conditions, session)
+    if not wanted.review:
+        return loaded
+    return loaded._replace(plan=loaded.plan._replace(review=read_review(reviews[0])))
+
+
+def build_plan(
+    row: PlanRow,
+    steps: Iterable[StepRow],
+    conditions: list[list[Any]] | None,
+    session: str | None,
+) -> LoadedPlan:
+    """Convert the selected rows to a plan; `session` is the caller's, if the plan has seen it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,
@@ -207,11 +218,10 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
         resumed_at=_in_utc(row.resumed_at),
         fail_reason=row.fail_reason,
         seq=row.audit_seq,
-        steps=tuple([_step(step[:-1]) for step in steps]),
+        steps=tuple([_step(step[:-2]) for step in steps]),
         texts={StepId(step.id): _text(step.text) for step in steps if step.text is not None},
-        conditions=tuple([read_condition(ConditionRow(*fields)) for fields in conditions]),
-        review=read_review(reviews[0]) if wanted.review else None,
-        sessions=frozenset((session,)) if call.is_known_session and session else NO_SESSIONS,
+        conditions=tuple([read_condition(ConditionRow(*c)) for c in conditions or ()]),
+        sessions=frozenset((session,)) if session else NO_SESSIONS,
         usage=totals_from_json(row.usage),
         budget=Budget(**row.budget) if row.budget else None,
         created_by=row.created_by,
@@ -280,34 +290,6 @@ def _text(row: list[Any]) -> StepText:
         required_sources=required,
         sources=tuple(StoredSource(id=i, title=t, url=u) for i, t, u in stored or ()),
     )
-
-
-def read_condition(row: ConditionRow) -> Condition:
-    """Convert a database row to a condition."""
-    return Condition(
-        id=ConditionId(row.id),
-        step_id=StepId(row.step_id),
-        position=row.position,
-        expression=row.expression,
-        action=BranchAction(row.action),
-        target_step_id=StepId(row.target_step_id) if row.target_step_id else None,
-        steps=tuple(_new_step(new) for new in row.steps or ()),
-        reason=row.reason,
-        outcome=BranchOutcome(row.outcome) if row.outcome else None,
-        from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
-        max_repeats=row.max_repeats,
-        repeats=row.repeats,
-    )
-
-
-def _new_step(fields: dict[str, Any]) -> NewStep:
-    conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
-    return NewStep(**{**fields, "type": StepType(fields["type"]), "conditions": conditions})
-
-
-def _new_condition(fields: dict[str, Any]) -> NewCondition:
-    steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
-    return NewCondition(**{**fields, "action": BranchAction(fields["action"]), "steps": steps})
 
 
 def read_review(rows: Iterable[ReviewRow]) -> Review | None:

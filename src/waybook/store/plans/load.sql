@@ -6,9 +6,7 @@ select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 -- name: load_plan
 -- Return the plan without its steps. For a decision, this statement runs first and locks the plan:
 -- concurrent agents are serialized, and later statements see the state after the wait.
-select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
-       p.updated_at, b.copied_from::text, b.copied_seq
+select :row_of_loaded_plan
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s;
@@ -49,7 +47,8 @@ select :row_of_step,
                            end)
                     from step_brief b
                    where b.org_id = :org and b.step_id = s.id)
-       end as text
+       end as text,
+       :seq_of_plan as plan_seq
   from plan_step s
  where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
@@ -81,28 +80,21 @@ select :row_of_step,
             then (select json_build_array(b.instructions, b.result_schema, b.required_sources)
                     from step_brief b
                    where b.org_id = :org and b.step_id = s.id)
-       end as text
+       end as text,
+       :seq_of_plan as plan_seq
   from plan_step s
  where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: load_call
 -- Return whether the plan has seen the caller's session before, the stored answer, if the call is a
--- repeated one, and the plan's conditions, or null if it has none. Conditions already evaluated are
--- needed to copy them with their steps.
-select exists (select from plan_session k where k.org_id = :org
-                                            and k.plan_id = %(plan_id)s and k.session = %(session)s)
-         as is_known_session,
+-- repeated one, and the plan's conditions.
+select :is_known_session as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
                                 encode(a.packed, 'hex'))
           from idempotency_answer a
          where a.org_id = :org and a.tool = %(tool)s and a.key = %(key)s) as answer,
-       (select json_agg(json_build_array(
-                          c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
-                          c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
-                        order by c.position)
-          from branching_condition c
-         where c.org_id = :org and c.plan_id = %(plan_id)s) as conditions;
+       :conditions_of_plan as conditions;
 
 -- name: load_texts
 -- Return the texts of these steps of the plan, in the form that `load_candidates` returns.

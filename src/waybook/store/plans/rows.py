@@ -26,6 +26,18 @@ class PlanRow(NamedTuple):
     copied_seq: int | None
 
 
+class ChangeRow(NamedTuple):
+    """Audit entry of a plan, with the database time at which it was read."""
+
+    seq: int
+    at: datetime
+    hash: bytes
+    now: datetime
+    #: Details of the entry as JSON text; None for the last entry that the cached plan contains, and
+    #: for a long entry.
+    details: str | None
+
+
 class StepRow(NamedTuple):
     id: str
     step_order: int
@@ -48,6 +60,8 @@ class StepRow(NamedTuple):
     #: List of the step's instructions, result schema, required sources and stored sources; None if
     #: they were not requested.
     text: list[Any] | None = None
+    #: Number of the plan's last audit entry when the row was read.
+    plan_seq: int = 0
 
 
 class StallCountRow(NamedTuple):

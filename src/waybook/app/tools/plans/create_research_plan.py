@@ -1,6 +1,5 @@
 """create_research_plan: create a plan with its steps."""
 
-from functools import partial
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
@@ -69,12 +68,12 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             decision = copy_plan(source, _copy_options(args, skill), opened.decision_context)
         plan = decision.plan
         statements, head = writer.statements(None, decision, opened.write_context)
-        remember = partial(
-            ctx.services.plan_cache.put,
-            (ctx.caller.org_id.int, plan.id),
-            LoadedPlan(plan, opened.now, head),
-            all_sessions=True,
-        )
+
+        def remember() -> None:
+            key, loaded = (ctx.caller.org_id.int, plan.id), LoadedPlan(plan, opened.now, head)
+            ctx.services.plan_cache.put(key, loaded, all_sessions=True)
+            ctx.cache_steps(plan)
+
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
         # A copy is not cached here, because its conditions exist only as database rows; the next
         # call loads the copy.

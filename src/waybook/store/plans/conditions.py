@@ -1,0 +1,43 @@
+"""Conversion of database rows to the conditions of a plan."""
+
+from typing import Any
+
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    ConditionId,
+    NewCondition,
+    NewStep,
+    StepId,
+    StepType,
+)
+from waybook.store.plans.rows import ConditionRow
+
+
+def read_condition(row: ConditionRow) -> Condition:
+    """Convert a database row to a condition."""
+    return Condition(
+        id=ConditionId(row.id),
+        step_id=StepId(row.step_id),
+        position=row.position,
+        expression=row.expression,
+        action=BranchAction(row.action),
+        target_step_id=StepId(row.target_step_id) if row.target_step_id else None,
+        steps=tuple(_new_step(new) for new in row.steps or ()),
+        reason=row.reason,
+        outcome=BranchOutcome(row.outcome) if row.outcome else None,
+        from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
+        max_repeats=row.max_repeats,
+        repeats=row.repeats,
+    )
+
+
+def _new_step(fields: dict[str, Any]) -> NewStep:
+    conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
+    return NewStep(**{**fields, "type": StepType(fields["type"]), "conditions": conditions})
+
+
+def _new_condition(fields: dict[str, Any]) -> NewCondition:
+    steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
+    return NewCondition(**{**fields, "action": BranchAction(fields["action"]), "steps": steps})
