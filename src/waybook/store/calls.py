@@ -24,7 +24,7 @@ from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store import agents
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load, new_id
+from waybook.store.driver.queries import AsJson, Statement, load, new_id
 from waybook.store.packed_answers import unpack
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """Tool call of an org; its fields from `at` to `step_id` match the table's columns in order."""
+    """Tool call of an org; its fields from `at` to `step_id` have the names of columns."""
 
     org_id: UUID
     at: datetime
@@ -222,19 +222,12 @@ class CallLog:
 
 
 def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
-    rows = [_row(call) for call in calls]
-    for start in range(0, len(rows), BATCH_SIZE):
-        yield SQL["insert_calls"](rows=Rows(rows[start : start + BATCH_SIZE]))
+    yield SQL["insert_calls"](calls=AsJson([{**call._asdict(), "id": new_id()} for call in calls]))
     yield from agents.record_statements(
         (agents.AgentKey(call.actor, call.session or ""), call.client)
         for call in calls
         if call.channel == Channel.MCP
     )
-
-
-def _row(call: LoggedCall) -> tuple[Value, ...]:
-    _, at, *rest, _client = call
-    return (at, new_id(), *rest)
 
 
 @dataclass(frozen=True, slots=True)

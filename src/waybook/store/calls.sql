@@ -1,7 +1,14 @@
 -- name: insert_calls
+-- Insert calls, given as one JSON text. A list of values would have to be parsed and planned for
+-- each number of calls.
 insert into mcp_tool_call_log (at, id, tool, actor, channel, session, duration_ms, request_bytes,
                                response_bytes, is_error, error_code, replayed, step_id)
-values %(rows)s;
+select n.at, n.id, n.tool, n.actor, n.channel, n.session, n.duration_ms, n.request_bytes,
+       n.response_bytes, n.is_error, n.error_code, n.replayed, n.step_id
+  from json_to_recordset(%(calls)s::json)
+       as n (at timestamptz, id uuid, tool text, actor text, channel text, session text,
+             duration_ms real, request_bytes integer, response_bytes integer, is_error boolean,
+             error_code text, replayed boolean, step_id uuid);
 
 -- name: calls_by_tool
 -- Return for each tool the number of calls and errors, the median and 95th-percentile duration, and
