@@ -230,8 +230,7 @@ def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """Identity of one logical call: its tool, idempotency key and a hash of the arguments."""
 
     tool: str
