@@ -166,7 +166,7 @@ def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
 
 @cache
 def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the fields of a model whose values are not JSON, unless they are None."""
+    """Return the fields of a model whose values must be converted to JSON."""
     fields = model.model_fields.items()
     return tuple(name for name, field in fields if not _is_json(field.annotation))
 
