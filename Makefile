@@ -256,7 +256,8 @@ faults-long: env
 faults-planted: env
 	@$(FAULTS) planted $(if $(ONLY),--only "$(ONLY)")
 
-# SERVERS and WORKERS choose the size; OLD names the src folder of another version to start with.
+# SERVERS and WORKERS choose the size; OLD is the commit or the src folder of another version to
+# start with.
 SERVERS := 3
 WORKERS := 1
 OLD :=

@@ -2,8 +2,11 @@
 
 Lists, searches by name, counts, the front page, the stall sweep and the filters of the audit are
 measured in an org with 1,000 plans and in an org with 100,000, half of them open. Each result is a
-multiple of the time to read one plan by its key, measured alternately with it. The benchmark fails
-if a read exceeds its limit by more than the measured noise.
+multiple of the time to read one plan by its key, measured alternately with it. Both are the time of
+the read as the application makes it: the message to PostgreSQL, the query, and the objects that
+Python makes from its rows, without the page or reply that shows them. The statement that reads one
+plan by its key is not prepared. The benchmark fails if a read exceeds its limit by more than the
+measured noise.
 
     PYTHONPATH=tests:tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 40]
 """
@@ -46,8 +49,8 @@ from waybook.store.maintenance.migrate import migrate
 FILL = Path(__file__).with_suffix(".sql").read_text()
 #: Maximum cost of a read, as a multiple of the time to read one plan by its key.
 MAX_RATIO = 5.0
-#: Maximum cost of reads that consist of many statements.
-MAX_RATIOS = {"front page": 18.0}
+#: Maximum cost of reads that consist of many statements. The goal for them is `MAX_RATIO` as well.
+MAX_RATIOS = {"front page": 12.0}
 
 Read: TypeAlias = Callable[[RequestContext], Awaitable[object]]
 
@@ -67,6 +70,9 @@ def read_by_name() -> Mapping[str, Read]:
     def named(text: str) -> PlanFilter:
         return replace(newest, all=True, text=text)
 
+    def runs_named(text: str) -> Read:
+        return lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START, text=text), 20)
+
     look = LastLook(since=None, looked_at=None)
     return {
         "list_active_plans": plans(active),
@@ -81,6 +87,9 @@ def read_by_name() -> Mapping[str, Read]:
         "plan by a part of a word": plans(named("4238a0b923820dcc")),
         "audit of a plan by name": lambda ctx: find_subjects(ctx, "c4ca4238a0b9"),
         "runs": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START), 20),
+        "run by rare name": runs_named("c4ca4238a0b923820dcc509a6f75849b"),
+        "runs by common name": runs_named("region"),
+        "run by missing name": runs_named("no such run"),
         "runs by activity": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.ACTIVITY), 20),
         "front page": lambda ctx: read_overview(ctx, look),
         "number of waiting items": count_pending,
@@ -128,13 +137,21 @@ async def cost(read: Read, by_key: Read, ctx: RequestContext, rounds: int) -> Co
 
 async def measure(plans: int, rounds: int) -> dict[str, Cost]:
     """Return the cost of each read in an org with this many plans, relative to a read by key."""
-    with temporary_database() as folder, attach(folder) as postgres:
+    # Without flushes to disk, the database is filled faster; reads do not depend on them.
+    with (
+        temporary_database(durable=False) as folder,
+        attach(folder, durable=False) as postgres,
+    ):
         migrate(postgres.owner_dsn)
         body = json.dumps(make_definition("bench", make_stage("s", make_recipe_step("k"))))
         query = FILL.replace(":plans", str(plans)).replace(":org", str(LOCAL_ORG))
         with psycopg.connect(postgres.admin_dsn, autocommit=True) as admin:
+            started = time.perf_counter()
             admin.execute(query.replace(":body", body).encode())
             admin.execute("vacuum analyze")
+            print(
+                f"filled with {plans:,} plans in {time.perf_counter() - started:.0f} s", flush=True
+            )
             row = admin.execute("select id::text from plan limit 1").fetchone()
         assert row is not None
         with closing(Database(ConnectionPool(postgres.app_dsn, size=1), role=None)) as database:

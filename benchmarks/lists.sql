@@ -1,6 +1,27 @@
 -- Fill an org with plans: half of them closed, activity over 90 days. Of the open plans, one in 25
 -- has a step in progress, one in 500 a failed step and one in 250 an open review. The number of
 -- plans and the org are replaced by the benchmark.
+--
+-- Indexes are built after the rows, and foreign keys are not checked: both take longer than the rows.
+set session_replication_role = replica;
+set maintenance_work_mem = '1GB';
+create temporary table dropped as
+select i.indexrelid as id, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') as definition
+  from pg_index i
+  join pg_class t on t.oid = i.indrelid
+ where t.relnamespace = 'public'::regnamespace
+   and t.relname in ('plan', 'plan_word', 'plan_brief', 'plan_step', 'step_brief', 'review',
+                     'audit_entry', 'run', 'run_word', 'run_brief', 'stage_run', 'stage_step')
+   and not exists (select from pg_constraint c where c.conindid = i.indexrelid);
+do $$
+declare
+  index_id regclass;
+begin
+  for index_id in select id from dropped loop
+    execute 'drop index ' || index_id;
+  end loop;
+end
+$$;
 create temporary table bench as
 select n,
        (lpad(to_hex((extract(epoch from made) * 1000)::bigint), 12, '0') || '70008000'
@@ -19,12 +40,15 @@ select ':org', id, 'Compare ' || md5(n::text) || ' in region ' || n % 997,
             then active + interval '30 minutes' end
   from bench;
 insert into plan_word (org_id, word, plan_id)
-select p.org_id, w.word, p.id from plan p cross join unnest(app_name_parts(p.name)) as w (word);
+select p.org_id, w.word, p.id
+  from plan p
+ cross join unnest(app_name_parts(p.name)) as w (word)
+ order by w.word, p.id;
 insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
 select ':org', id, 'Which of them?', made, 'user-' || n % 40 from bench;
 insert into plan_step (org_id, id, plan_id, step_order, step_type, title, status, attempt,
                        in_progress_since, held_by, completed_at, fail_reason)
-select ':org', gen_random_uuid(), b.id, k, 'search', 'Step ' || k, s.status, 1,
+select ':org', (left(b.id::text, 24) || lpad(to_hex(4 * n + k), 12, '0'))::uuid, b.id, k, 'search', 'Step ' || k, s.status, 1,
        case when s.status = 'in_progress' then b.active end,
        case when s.status = 'in_progress' then 'agent-' || n % 300 end,
        case when s.status = 'completed' then b.active end,
@@ -51,9 +75,15 @@ insert into dag_definition (org_id, slug, version, name, body, body_hash, create
 values (':org', 'bench', 1, 'Bench', ':body', '\x00', now(), 'ann');
 insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at,
                  completed_at, awaiting_since)
-select ':org', id, 'Run ' || n, 'bench', 1, 1, '\x00', active, case when closed then active end,
+select ':org', id, 'Run ' || md5(n::text) || ' in region ' || n % 997, 'bench', 1, 1, '\x00', active,
+       case when closed then active end,
        case when not closed and n % 500 = 1 then active end
   from bench where n % 10 < 2;
+insert into run_word (org_id, word, run_id)
+select r.org_id, w.word, r.id
+  from run r
+ cross join unnest(app_name_parts(r.name)) as w (word)
+ order by w.word, r.id;
 insert into run_brief (org_id, run_id, input, created_at, created_by)
 select r.org_id, r.id, '"x"', b.made, 'ann' from run r join bench b on b.id = r.id;
 insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at, completed_at)
@@ -64,4 +94,14 @@ insert into stage_step (org_id, run_id, stage_slug, step_key, total, done, faile
 select r.org_id, r.id, 's', 'k', 3, 1, case when n % 1000 = 501 then 1 else 0 end, b.made,
        case when closed then b.active end
   from run r join bench b on b.id = r.id;
-analyze;
+do $$
+declare
+  definition text;
+begin
+  -- In the order in which the migrations created them: without statistics, the newest is used.
+  for definition in select d.definition from dropped d order by d.id loop
+    execute definition;
+  end loop;
+end
+$$;
+

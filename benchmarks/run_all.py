@@ -41,6 +41,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "flood": [FOLDER / "flood.py"],
     "waiting": [FOLDER / "waiting.py"],
     "agent_tokens": [FOLDER / "agent_tokens.py"],
+    "search_scale": [FOLDER / "search_scale.py"],
     "lists": [FOLDER / "lists.py", "--plans", "1000", "10000", "100000"],
 }
 #: Folders of modules that some benchmarks share with the tests.

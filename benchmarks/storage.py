@@ -80,7 +80,12 @@ async def main(cycles: int) -> bool:
     each = max(1, cycles // (WORKERS * STEPS))
     with temporary_database(durable=False) as folder, attach(folder, durable=False) as server:
         urls = {"database_url": server.app_dsn, "owner_url": server.owner_dsn}
-        options = {"data_dir": folder, "pool_size": WORKERS, "search_vectors": "portable"}
+        options = {
+            "data_dir": folder,
+            "pool_size": WORKERS,
+            "search_vectors": "portable",
+            "migrate": "always",
+        }
         settings = read_settings({**urls, **options}, {}).settings
         with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
             admin.execute("alter system set autovacuum = off")

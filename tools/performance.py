@@ -51,9 +51,15 @@ TEXT_COLUMNS: Final = frozenset(
 )
 
 
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, with columns of numbers aligned to the right."""
-    rules = ["---" if name in TEXT_COLUMNS else "---:" for name in header]
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 0) -> str:
+    """Return a Markdown table, with columns of numbers aligned to the right.
+
+    The first `text` columns contain text, as do those in `TEXT_COLUMNS`.
+    """
+    rules = [
+        "---" if name in TEXT_COLUMNS or number < text else "---:"
+        for number, name in enumerate(header)
+    ]
     lines = [header, rules, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -161,6 +167,21 @@ def jobs_table(result: Body) -> str:
     return f"{format_table(header, rows)}\n\n{format_checks(result['checks'])}"
 
 
+def search_table(result: Body) -> str:
+    """Return the tables of searches in a large org."""
+    rows = [
+        [
+            name,
+            *(f"{row[key]:.1f}" for key in ("p50", "p95")),
+            f"{row['recall']:.2f}",
+            f"{row['memory'] / 1e6:.0f}",
+        ]
+        for name, row in result["rows"].items()
+    ]
+    header = [f"search, {result['passages']:,} passages", "p50 ms", "p95 ms", "recall", "memory MB"]
+    return f"{format_table(header, rows, text=1)}\n\n{format_checks(result['checks'])}"
+
+
 def summary_table(result: Body) -> str:
     """Return the table of the verdicts of all benchmarks."""
     rows = [
@@ -188,6 +209,7 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "calls over HTTP": ("mcp_http", mcp_table),
     "workers": ("workers", workers_table),
     "jobs": ("job_cycle", jobs_table),
+    "search": ("search_scale", search_table),
     "summary": ("summary", summary_table),
 }
 #: Parts without the sentence about date and machine, because the part before has the same.

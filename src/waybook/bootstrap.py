@@ -54,6 +54,7 @@ from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import new_id
+from waybook.store.driver.replica import open_replica
 from waybook.store.driver.startup import WaitReport, wait_until_reachable
 from waybook.store.maintenance.distribute import distribute
 from waybook.store.maintenance.migrate import (
@@ -166,11 +167,13 @@ async def start_application(
             open_model(settings) as model,
             open_webhook_sender(webhook) as sender,
             open_tracing(os.environ if sweeping else {}),
+            contextlib.AsyncExitStack() as stack,
         ):
             if sender and sweeping:
                 await sender.warm()
             services = Services(
                 database=database,
+                replica=stack.enter_context(open_replica(settings, postgres.role)),
                 skills=read_skills(settings.skills_dirs),
                 stall_threshold=timedelta(seconds=settings.stall_seconds),
                 find_base_url=find_base_url or partial(current_base_url, settings),

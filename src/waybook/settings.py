@@ -20,6 +20,10 @@ class Settings:
     #: URL with which the owner of the database connects to run migrations, needed if the server
     #: uses a different database user.
     owner_url: str | None = None
+    #: URL of a standby of the database, from which the pages of the dashboard are read.
+    replica_url: str | None = None
+    #: Maximum time in milliseconds for which a page waits until the replica has caught up.
+    replica_lag_ms: int = 200
     #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
     #: for a database URL too.
     migrate: str = "embedded"

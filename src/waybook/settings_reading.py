@@ -31,6 +31,8 @@ MAX_KEEP_ALIVE_SECONDS = 3600
 MAX_WORKERS = 64
 #: Maximum time in seconds for which a stopping server goes on serving.
 MAX_DRAIN_SECONDS = 300
+#: Maximum time in milliseconds for which a page waits until the replica has caught up.
+MAX_REPLICA_LAG_MS = 5_000
 #: Maximum number of days for which a link in a review message can be used.
 MAX_LINK_DAYS = 90
 #: Maximum time in hours after which a review is overdue: ten years.
@@ -160,6 +162,12 @@ def _check_listening(settings: Settings) -> None:
     seconds = settings.keep_alive_seconds
     if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
         raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
+    if not 0 <= settings.replica_lag_ms <= MAX_REPLICA_LAG_MS:
+        raise Misconfigured(
+            f"replica_lag_ms is {settings.replica_lag_ms}: use 0 to {MAX_REPLICA_LAG_MS}"
+        )
+    if settings.replica_url and not settings.database_url:
+        raise Misconfigured("replica_url is set, but not used: set database_url")
     if not 1 <= settings.workers <= MAX_WORKERS:
         raise Misconfigured(f"workers is {settings.workers}: use 1 to {MAX_WORKERS}")
     if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:

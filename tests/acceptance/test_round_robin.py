@@ -1,7 +1,9 @@
 """MCP clients behind a load balancer that sends every request to the next of two servers."""
 
+import asyncio
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,10 +17,13 @@ import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import Subscription
+from mcp.shared.subscriptions import ResourceUpdated
 
 from postgres_servers import Server, ServerDatabase, new_database
 
 COUNT = 2
+PATIENCE_SECONDS = 30
 Era = Literal["legacy", "2026-07-28"]
 EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
@@ -138,3 +143,53 @@ async def test_review_is_decided_if_every_request_reaches_another_server(
             decision = {"planId": plan, "reviewId": reply["reviewId"], "decision": "approve"}
             reply = await call(client, "submit_user_decision", **decision, sessionId="one")
         assert (reply["decision"], reply["planStatus"]) == ("approve", "completed")
+
+
+async def test_stream_of_one_server_reports_changes_made_through_every_server(
+    addresses: list[str],
+) -> None:
+    async with connected(addresses, "2026-07-28") as client:
+        plan = await make_plan(client, 2)
+        uri = f"waybook://plans/{plan}"
+        async with client.listen(resource_subscriptions=[uri]) as subscription:
+            for _ in range(2):
+                # The claim and the submission reach different servers.
+                step = await call(client, "get_next_step", planId=plan, sessionId="one")
+                await next_event(subscription, uri)
+                held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": "one"}
+                await call(client, "submit_step_result", **held, resultSummary="found")
+                await next_event(subscription, uri)
+
+
+async def next_event(subscription: Subscription, uri: str) -> None:
+    """Wait until the subscription reports a change of the resource."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await anext(subscription) == ResourceUpdated(uri)
+
+
+@EVERY_ERA
+async def test_waiting_call_of_one_server_is_answered_after_a_change_of_the_other(
+    addresses: list[str], era: Era
+) -> None:
+    async with connected(addresses, era) as worker, connected(addresses, era) as waiter:
+        await waiter.list_tools()
+        for _ in range(2):
+            # In the second round, the wait begins at the other server.
+            plan = await make_plan(worker, 1)
+            step = await call(worker, "get_next_step", planId=plan, sessionId="one")
+            named = {"planId": plan, "sessionId": "two", "waitSeconds": PATIENCE_SECONDS}
+            waiting = asyncio.create_task(call(waiter, "get_next_step", **named))
+            await until_waiting(addresses)
+            held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": "one"}
+            await call(worker, "submit_step_result", **held, resultSummary="found")
+            assert (await waiting)["status"] == "plan_complete"
+
+
+async def until_waiting(addresses: list[str]) -> None:
+    """Wait until one of the servers reports a waiting call."""
+    async with httpx2.AsyncClient(trust_env=False) as http, asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            for address in addresses:
+                text = (await http.get(f"{address}/metrics")).text
+                if re.search(r"^waybook_waiting_calls(?:{.*})? 1", text, re.MULTILINE):
+                    return

@@ -8,6 +8,7 @@ import pytest
 from full_ids import with_full_ids
 from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
+from waybook.store.driver.connection import DbConnection, Message, Results
 
 
 @pytest.fixture
@@ -25,6 +26,23 @@ async def test_each_call_on_a_cached_plan_sends_one_database_message(
         await agent.submit(taken, sessionId="s", idempotencyKey=f"s{number}")
     assert len(messages) == 6
     assert (await agent.status(plan))["status"] == "completed"
+
+
+async def test_call_on_a_cached_plan_locks_the_plan_by_its_update(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock before the update is a record of its own in the write-ahead log."""
+    plan = await agent.plan(1)
+    sent, send = list[str](), DbConnection.send
+
+    async def recording(line: DbConnection, opening: Message, statements: Message) -> Results:
+        sent.extend(map(str, statements))
+        return await send(line, opening, statements)
+
+    monkeypatch.setattr(DbConnection, "send", recording)
+    await agent.submit(await agent.take(plan))
+    assert not [text for text in sent if "for update" in text]
+    assert sum("update plan\n" in text for text in sent) == 2
 
 
 async def test_first_call_on_an_uncached_plan_sends_two_database_messages(

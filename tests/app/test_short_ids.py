@@ -10,6 +10,7 @@ import pytest
 
 from foreign_ids import PLACES, foreign_id_calls
 from full_ids import TABLES, full_id, with_full_ids
+from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv, make_step
 from read_all_tools import read_all
 from tool_calls import MUTATING, PREPARE, valid_call
@@ -209,7 +210,8 @@ async def test_call_log_has_full_step_id(world: OrgEnv) -> None:
     await world.agent.call("get_step_context", stepId=taken["stepId"])
     await world.dispatcher.calls.flush()
     (rows,) = await world.database.read_org(
-        world.agent.org_id, "select step_id::text from mcp_tool_call_log where step_id is not null"
+        world.agent.org_id,
+        f"select step_id::text from {ALL_CALLS} where step_id is not null",  # noqa: S608 - ours
     )
     assert {row[0] for row in rows} == {full_id(taken["stepId"])}
 

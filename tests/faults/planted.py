@@ -68,9 +68,8 @@ BUGS: Final = (
         (
             Edit(
                 "store/audit.py",
-                'return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []',
-                """kept = [one for one in sealed if '"decision":"skip"' not in one.details]
-    return [SQL["insert_audit"](rows=Rows(kept))] if kept else []""",
+                "rows = [_row(entry) for entry in sealed]",
+                """rows = [_row(e) for e in sealed if '"decision":"skip"' not in e.details]""",
             ),
         ),
     ),

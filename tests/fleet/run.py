@@ -1,39 +1,41 @@
 """Rolling restarts and a migration of a fleet under load: `make fleet`.
 
-    python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER]
+    python -m fleet.run [--servers 3] [--workers 1] [--agents 8] [--old FOLDER or COMMIT]
 
 Agents work through HAProxy, while every server is replaced one after the other, while a newer
 version migrates the database, while its servers replace the older ones, and while the older ones
-return. The newer version is a copy of this one with one more migration; `--old` names the `src`
-folder of another version to start with. The run fails if a call was lost, if a result is stored
-other than once, or if background work was done twice.
+return. The newer version is a copy of this one with one more migration; `--old` names another
+version to start with: a commit, or a `src` folder. The run fails if a call was lost, if a result
+is stored other than once, if the audit does not match the rows, if background work was not done
+once, or if a server logged an unexpected error.
 """
 
 import argparse
 import asyncio
+import compileall
+import io
+import json
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import tarfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 
-from faults.cluster import SOURCE
+from faults.cluster import ROOT, SOURCE
 from faults.wire import Address, Wire
 from fleet.load import BALANCER, Load, Phase
-from fleet.servers import HOST, STALL_SECONDS, Fleet, running_fleet
-from waybook.accounts.manage import NewUser
-from waybook.app.accounts.members import TokenRequest, add_token, add_user
-from waybook.app.request.request_context import RequestContext
-from waybook.bootstrap import start_application
-from waybook.core.decision_context import Channel, Scope
-from waybook.settings_reading import read_settings
+from fleet.servers import HOST, STALL_SECONDS, Fleet, Variant, new_home, running_fleet
+from waybook.core.short_ids import usual_form
 from waybook.store.maintenance.migrate import bundled_migrations
 
 STEADY_SECONDS = 5.0
 STALLED_PLANS = 10
-SCOPES = (Scope.PLAN_READ, Scope.PLAN_WRITE)
-PLANTED = """-- Oldest compatible migration: {newest:04}
+SCOPES = ("--scope", "plan:read", "--scope", "plan:write")
+PLANTED = """-- Oldest compatible migration: {oldest:04}
 alter table plan add column if not exists planted text;
 create index planted on plan (org_id, planted) where planted is not null;
 """
@@ -49,22 +51,43 @@ def newer_version(home: Path) -> Path:
     """Return a copy of this version with one more migration, which adds a column and an index."""
     copy = home / "newer"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    newest = bundled_migrations()[-1].number
-    name = f"{newest + 1:04}_planted.sql"
+    newest = bundled_migrations()[-1]
+    name = f"{newest.number + 1:04}_planted.sql"
     migrations = copy / "waybook" / "store" / "migrations"
-    (migrations / name).write_text(PLANTED.format(newest=newest), "utf-8")
+    (migrations / name).write_text(PLANTED.format(oldest=newest.oldest_compatible), "utf-8")
+    compile_version(copy)
     return copy
 
 
+def compile_version(source: Path) -> None:
+    """Compile all modules of a copy, so that its servers start as fast as installed ones."""
+    compileall.compile_dir(source / "waybook", quiet=1)
+
+
+@contextmanager
+def older_version(named: str) -> Iterator[Path]:
+    """Yield the `src` folder of the version to start with: a folder, or a commit of this source."""
+    if Path(named).is_dir():
+        yield Path(named).resolve()
+        return
+    words = ["git", "-C", str(ROOT), "archive", named, "src"]
+    archive = subprocess.run(words, check=True, capture_output=True).stdout
+    home = new_home("older")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(home, filter="data")
+        compile_version(home / "src")
+        yield home / "src"
+    finally:
+        shutil.rmtree(home)
+
+
 async def make_token(fleet: Fleet) -> str:
-    """Create a user with a token, as an operator does."""
-    flags = {"database_url": fleet.dsn("builder"), "data_dir": fleet.home}
-    settings = read_settings(flags, {}, Path("/nonexistent")).settings
-    async with start_application(settings, sweeping=False) as here:
-        call = RequestContext(services=here.dispatcher.services, caller=here.caller(Channel.CLI))
-        await add_user(call, NewUser(name="ann", scopes=SCOPES))
-        request = TokenRequest(user="ann", label="fleet", scopes=SCOPES)
-        return (await add_token(call, request)).secret
+    """Create a user with a token, as an operator does, with the version of the database."""
+    source = fleet.variant.first_source
+    await fleet.command(source, "user", "add", "ann", *SCOPES)
+    words = ("token", "add", "ann", "--label", "fleet", *SCOPES, "--json")
+    return str(json.loads(await fleet.command(source, *words))["token"])
 
 
 @asynccontextmanager
@@ -84,9 +107,9 @@ async def roll(fleet: Fleet, source: Path) -> None:
         await fleet.replace_server(name, source)
 
 
-async def stall(load: Load, address: Address, token: str) -> list[str]:
-    """Claim the first step of some plans, and leave it; return the ids of the plans."""
-    wire, plans = Wire({BALANCER: address}, token), []
+async def stall(load: Load, address: Address, token: str, plans: list[str]) -> None:
+    """Claim the first step of some plans, and leave it; append the ids of the plans to `plans`."""
+    wire = Wire({BALANCER: address}, token)
     for number in range(STALLED_PLANS):
         steps = [{"stepType": "search", "instructions": "Leave it."}]
         plan = {"name": f"left {number}", "researchQuestion": "Who notices?", "steps": steps}
@@ -94,42 +117,61 @@ async def stall(load: Load, address: Address, token: str) -> list[str]:
         await load.call(wire, "get_next_step", {"planId": made["planId"], "sessionId": "gone"})
         plans.append(str(made["planId"]))
     wire.close()
-    return plans
 
 
-async def violations(fleet: Fleet, load: Load) -> list[str]:
-    """Return what is wrong in the database after the load."""
-    problems = []
-    ((results,),) = await fleet.sql("select count(*) from step_result")
-    expected = sum(load.completed.values())
-    # Plans that were not finished when the agents stopped have results too.
-    if results < expected:
-        problems.append(
-            f"{expected} results were acknowledged in completed plans, {results} stored"
-        )
-    rows = await fleet.sql(
-        """select a.subject_id, a.entries, coalesce(s.steps, 0)
-             from (select subject_id, count(*) entries from audit_entry
-                    where event = 'step_completed' group by subject_id) a
-             left join (select plan_id, count(*) steps from plan_step
-                         where status = 'completed' group by plan_id) s on s.plan_id = a.subject_id
-            where a.entries is distinct from s.steps"""
-    )
-    problems += [
-        f"plan {plan}: {count} completions of {steps} steps" for plan, count, steps in rows
-    ]
+async def violations(fleet: Fleet, load: Load, stalled: Sequence[str]) -> list[str]:
+    """Return what is wrong in the database and in the logs after the load."""
+    problems = await wrong_results(fleet, load)
     leaders = await fleet.sql(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
     )
     if leaders != [(1,)]:
         problems.append(f"there is not one leader: {leaders}")
-    stalls = await fleet.sql(
+    problems += await wrong_stalls(fleet, stalled)
+    verified = json.loads(await fleet.command(SOURCE, "audit", "verify", "--json"))
+    say(f"audit verified: {len(verified['chains'])} chains, {verified['entries']} entries")
+    return problems + await asyncio.to_thread(fleet.logged_errors)
+
+
+async def wrong_results(fleet: Fleet, load: Load) -> list[str]:
+    """Return the plans whose results were not stored once for each acknowledged result."""
+    # Plans that were not finished when the agents stopped have results too.
+    rows = await fleet.sql(
+        """select s.plan_id, count(r.step_id), count(*)
+             from plan_step s
+             left join step_result r on (r.org_id, r.step_id) = (s.org_id, s.id)
+            where s.status = 'completed' group by s.plan_id"""
+    )
+    stored = {usual_form(str(plan)): (results, steps) for plan, results, steps in rows}
+    entries = await fleet.sql(
+        """select subject_id, count(*) from audit_entry
+            where event = 'step_completed' group by subject_id"""
+    )
+    completions = {usual_form(str(plan)): count for plan, count in entries}
+    expected = {usual_form(plan): steps for plan, steps in load.completed.items()}
+    return [
+        f"plan {plan}: {steps} acknowledged results, stored results and completed steps "
+        f"{stored.get(plan)}, audit entries {completions.get(plan)}"
+        for plan in stored.keys() | completions.keys() | expected.keys()
+        for steps in [expected.get(plan, completions.get(plan))]
+        if stored.get(plan) != (steps, steps) or completions.get(plan) != steps
+    ]
+
+
+async def wrong_stalls(fleet: Fleet, stalled: Sequence[str]) -> list[str]:
+    """Return the plans that were not marked as stalled once, although one step was abandoned."""
+    marks = await fleet.sql(
         """select subject_id, count(*) from audit_entry
             where event = 'plan_modified' and details ->> 'action' = 'stall_detected'
-            group by subject_id having count(*) > 1"""
+            group by subject_id"""
     )
-    problems += [f"plan {plan} was marked as stalled {count} times" for plan, count in stalls]
-    return problems
+    counts = {usual_form(str(plan)): count for plan, count in marks}
+    wanted = {usual_form(plan) for plan in stalled}
+    return [
+        f"plan {plan} was marked as stalled {counts.get(plan, 0)} times"
+        for plan in counts.keys() | wanted
+        if counts.get(plan) != 1
+    ]
 
 
 def print_phase(phase: Phase) -> None:
@@ -145,7 +187,7 @@ def print_phase(phase: Phase) -> None:
 
 async def main(servers: int, workers: int, agents: int, old: Path) -> int:
     """Run all phases, print their counts, and return the exit status."""
-    async with running_fleet(servers, workers) as fleet:
+    async with running_fleet(servers, workers, Variant(first_source=old)) as fleet:
         newer, token = newer_version(fleet.home), await make_token(fleet)
         for name in fleet.names:
             fleet.start_server(name, old)
@@ -153,13 +195,13 @@ async def main(servers: int, workers: int, agents: int, old: Path) -> int:
             await fleet.await_ready(name)
         address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
         load = Load(address, token)
-        phases = []
+        phases, stalled = [], list[str]()
         say(f"{servers} servers with {workers} workers, {agents} agents, HAProxy, pgbouncer")
         say(f"{'phase':34}{'calls':>7}{'p50 ms':>9}{'p99 ms':>9}{'healed':>8}{'lost':>6}  failed")
         async with working(load, agents):
             for name, work in (
                 ("steady", asyncio.sleep(STEADY_SECONDS)),
-                ("stalls", stall(load, address, token)),
+                ("steps are abandoned", stall(load, address, token, stalled)),
                 ("rolling restart", roll(fleet, old)),
                 ("migration by the newer version", fleet.migrate(newer)),
                 ("newer servers replace older ones", roll(fleet, newer)),
@@ -167,11 +209,13 @@ async def main(servers: int, workers: int, agents: int, old: Path) -> int:
                 ("steady, and stalls are noticed", asyncio.sleep(STEADY_SECONDS + STALL_SECONDS)),
             ):
                 phases.append(load.begin(name))
-                await work
+                applied = await work
                 print_phase(phases[-1])
-        problems = await violations(fleet, load)
+                if applied:
+                    say("  " + ", ".join(re.findall(r"\b\d{4}_\w+", applied)))
+        say(f"{sum(phase.calls for phase in phases)} calls, {len(load.completed)} plans completed")
+        problems = await violations(fleet, load, stalled)
     problems += [f"{phase.name}: {phase.lost} calls lost" for phase in phases if phase.lost]
-    say(f"{sum(phase.calls for phase in phases)} calls, {len(load.completed)} plans completed")
     say("\n".join(problems) if problems else "no violation")
     return int(bool(problems))
 
@@ -181,6 +225,7 @@ if __name__ == "__main__":
     parser.add_argument("--servers", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--agents", type=int, default=8)
-    parser.add_argument("--old", type=Path, default=SOURCE)
+    parser.add_argument("--old", default=str(SOURCE))
     options = parser.parse_args()
-    sys.exit(asyncio.run(main(options.servers, options.workers, options.agents, options.old)))
+    with older_version(options.old) as older:
+        sys.exit(asyncio.run(main(options.servers, options.workers, options.agents, older)))

@@ -25,6 +25,8 @@ HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/us
 #: Time in seconds for which a stopping server drains; HAProxy checks the servers twice a second.
 DRAIN_SECONDS: Final = 2
 SWEEP_SECONDS: Final = 1
+#: Maximum time in seconds for the start of a server, on a machine that is busy with other programs.
+START_SECONDS: Final = 120.0
 STALL_SECONDS: Final = 3
 
 BALANCER: Final = """
@@ -36,6 +38,7 @@ defaults
   timeout client 90s
   timeout server 90s
   timeout http-keep-alive 60s
+  timeout check 5s
   retries 3
   option redispatch
 frontend agents
@@ -72,6 +75,8 @@ class Variant:
     backend_options: Sequence[str] = ()
     #: Whether every second server connects through pgbouncer.
     is_pooled: bool = True
+    #: Folder of the Waybook package that creates the database.
+    first_source: Path = SOURCE
 
 
 @dataclass(slots=True)
@@ -115,7 +120,8 @@ class Fleet:
     async def await_ready(self, name: str) -> None:
         """Wait until a server reports that it is ready."""
         try:
-            await until(partial(is_ready, self.ports[name]), f"{name} is ready")
+            ready = partial(is_ready, self.ports[name])
+            await until(ready, f"{name} is ready", START_SECONDS)
         except TimeoutError as error:
             log = await asyncio.to_thread((self.home / f"{name}.log").read_text)
             raise TimeoutError(f"{error}\n{log[-2000:]}") from None
@@ -129,8 +135,12 @@ class Fleet:
 
     async def migrate(self, source: Path) -> str:
         """Run `waybook migrate` of the package in this folder, as the owner of the database."""
+        return await self.command(source, "migrate")
+
+    async def command(self, source: Path, *words: str, may_fail: bool = False) -> str:
+        """Run a command of the package in this folder, as the owner; return its output."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "waybook", "migrate"),
+            *(sys.executable, "-m", "waybook", *words),
             env={
                 "PATH": os.environ.get("PATH", ""),
                 "HOME": str(self.home),
@@ -141,8 +151,17 @@ class Fleet:
             stderr=asyncio.subprocess.STDOUT,
         )
         output = (await process.communicate())[0].decode()
-        assert process.returncode == 0, output
+        assert may_fail or process.returncode == 0, output
         return output
+
+    def logged_errors(self) -> list[str]:
+        """Return the lines in the logs of the servers that report an unexpected error."""
+        return [
+            f"{name}: {line[:2_000]}"
+            for name in self.names
+            for line in (self.home / f"{name}.log").read_text().splitlines()
+            if '"level": "ERROR"' in line or '"trace": ' in line or line.startswith("Traceback")
+        ]
 
     def _postgres_command(self) -> Command:
         words = [str(self.binaries / "postgres"), "-D", str(self.home / "disk" / "cluster")]
@@ -270,5 +289,5 @@ async def create_database(fleet: Fleet, maintenance: str) -> None:
         f"create role {SERVING} login",
     ):
         await asyncio.to_thread(query, maintenance, statement)
-    await fleet.migrate(SOURCE)
+    await fleet.migrate(fleet.variant.first_source)
     await asyncio.to_thread(query, maintenance, f"grant waybook_app to {SERVING}")

@@ -11,12 +11,14 @@ or if an agent waited more than two seconds longer than the database needed.
 
 import argparse
 import asyncio
+import json
 import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from faults.cluster import SOURCE, free_ports, query, until
@@ -43,7 +45,7 @@ LAG_SECONDS: Final = 1.0
 RECOVERY_SECONDS: Final = 60.0
 
 #: Function that makes the node with this name fail.
-Failure: TypeAlias = Callable[[Patroni, str], Awaitable[None]]
+Failure: TypeAlias = Callable[["HaFleet", Patroni, str], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -51,6 +53,11 @@ class HaFleet(Fleet):
     """Servers that reach the database through a URL with the hosts of both nodes."""
 
     hosts: str = ""
+
+    @property
+    def anchor(self) -> Path:
+        """Return the path of the audit anchor, which is outside the database."""
+        return self.home / "anchor.jsonl"
 
     def dsn(self, user: str, through: str = "postgres") -> str:
         """Return the connection string of a database user, with the hosts of both nodes."""
@@ -69,6 +76,8 @@ class Outcome:
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
+    #: Number of audit chains in which the anchor shows that entries are missing.
+    detected: int = 0
     healed: int = 0
     lost_calls: int = 0
     failed: dict[str, int] = field(default_factory=dict)
@@ -80,6 +89,8 @@ class Outcome:
             violations.append(f"{self.name}: {self.lost_results} acknowledged results lost")
         if self.lost_calls:
             violations.append(f"{self.name}: {self.lost_calls} calls lost")
+        if bool(self.lost_results) != bool(self.detected):
+            violations.append(f"{self.name}: the anchor shows {self.detected} damaged chains")
         if self.extra_seconds > MAX_EXTRA_SECONDS:
             violations.append(
                 f"{self.name}: {self.extra_seconds:.1f} s of silence after the database"
@@ -110,21 +121,25 @@ async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-async def kill_primary(cluster: Patroni, old: str) -> None:
+async def kill_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
     """Kill the primary, as a crash of its machine would."""
     await cluster.crash(old)
 
 
-async def freeze_primary(cluster: Patroni, old: str) -> None:
+async def freeze_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
     """Freeze the primary, so that it accepts connections and answers nothing."""
     cluster.freeze(old)
 
 
-async def kill_primary_ahead(cluster: Patroni, old: str) -> None:
-    """Kill the primary after its standby has received nothing for a second."""
+async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None:
+    """Kill the primary after its standby has received nothing for a second or more.
+
+    Just before, an anchor of the audit is written, with which the loss can be detected later.
+    """
     (standby,) = set(NODES) - {old}
     resume = await cluster.cut_replication(standby)
     await asyncio.sleep(LAG_SECONDS)
+    await fleet.command(SOURCE, "audit", "anchor", str(fleet.anchor), "--force")
     await cluster.crash(old)
     resume()
 
@@ -142,7 +157,7 @@ async def scenario(
     tasks = [asyncio.create_task(probe.run()) for probe in probes.values()]
     try:
         await until(lambda: _has_written(probes[old]), "the primary accepts writes")
-        await fail(cluster, old)
+        await fail(fleet, cluster, old)
         await until(lambda: _has_written(probes[new]), "the new primary", RECOVERY_SECONDS)
         begun, ended = probes[old].last, probes[new].first
         assert begun is not None
@@ -162,7 +177,7 @@ async def scenario(
     return outcome
 
 
-async def switch_over(cluster: Patroni, old: str) -> None:
+async def switch_over(_: HaFleet, cluster: Patroni, old: str) -> None:
     """Let the standby take over in an orderly way."""
     await cluster.switch_over(old)
 
@@ -178,6 +193,11 @@ async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -
     stored = {usual_form(str(step)) for (step,) in rows}
     outcome.acknowledged = len(acknowledged)
     outcome.lost_results = sum(usual_form(step) not in stored for step in acknowledged)
+    if fleet.anchor.exists():
+        words = ("audit", "anchor", str(fleet.anchor), "--json")
+        checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
+        outcome.detected = sum(map(len, checked.get("errors", {}).values()))
+        await asyncio.to_thread(fleet.anchor.unlink)
     outcome.healed, outcome.lost_calls = phase.healed, phase.lost
     outcome.failed = phase.failed_attempts
 
@@ -187,7 +207,7 @@ def print_outcome(outcome: Outcome) -> None:
     failed = ", ".join(f"{count} {cause}" for cause, count in outcome.failed.items())
     say(
         f"{outcome.name:40}{outcome.cluster_seconds:9.1f}{outcome.extra_seconds:9.2f}"
-        f"{outcome.acknowledged:13}{outcome.lost_results:6}{outcome.healed:8}"
+        f"{outcome.acknowledged:13}{outcome.lost_results:6}{outcome.detected:9}{outcome.healed:8}"
         f"{outcome.lost_calls:6}  {failed or 'none'}"
     )
 
@@ -206,7 +226,7 @@ async def main(agents: int, only: str) -> int:
         say(f"2 servers, {agents} agents, HAProxy, Patroni with 2 nodes, ttl {TTL_SECONDS} s")
         say(
             f"{'scenario':40}{'cluster s':>9}{'beyond s':>9}{'acknowledged':>13}{'lost':>6}"
-            f"{'healed':>8}{'calls':>6}  failed attempts"
+            f"{'detected':>9}{'healed':>8}{'calls':>6}  failed attempts"
         )
         async with working(load, agents):
             for name, fail, is_async in SCENARIOS:

@@ -1,6 +1,7 @@
 """Capacity model of a fleet, and the table of sizes in its page."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from project.repository import read
 from tools.capacity.model import (
     CALLS_PER_STEP,
-    DEFAULT_CPU_MS,
+    DEFAULT_COSTS,
     SIZES,
     Costs,
     format_sizes,
@@ -35,15 +36,20 @@ def test_load_of_many_agents_needs_several_workers_with_connections() -> None:
 
 def test_costs_without_results_are_the_documented_constants(tmp_path: Path) -> None:
     costs = read_costs("alternating", tmp_path / "none.json")
-    assert (costs.server_ms, costs.database_ms) == DEFAULT_CPU_MS["alternating"]
+    assert costs == DEFAULT_COSTS["alternating"]
 
 
-def test_costs_are_read_from_the_results_of_the_benchmark(tmp_path: Path) -> None:
-    results = tmp_path / "workers.json"
-    rows = {"2 workers": {"python": 2.5, "postgres": 1.25}}
-    results.write_text(json.dumps({"measured": "2026-11-17", "rows": rows}))
-    costs = read_costs("sticky", results)
-    assert (costs.server_ms, costs.database_ms) == (2.5, 1.25)
+def test_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> None:
+    results = tmp_path / "capacity.json"
+    results.write_text(json.dumps({"costs": {"sticky": asdict(COSTS)}}))
+    assert read_costs("sticky", results) == COSTS
+    assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
+
+
+def test_idle_servers_add_their_own_load() -> None:
+    costs = replace(COSTS, idle_server=0.01, idle_database=0.02)
+    size = predict(100.0, costs, servers=3)
+    assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
 
 
 def test_page_has_the_table_of_sizes_from_the_documented_constants(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from dag_builders import make_dag, make_stage, make_step
@@ -267,8 +265,8 @@ def test_stage_started_after_feedback_uses_requested_or_previous_models(
 ) -> None:
     world = make_run(two_stages())
     world.work()
-    fed = replace(world.stage("one"), feedback="Go on.", feedback_at=NOON, feedback_by="pat")
-    run = replace(world.run, stages={"one": fed})
+    fed = world.stage("one")._replace(feedback="Go on.", feedback_at=NOON, feedback_by="pat")
+    run = world.run._replace(stages={"one": fed})
     decided = start_open_stage(
         run, make_compiled_dag(two_stages()), "two", requested, world.moment(ANN)
     )

@@ -17,7 +17,6 @@ from waybook.store.plans import lists, load
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import cache, jobs
 from waybook.store.runs import load as run_load
-from waybook.store.runs import overview as run_overview
 from waybook.store.runs.jobs import JobRequest
 
 #: Settings of every connection of the server; see `set_session` in `driver/wire.sql`.
@@ -72,33 +71,30 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
 
 #: Indexes that limit the number of rows that a query about all plans or runs reads.
 LIMITING_INDEXES = {
-    "totals": {"plan_status", "plan_ended"},
-    "in trouble": {"plan_status", "plan_step_failed", "plan_failed"},
-    "running": {"plan_open_activity", "plan_step_failed"},
-    "finished": {"plan_ended"},
+    "totals": {"plan_status", "plan_ended", "plan_pkey", "run_awaiting"},
+    "in trouble": {"plan_status", "plan_step_failed", "plan_failed", "stage_step_failed"},
+    "running": {"plan_open_activity", "run_open_activity"},
+    "finished": {"plan_ended", "run_completed", "run_canceled"},
     "counts": {"plan_status"},
     "plans to check for stalls": {"plan_stall_check"},
     "open reviews": {"review_waiting"},
     "waiting": {"review_waiting", "run_awaiting"},
     "waiting runs": {"run_awaiting"},
-    "runs in trouble": {"stage_step_failed"},
-    "running runs": {"run_open", "stage_step_failed"},
     "plans by name": {"plan_word_pkey"},
+    "runs by name": {"run_word_pkey", "run_pkey"},
     "runs by activity": {"run_open_activity", "run_ended_activity"},
 }
 
 
 def limited_reads() -> dict[str, Statement]:
     """Return the queries that read a limited number of rows through an index of their own."""
-    runs = run_overview.overview_statements(None, None, most=10, wide=100)
     named = PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta")
     return {
         **unbounded_reads(),
         "waiting": lists.SQL["waiting"](most=1_000),
         "waiting runs": run_load.awaiting_statement(10),
-        "runs in trouble": runs[0],
-        "running runs": runs[1],
         "plans by name": summaries_statement(named, 20),
+        "runs by name": page_statement(RunFilter(order=RunOrder.START, text="river delta"), 20),
         "runs by activity": page_statement(RunFilter(order=RunOrder.ACTIVITY), 20),
     }
 

@@ -59,7 +59,9 @@ async def test_new_tool_calls_are_logged_in_the_partition_of_the_current_week(
     now = today(admin)
     made = [named(now + timedelta(weeks=ahead)) for ahead in range(5)]
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
-    await own_world.agent.plan()
+    own_world.database.frozen_now = now
+    for _ in range(2):
+        await own_world.agent.refused("get_next_step", planId="nope")
     await own_world.dispatcher.calls.flush()
     held = admin.execute(
         "select tableoid::regclass::text, count(*) from mcp_tool_call_log group by 1"
@@ -106,8 +108,10 @@ async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     """No server was running to create the partition for the week of these logged calls."""
+    own_world.database.frozen_now = today(admin)
     for agent in (own_world.agent, own_world.other_org):
-        await agent.status(await agent.plan())
+        await agent.refused("get_next_step", planId="nope")
+        await agent.refused("submit_step_result", stepId="nope", resultSummary=1)
     await own_world.dispatcher.calls.flush()
     assert partitions(admin) == ["mcp_tool_call_log_default"]
     admin.execute(
@@ -117,7 +121,7 @@ async def test_retention_deletes_only_expired_calls_in_default_partition(
     assert gone == {"mcp_tool_call_log": 2}
     assert named(today(admin) + timedelta(weeks=1)) in partitions(admin)
     left = admin.execute("select tool, count(*) from mcp_tool_call_log group by 1").fetchall()
-    assert left == [("create_research_plan", 3)]
+    assert left == [("submit_step_result", 2)]
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(30, 0, 0)) == {}
 
 

@@ -1,7 +1,6 @@
 """Cache of runs: free jobs, jobs in progress, and turns."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from waybook.run.model import Job, Run, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.runs import cache
 from waybook.store.runs.cache import CachedRun, FreeJobs
+from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT, RunCache, RunSlot
@@ -55,6 +55,7 @@ def make_slot(*free: Job, held: tuple[Job, ...] = (), is_complete: bool = False)
         brief=RunBriefRow("x", NOW, "ann"),
         held={job.id: job for job in held},
         free={(None, None): FreeJobs(free, is_complete, NOW)},
+        documents=DocumentCache(),
     )
     return slot
 
@@ -62,7 +63,7 @@ def make_slot(*free: Job, held: tuple[Job, ...] = (), is_complete: bool = False)
 def claim(job: Job, holder: Holder = ME) -> Job:
     user, session = holder
     status = JobStatus.PROCESSING
-    return replace(job, status=status, attempt=1, held_by=user, held_session=session)
+    return job._replace(status=status, attempt=1, held_by=user, held_session=session)
 
 
 def decide(*jobs: Job, run: Run = RUN) -> RunDecision[object]:
@@ -83,9 +84,9 @@ def test_caller_that_holds_a_job_reserves_no_other_job() -> None:
     mine = claim(make_job("1"))
     slot = make_slot(make_job("2"), held=(mine,))
     assert slot.reserve(WANTED) is None
-    assert slot.reserve(replace(WANTED, holder=None))
+    assert slot.reserve(WANTED._replace(holder=None))
     assert make_slot(make_job("2"), held=(mine,)).reserve(WANTED, besides="1")
-    other = replace(WANTED, holder=Holder("ann", "other"))
+    other = WANTED._replace(holder=Holder("ann", "other"))
     assert make_slot(make_job("2"), held=(mine,)).reserve(other)
 
 
@@ -113,11 +114,11 @@ def test_decision_not_following_the_cached_run_empties_the_slot() -> None:
 
 
 STEP = StepRun(stage="s", key="k", total=1, opened_at=NOW)
-LARGE = replace(RUN, steps={str(number): STEP for number in range(cache.MAX_STEPS + 1)})
+LARGE = RUN._replace(steps={str(number): STEP for number in range(cache.MAX_STEPS + 1)})
 
 
 @pytest.mark.parametrize(
-    "ended", [replace(RUN, completed_at=NOW), replace(RUN, canceled_at=NOW), LARGE]
+    "ended", [RUN._replace(completed_at=NOW), RUN._replace(canceled_at=NOW), LARGE]
 )
 def test_run_that_ended_or_became_too_large_is_removed_from_the_cache(ended: Run) -> None:
     slot = make_slot(make_job("1"))
@@ -129,7 +130,7 @@ def test_free_jobs_are_loaded_if_used_up_or_old() -> None:
     slot = make_slot(make_job("1"))
     assert not slot.needs_load(WANTED, NOW)
     assert slot.needs_load(WANTED, LATER)
-    assert slot.needs_load(replace(WANTED, model="m"), NOW)
+    assert slot.needs_load(WANTED._replace(model="m"), NOW)
     slot.reserve(WANTED)
     assert slot.needs_load(WANTED, NOW)
     assert not make_slot(is_complete=True).needs_load(WANTED, NOW)

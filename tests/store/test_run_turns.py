@@ -11,6 +11,7 @@ from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import Statement, raw_statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs.cache import CachedRun
+from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.slots import RunSlot
 from waybook.store.runs.turns import MAX_CALLS
@@ -21,7 +22,16 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def make_state(seq: int) -> CachedRun:
     run = Run(id="r", name="Run", seq=seq, completed_at=None, stages={}, steps={})
     head, brief = ChainHead(seq, b"", NOW), RunBriefRow("x", NOW, "ann")
-    return CachedRun(run=run, dag_slug="d", dag_version=1, head=head, brief=brief, held={}, free={})
+    return CachedRun(
+        run=run,
+        dag_slug="d",
+        dag_version=1,
+        head=head,
+        brief=brief,
+        held={},
+        free={},
+        documents=DocumentCache(),
+    )
 
 
 def make_slot() -> RunSlot:

@@ -1,6 +1,5 @@
 """Frequent queries use an index, and frequent updates change no index."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -19,13 +18,14 @@ from waybook.app.queries.plans.plan_list import (
     PlanOrder,
     summaries_statement,
 )
+from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.core.holder import Holder
 from waybook.plan.states import PlanStatus
-from waybook.store import audit
+from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
 from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
-from waybook.store.plans import contexts, forecast, lists, load, overview, writer
+from waybook.store.plans import contexts, forecast, lists, load, writer
 from waybook.store.plans.load import PlanRequest
 from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
@@ -270,11 +270,39 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
 
 
-def test_search_by_name_selects_words_within_the_index(full: ServerDatabase) -> None:
+def test_running_plans_and_runs_look_up_failed_steps_one_by_one(full: ServerDatabase) -> None:
+    """A join would read all failed steps of the org."""
+    query_plan = explained(full, unbounded_reads()["running"], "enable_seqscan = off")
+    used = [index for index in indexes(query_plan) if index.startswith(("plan_step", "stage_step"))]
+    conditions = [node["Index Cond"] for index in used for node in _through(query_plan, index)]
+    assert conditions
+    assert all("plan_id" in text or "run_id" in text for text in conditions), conditions
+
+
+def test_work_in_trouble_is_looked_up_by_id(full: ServerDatabase) -> None:
+    """Other indexes would read all open plans and runs of the org."""
+    query_plan = explained(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
+    conditions = [
+        node["Index Cond"]
+        for index in set(indexes(query_plan)) & {"plan_pkey", "plan_open", "run_pkey", "run_open"}
+        for node in _through(query_plan, index)
+    ]
+    assert sum("id = ANY" in condition for condition in conditions) == 2, conditions
+
+
+SEARCHES_BY_NAME = {
+    "plan_word_pkey": summaries_statement(
+        PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta"), 20
+    ),
+    "run_word_pkey": page_statement(RunFilter(order=RunOrder.START, text="river delta"), 20),
+}
+
+
+@pytest.mark.parametrize("index", SEARCHES_BY_NAME)
+def test_search_by_name_selects_words_within_the_index(full: ServerDatabase, index: str) -> None:
     """Under row-level security, only leakproof comparisons are conditions of an index."""
-    wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta")
-    query_plan = explained(full, summaries_statement(wanted, 20), "enable_seqscan = off")
-    conditions = [node["Index Cond"] for node in _through(query_plan, "plan_word_pkey")]
+    query_plan = explained(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
+    conditions = [node["Index Cond"] for node in _through(query_plan, index)]
     assert len(conditions) == 3
     assert all("word" in condition for condition in conditions), conditions
 
@@ -318,13 +346,24 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
         assert TEXT_INDEXES[kind] <= set(indexes(query_plan))
 
 
-async def test_most_updates_of_plans_and_steps_change_no_index(
+#: Plans and steps per plan in the test of updates.
+WORKED_PLANS, WORKED_STEPS = 100, 3
+
+
+async def test_updates_of_plans_and_steps_change_an_index_only_with_the_plan_status(
     own_place: ServerDatabase,
 ) -> None:
-    """Claim and submit three hundred steps; at least 90 % of the updates must change no index."""
+    """Claim and submit three hundred steps; each plan changes its status when it begins and ends.
+
+    Pages that are nearly empty have room for all versions of their rows. Otherwise the number would
+    also depend on when dead versions are removed, and with that on concurrent transactions.
+    """
+    with psycopg.connect(own_place.owner_dsn) as owner:
+        for table in ("plan", "plan_step"):
+            owner.execute(f"alter table {table} set (fillfactor = 10)".encode())
     async with make_env(own_place) as world:
-        for _ in range(15):
-            await world.agent.work_through(await world.agent.plan(20))
+        for _ in range(WORKED_PLANS):
+            await world.agent.work_through(await world.agent.plan(WORKED_STEPS))
 
     def updates() -> dict[str, tuple[int, int]]:
         with psycopg.connect(own_place.admin_dsn) as admin:
@@ -334,10 +373,13 @@ async def test_most_updates_of_plans_and_steps_change_no_index(
             ).fetchall()
         return {name: (hot, every) for name, hot, every in rows}
 
+    # A claim and a submission update the step and the plan once each.
+    least = 2 * WORKED_PLANS * WORKED_STEPS
     counts = eventually(
-        lambda: updates() if all(n >= 600 for _, n in updates().values()) else None,
+        lambda: updates() if all(n >= least for _, n in updates().values()) else None,
         "the server has counted",
     )
     assert counts is not None
-    for table, (hot, every) in counts.items():
-        assert hot / every >= 0.9, (table, hot, every, json.dumps(counts))
+    changed = {table: every - hot for table, (hot, every) in counts.items()}
+    assert changed["plan"] <= 2 * WORKED_PLANS, counts
+    assert changed["plan_step"] == 0, counts

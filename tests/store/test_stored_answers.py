@@ -1,5 +1,6 @@
 """Stored answers for repeated calls: returned only for the same request."""
 
+import zlib
 from hashlib import sha256
 
 import orjson
@@ -39,8 +40,10 @@ def test_different_request_with_same_idempotency_key_raises_a_conflict(question:
         read_answer((hash_arguments(question).hex(), False, {}, None), KEY)
 
 
+ID = "01a1ea17-78a7-7ab8-a57c-9faf5d1dd32c"
+
 #: Digests of the published dictionaries. Stored answers cannot be read with other dictionaries.
-DIGESTS = ["e7cd6a5d71fde723"]
+DIGESTS = ["e7cd6a5d71fde723", "c8d73fd01b5214d7"]
 
 
 def test_published_dictionaries_of_packed_answers_are_unchanged() -> None:
@@ -53,6 +56,9 @@ def test_published_dictionaries_of_packed_answers_are_unchanged() -> None:
         {},
         {"status": "step_ready", "stepOrder": 3, "next": {"args": {}, "tool": "é\x00\u2028"}},
         {"z": [None, True, 0.1, -1, [{}]], "a": "x" * 1_500},
+        {"planId": ID, "next": {"args": {"planId": ID, "stepId": ID[::-1]}}, "why": ID},
+        {"planId": ID.upper(), "stepId": "\x01", "jobId": "é" * 40},
+        {f"{n}Id": f"{n:08}{ID[8:]}" for n in range(38)},
     ],
 )
 def test_packed_answer_is_unpacked_unchanged_with_same_key_order(answer: dict[str, Json]) -> None:
@@ -76,3 +82,16 @@ def test_repeated_request_gets_the_packed_answer() -> None:
 def test_unpack_of_damaged_answer_raises_an_error(damaged: bytes) -> None:
     with pytest.raises(ValueError, match="stored answer"):
         unpack(damaged)
+
+
+def test_answer_packed_with_the_first_dictionary_is_unpacked() -> None:
+    packer = zlib.compressobj(6, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[0])
+    packed = b"\0" + packer.compress(b'{"planId":"%b"}' % ID.encode()) + packer.flush()
+    assert unpack(packed) == {"planId": ID}
+
+
+def test_packed_id_takes_sixteen_bytes() -> None:
+    without, with_one = pack({"planId": "", "a": ""}), pack({"planId": ID, "a": ID})
+    assert without is not None
+    assert with_one is not None
+    assert len(with_one) <= len(without) + 16 + 4

@@ -175,7 +175,8 @@ def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
     """Change old audit entries and recompute the seals, as an attacker might do."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
-                  details::text, hash from audit_entry where subject_id = %s order by seq""",
+                  app_entry_details(details, packed, step_id, subject_id, at, actor, session), hash
+             from audit_entry where subject_id = %s order by seq""",
         (plan_id,),
     ).fetchall()
     previous = audit.GENESIS

@@ -6,8 +6,8 @@ from psycopg import sql
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
-#: Table that contains a row for every call, regardless of the outcome of the call.
-NOTED = "mcp_tool_call_log"
+#: Tables of the call log, which contains every call, regardless of the outcome of the call.
+NOTED = ("mcp_tool_call_log", "tool_call_batch")
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 
 
@@ -18,7 +18,7 @@ def rows(world: OrgEnv) -> dict[str, str]:
     )
     orgs = [world.agent.org_id, world.other_org.org_id]
     with psycopg.connect(world.place.admin_dsn) as admin:
-        tables = [name for (name,) in admin.execute(TABLES) if name != NOTED]
+        tables = [name for (name,) in admin.execute(TABLES) if name not in NOTED]
         queries = {table: hashed.format(sql.Identifier(table)) for table in tables}
         return {
             table: admin.execute(query, [orgs]).fetchall()[0][0] for table, query in queries.items()

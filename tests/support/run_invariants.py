@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from dag_runs import dag_counts
@@ -134,7 +133,7 @@ def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> 
     """Check that a canceled run accepts only late results and their usage."""
     if before.canceled_at is None:
         return
-    after = replace(decision.run, seq=before.seq, usage=before.usage)
+    after = decision.run._replace(seq=before.seq, usage=before.usage)
     assert after == before
     assert (decision.jobs, decision.documents) == ({}, ())
     kept = {change.entity for change in changes_of(decision)}

@@ -7,7 +7,7 @@ state, every possible call is made on every job, and time may pass for each job.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TypeAlias
@@ -193,6 +193,6 @@ def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
     if records.is_free(job):
         return
     after = records.copied()
-    after.jobs[job.id] = replace(job, ready_at=OLD, started_at=OLD)
+    after.jobs[job.id] = job._replace(ready_at=OLD, started_at=OLD)
     after.seen[job.id] = OLD
     yield after

@@ -5,7 +5,7 @@ The actions of the workers are random, but every run must end with a correct res
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
@@ -226,8 +226,7 @@ class WorkerSimulation:
         """Check that the report does not depend on the order of the database rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
-        records.run = replace(
-            records.run,
+        records.run = records.run._replace(
             stages={slug: stages[slug] for slug in reversed(stages)},
             steps={key: steps[key] for key in reversed(steps)},
         )

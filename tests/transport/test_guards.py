@@ -206,16 +206,27 @@ async def test_reading_of_an_endless_request_body_stops_at_a_maximum() -> None:
     assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
-async def test_body_of_an_interrupted_request_contains_the_received_part() -> None:
+@pytest.mark.parametrize("parts", [[], [b"decision=app"], [b"decision=approve", b"&comment=On"]])
+async def test_interrupted_request_is_not_handled_and_gets_no_response(parts: list[bytes]) -> None:
     messages: list[dict[str, object]] = [
-        {"type": "http.request", "body": b"half", "more_body": True},
-        {"type": "http.disconnect"},
+        {"type": "http.request", "body": part, "more_body": True} for part in parts
     ]
+    messages.append({"type": "http.disconnect"})
+    events = list[object]()
 
     async def receive() -> dict[str, object]:
         return messages.pop(0)
 
-    assert await read_body(receive, BODY_LIMIT) == b"half"
+    async def send(message: object) -> None:
+        events.append(message)
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        events.append((scope, receive, send))
+
+    headers = [(b"host", b"localhost"), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": "/decisions", "headers": headers}
+    await RequestPipeline(app=app, hosts=AllowedHosts())(scope, receive, send)
+    assert events == []
 
 
 async def test_websocket_connection_is_closed_with_code_1008() -> None:

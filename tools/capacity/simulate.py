@@ -3,62 +3,57 @@
 Each agent has a connection of its own to HAProxy. It creates a plan, claims a step, thinks, submits
 the result, and continues with the next step. Some steps are abandoned, and some agents are joined
 by a second agent that waits until the plan has work or ends. Thinking times have a lognormal
-distribution; `--speedup` divides them. All processes run on this machine and use loopback only. The
-run prints calls and their latency, the CPU time of servers and database with the prediction of the
-model, the growth of the database, and failed attempts; it fails if a prediction is wrong by more
-than the tolerance, or if a call was lost.
+distribution. All processes run on this machine and use loopback only.
 
-    PYTHONPATH=tests:tests/support python -m tools.capacity.simulate [--agents 1000]
-        [--think-seconds 30] [--speedup 1] [--seconds 30] [--servers 2] [--balancing sticky]
+The run first measures the CPU time of the idle fleet, and with some agents that of a call; these
+are the costs of the model. Then it predicts the CPU time of loads with more agents and other
+thinking times, and compares the prediction with the measurement. CPU time per call does not depend
+on the rate that a busy machine allows. The run fails if a prediction is wrong by more than the
+tolerance, if a call was lost, or if a server logged an unexpected error. It writes the costs to
+`build/bench/capacity.json`, which the model reads.
+
+    PYTHONPATH=tests:tests/support python -m tools.capacity.simulate [--agents 100]
+        [--think-seconds 8] [--seconds 20] [--servers 2] [--balancing sticky]
 """
 
 import argparse
 import asyncio
-import contextlib
-import math
+import json
 import os
-import random
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Final, NamedTuple, get_args
 
 from faults.cluster import SOURCE
-from faults.wire import Address, Wire
-from fleet.load import BALANCER, Load, Phase
+from faults.wire import Address
+from fleet.load import BALANCER
 from fleet.run import make_token, say
 from fleet.servers import HOST, Fleet, Variant, running_fleet
-from tools.capacity.model import Balancing, Size, predict, read_costs
+from tools.capacity.agents import Simulation, Workload
+from tools.capacity.model import CALLS_PER_STEP, RESULTS, Balancing, Costs, predict
 
-#: Bounds of the options.
-MAX_AGENTS: Final = 5_000
+#: Bounds of the options; the largest load has four times as many agents.
+MAX_AGENTS: Final = 1_250
 #: Maximum number of connections to HAProxy, which needs two file descriptors for each.
 MAX_CONNECTIONS: Final = 8_000
 MAX_SECONDS: Final = 300.0
 MAX_SERVERS: Final = 8
-STEPS: Final = 10
-#: Standard deviation of the logarithm of a thinking time.
-SIGMA: Final = 0.8
-#: Shares of steps that are abandoned, and of plans on which a second agent waits.
-ABANDONED: Final = 0.02
-WAITING: Final = 0.1
-WAIT_SECONDS: Final = 10
-#: Maximum relative error of the predicted CPU time.
-TOLERANCE: Final = 0.4
-INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
-RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
+#: Maximum relative error of the predicted CPU time of a call.
+TOLERANCE: Final = 0.25
+#: Loads that are predicted, as multiples of the agents and of the thinking time of the calibration.
+LOADS: Final = ((4, 1.0), (1, 0.25), (4, 2.0))
+#: Time in seconds for which the idle fleet is measured.
+IDLE_SECONDS: Final = 15.0
 #: Maximum time in seconds in which all agents start.
 MAX_RAMP_SECONDS: Final = 60.0
 #: Time in seconds between the start of the last agent and the measurement, in which the servers
 #: prepare their statements.
 WARM_UP_SECONDS: Final = 8.0
-#: Options of HAProxy: health checks may take long on a busy machine; with sticky calls, the calls
-#: of a connection are sent to the server of the previous call.
-CHECK_OPTION: Final = "timeout check 5s"
+#: Option of HAProxy with which the calls of a connection are sent to the server of the previous
+#: call.
 STICKY_OPTION: Final = "option prefer-last-server"
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
@@ -69,15 +64,9 @@ class Options:
 
     agents: int
     think_seconds: float
-    speedup: float
     seconds: float
     servers: int
     balancing: Balancing
-
-    @property
-    def mean_think_seconds(self) -> float:
-        """Return the mean thinking time in the simulation."""
-        return self.think_seconds / self.speedup
 
 
 class Usage(NamedTuple):
@@ -88,66 +77,19 @@ class Usage(NamedTuple):
     bytes: int
 
 
-class Simulation:
-    """Agents with thinking times."""
+class Measured(NamedTuple):
+    """Figures of a workload: calls, and CPU seconds of the servers and of PostgreSQL."""
 
-    def __init__(self, options: Options, address: Address, token: str) -> None:
-        self.options = options
-        self.steps, self.abandoned = 0, 0
-        self.calls = Load(address, token, "simulated")
-        self.waits = Load(address, token, "waiting")
-        self._address, self._token = address, token
-        self._random = random.SystemRandom()
+    calls: int
+    seconds: float
+    servers: float
+    database: float
+    bytes_per_call: float
+    is_lost: bool = False
 
-    async def run_agent(self, number: int, delay: float) -> None:
-        """Work through plans until the task is canceled."""
-        await asyncio.sleep(delay)
-        async with self._wire() as wire:
-            for plan in range(sys.maxsize):
-                await self._work_through(wire, f"agent-{number}-{plan}")
-
-    async def _work_through(self, wire: Wire, session: str) -> None:
-        steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
-        arguments = {"name": session, "researchQuestion": "Does it scale?", "steps": steps}
-        plan = await self.calls.call(wire, "create_research_plan", arguments)
-        for number in range(STEPS):
-            named = {"planId": plan["planId"], "sessionId": session}
-            step = await self.calls.call(wire, "get_next_step", named)
-            if self._random.random() < ABANDONED:
-                self.abandoned += 1
-                return
-            last = number == STEPS - 1
-            joined = last and self._random.random() < WAITING
-            async with self._joined(named) if joined else contextlib.nullcontext():
-                await self._think()
-                held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": session}
-                result = {"resultSummary": RESULT, "confidence": 0.8}
-                await self.calls.call(wire, "submit_step_result", {**held, **result})
-            self.steps += 1
-
-    @asynccontextmanager
-    async def _joined(self, named: dict[str, object]) -> AsyncIterator[None]:
-        """Let a second agent wait for work on the plan while the last step is in progress."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._wait(named))
-            yield
-
-    async def _wait(self, named: dict[str, object]) -> None:
-        arguments = {**named, "sessionId": "second", "waitSeconds": WAIT_SECONDS}
-        async with self._wire() as wire:
-            await self.waits.call(wire, "get_next_step", arguments)
-
-    async def _think(self) -> None:
-        mean = self.options.mean_think_seconds
-        await asyncio.sleep(self._random.lognormvariate(math.log(mean) - SIGMA**2 / 2, SIGMA))
-
-    @asynccontextmanager
-    async def _wire(self) -> AsyncIterator[Wire]:
-        wire = Wire({BALANCER: self._address}, self._token)
-        try:
-            yield wire
-        finally:
-            wire.close()
+    def milliseconds_per_call(self) -> tuple[float, float]:
+        """Return the CPU milliseconds of a call in the servers and in PostgreSQL."""
+        return 1000 * self.servers / self.calls, 1000 * self.database / self.calls
 
 
 def tree_cpu_seconds(root: int | None) -> float:
@@ -172,68 +114,125 @@ async def read_usage(fleet: Fleet) -> Usage:
     return Usage(servers, tree_cpu_seconds(fleet.postgres.pid), int(size))
 
 
+async def measure(
+    fleet: Fleet, token: str, workload: Workload, seconds: float
+) -> tuple[Measured, Simulation]:
+    """Let agents work, and measure them after a warm-up."""
+    address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
+    simulation = Simulation(workload, address, token)
+    # The agents start one after the other, so that they do not create their plans together.
+    ramp = min(workload.think_seconds, MAX_RAMP_SECONDS)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(simulation.run_agent(n, ramp * n / workload.agents))
+            for n in range(workload.agents)
+        ]
+        await asyncio.sleep(ramp + WARM_UP_SECONDS)
+        phases = simulation.calls.begin("measured"), simulation.waits.begin("measured")
+        before, started = await read_usage(fleet), time.monotonic()
+        await asyncio.sleep(seconds)
+        after, passed = await read_usage(fleet), time.monotonic() - started
+        calls = sum(phase.calls for phase in phases)
+        for task in tasks:
+            task.cancel()
+    measured = Measured(
+        calls=calls,
+        seconds=passed,
+        servers=after.servers - before.servers,
+        database=after.database - before.database,
+        bytes_per_call=(after.bytes - before.bytes) / calls,
+        is_lost=any(phase.lost for phase in phases),
+    )
+    return measured, simulation
+
+
+async def measure_idle(fleet: Fleet) -> tuple[float, float]:
+    """Return the cores in use by an idle server, and by PostgreSQL with idle servers."""
+    before, started = await read_usage(fleet), time.monotonic()
+    await asyncio.sleep(IDLE_SECONDS)
+    after, seconds = await read_usage(fleet), time.monotonic() - started
+    servers = (after.servers - before.servers) / seconds / len(fleet.names)
+    return servers, (after.database - before.database) / seconds
+
+
+def fit(idle: tuple[float, float], measured: Measured, servers: int) -> Costs:
+    """Return the costs of a step, from the CPU time of the calibration without that of idling."""
+    server, database = idle
+    milliseconds = 1000 * CALLS_PER_STEP / measured.calls
+    return Costs(
+        server_ms=milliseconds * (measured.servers - servers * server * measured.seconds),
+        database_ms=milliseconds * (measured.database - database * measured.seconds),
+        idle_server=server,
+        idle_database=database,
+        source="calibration",
+    )
+
+
 async def simulate(fleet: Fleet, options: Options) -> int:
-    """Start the servers, let the agents work, print the figures; return the exit status."""
+    """Start the servers, calibrate the model, check its predictions; return the exit status."""
     token = await make_token(fleet)
     for name in fleet.names:
         fleet.start_server(name, SOURCE)
     for name in fleet.names:
         await fleet.await_ready(name)
-    address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
-    simulation = Simulation(options, address, token)
-    # The agents start one after the other, so that they do not create their plans together.
-    ramp = min(options.mean_think_seconds, MAX_RAMP_SECONDS)
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(simulation.run_agent(n, ramp * n / options.agents))
-            for n in range(options.agents)
-        ]
-        await asyncio.sleep(ramp + WARM_UP_SECONDS)
-        phase, steps = simulation.calls.begin("measured"), simulation.steps
-        before, started = await read_usage(fleet), time.monotonic()
-        await asyncio.sleep(options.seconds)
-        after, seconds = await read_usage(fleet), time.monotonic() - started
-        done = simulation.steps - steps
-        for task in tasks:
-            task.cancel()
-    report_calls(simulation, phase, seconds)
-    growth = (after.bytes - before.bytes) / max(done, 1)
-    say(f"{'disk bytes per step':24}{growth:10,.0f}")
-    costs = read_costs(options.balancing)
-    say(f"{'cores in use':24}{'measured':>10}{'predicted':>11}{'error':>8}   ({costs.source})")
-    used = (after.servers - before.servers, after.database - before.database)
-    measured = [seconds_used / seconds for seconds_used in used]
-    is_right = compare(measured, predict(done / seconds, costs))
-    return int(not is_right or bool(phase.lost))
-
-
-def report_calls(simulation: Simulation, phase: Phase, seconds: float) -> None:
-    """Print the number of calls, their latency, and their failed attempts."""
-    options, ms = simulation.options, [1000 * value for value in phase.seconds]
-    p50, p95, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 95, 99))
+    base = Workload(options.agents, options.think_seconds)
     say(
-        f"{options.agents} agents, {options.servers} servers, {options.balancing} calls, thinking "
-        f"{options.think_seconds:g} s at {options.speedup:g} times the speed, {seconds:.0f} s"
+        f"{options.servers} servers, {options.balancing} calls; "
+        "CPU milliseconds per call: measured, predicted"
     )
-    say(f"{'calls per second':24}{len(ms) / seconds:10.1f}")
-    say(f"{'latency ms':24}{p50:10.0f} (p50){p95:8.0f} (p95){p99:8.0f} (p99)")
-    say(f"{'waiting calls':24}{len(simulation.waits.phase.seconds):10}")
-    say(f"{'abandoned steps':24}{simulation.abandoned:10}")
+    say(
+        f"{'agents':>7}{'think s':>9}{'calls/s':>9}{'p50 ms':>8}{'p99 ms':>8}{'B/call':>8}"
+        f"{'servers':>16}{'error':>7}{'PostgreSQL':>16}{'error':>7}  failed attempts"
+    )
+    # The first agents let the servers prepare their statements; they are not counted.
+    await measure(fleet, token, base, WARM_UP_SECONDS)
+    idle = await measure_idle(fleet)
+    calibration, simulation = await measure(fleet, token, base, options.seconds)
+    costs = fit(idle, calibration, options.servers)
+    is_right = report(base, calibration, simulation, costs, options.servers)
+    for agents, pace in LOADS:
+        load = Workload(options.agents * agents, options.think_seconds * pace)
+        measured, simulation = await measure(fleet, token, load, options.seconds)
+        is_right &= report(load, measured, simulation, costs, options.servers)
+    say(f"idle: {idle[0]:.4f} cores of each server, {idle[1]:.4f} cores of PostgreSQL")
+    say(f"costs of a step: {costs.server_ms:.2f} ms servers, {costs.database_ms:.2f} ms PostgreSQL")
+    write_costs(options.balancing, costs)
+    errors = await asyncio.to_thread(fleet.logged_errors)
+    say("\n".join(errors) if errors else "no unexpected error in the logs of the servers")
+    return int(not is_right or bool(errors))
+
+
+def report(
+    load: Workload, measured: Measured, simulation: Simulation, costs: Costs, servers: int
+) -> bool:
+    """Print a workload as a line of a table; return whether the prediction is right."""
+    phase = simulation.calls.phase
+    ms = [1000 * value for value in phase.seconds]
+    p50, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 99))
+    rate = measured.calls / measured.seconds
+    size = predict(rate / CALLS_PER_STEP, costs, servers)
+    predicted = 1000 * size.server_load / rate, 1000 * size.database_load / rate
+    line = f"{load.agents:7,}{load.think_seconds:9.1f}{rate:9.1f}{p50:8.0f}{p99:8.0f}"
+    line += f"{measured.bytes_per_call:8,.0f}"
+    is_right = not measured.is_lost
+    for expected, real in zip(predicted, measured.milliseconds_per_call(), strict=True):
+        error = expected / real - 1
+        is_right &= abs(error) <= TOLERANCE
+        line += f"{real:9.2f}{expected:7.2f}{error:+7.0%}"
     failed = ", ".join(f"{count} {cause}" for cause, count in phase.failed_attempts.items())
-    say(f"{'failed attempts':24}{sum(phase.failed_attempts.values()):10}   {failed}".rstrip())
-    say(f"{'calls lost':24}{phase.lost:10}")
-
-
-def compare(measured: Sequence[float], size: Size) -> bool:
-    """Print the cores in use; return whether all predictions are within the tolerance."""
-    is_right = True
-    predicted = {"servers": size.server_load, "PostgreSQL": size.database_load}
-    for (name, expected), cores in zip(predicted.items(), measured, strict=True):
-        error = expected / cores - 1
-        verdict = "" if abs(error) <= TOLERANCE else f"   more than {TOLERANCE:.0%}"
-        say(f"  {name:22}{cores:10.2f}{expected:11.2f}{error:+8.0%}{verdict}")
-        is_right = is_right and not verdict
+    say(f"{line}  {failed or 'none'}{'' if is_right else '  WRONG'}")
     return is_right
+
+
+def write_costs(balancing: Balancing, costs: Costs) -> None:
+    """Store the costs for the model, next to those of the other balancing."""
+    stored = json.loads(RESULTS.read_text("utf-8"))["costs"] if RESULTS.exists() else {}
+    stored[balancing] = {
+        **asdict(costs),
+        "source": f"{RESULTS.name} of {time.strftime('%Y-%m-%d')}",
+    }
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps({"costs": stored}, indent=1) + "\n", "utf-8")
 
 
 async def main(options: Options) -> int:
@@ -241,7 +240,7 @@ async def main(options: Options) -> int:
     variant = Variant(
         environment={"WAYBOOK_STALL_SECONDS": "60", "WAYBOOK_SWEEP_SECONDS": "15"},
         balancer_connections=MAX_CONNECTIONS,
-        backend_options=[CHECK_OPTION, *[STICKY_OPTION] * (options.balancing == "sticky")],
+        backend_options=[STICKY_OPTION] * (options.balancing == "sticky"),
         is_pooled=False,
     )
     async with running_fleet(options.servers, 1, variant) as fleet:
@@ -251,10 +250,9 @@ async def main(options: Options) -> int:
 def read_options() -> Options:
     """Return the options of the command line; end with an error if one is out of bounds."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--agents", type=int, default=1_000)
-    parser.add_argument("--think-seconds", type=float, default=30.0)
-    parser.add_argument("--speedup", type=float, default=1.0)
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--agents", type=int, default=100)
+    parser.add_argument("--think-seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--balancing", choices=get_args(Balancing), default="sticky")
     options = Options(**vars(parser.parse_args()))
@@ -265,8 +263,8 @@ def read_options() -> Options:
     ):
         if not 1 <= value <= most:
             parser.error(f"{name} is {value:g}: use 1 to {most:g}")
-    if options.think_seconds <= 0 or options.speedup <= 0:
-        parser.error("think-seconds and speedup must be positive")
+    if options.think_seconds <= 0:
+        parser.error("think-seconds must be positive")
     return options
 
 

@@ -93,7 +93,7 @@ def _frame(across: Scale, up: Scale, sizes: Sequence[int]) -> list[str]:
         y = up.position(value)
         parts.append(f'<path class="grid" d="M{LEFT} {y}H{right}"/>')
         parts.append(
-            f'<text class="note" x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:g}</text>'
+            f'<text class="note" x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:,g}</text>'
         )
     for size in sizes:
         x = across.position(size)

@@ -28,7 +28,7 @@ from waybook.app.request.caller import (
 )
 from waybook.app.request.reply import output_view
 from waybook.app.request.reply_ids import shorten_ids
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.request.short_ids import (
     dump_with_short_ids,
@@ -125,9 +125,12 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            self.calls.record(
-                log_entry(tool, caller, arguments, answer, size, seconds * 1000, step_id)
-            )
+            took = seconds * 1000
+            call = log_entry(tool, caller, arguments, answer, size, took, step_id)
+            # The time is that of the database, because the page of a step searches the call by the
+            # times of audit entries.
+            at = self.services.database.now() or call.at
+            self.calls.record(call._replace(at=at, is_audited=plain.is_audited))
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -259,19 +262,23 @@ class Dispatcher:
             # If this is a retry, the first call may have removed the object, so a stored answer is
             # looked up.
             ctx.key = _key(tool.name, caller.user, args, args)
-            reply: ToolReply | None = await _find_stored(ctx)
-            if reply is None:
+            stored = await _find_stored(ctx)
+            if stored is None:
                 raise
-        else:
-            ctx.key = _key(tool.name, caller.user, args, full_args)
-            try:
-                reply = await tool.run(ctx, full_args)
-            finally:
-                if ctx.operations:
-                    self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
+            return _replayed_answer(stored)
+        ctx.key = _key(tool.name, caller.user, args, full_args)
+        try:
+            reply = await tool.run(ctx, full_args)
+        finally:
+            if ctx.operations:
+                self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         if isinstance(reply, StoredAnswer):
-            return Answer({**reply.body, "replayed": True}, is_error=reply.is_error)
-        return Answer(cast("dict[str, object]", reply))
+            return _replayed_answer(reply)
+        return Answer(cast("dict[str, object]", reply), is_audited=bool(ctx.audited))
+
+
+def _replayed_answer(stored: StoredAnswer) -> Answer:
+    return Answer({**stored.body, "replayed": True}, is_error=stored.is_error)
 
 
 def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key | None:

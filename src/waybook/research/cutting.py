@@ -46,6 +46,8 @@ def truncate(text: str, most: int) -> str:
     >>> truncate("a☃b", 4), truncate("abc", 9)
     ('a☃', 'abc')
     """
+    if len(text) <= most and escaped_size(text) <= most:
+        return text
     fits, beyond = 0, min(len(text), max(0, most)) + 1
     while beyond - fits > 1:
         middle = (fits + beyond) // 2

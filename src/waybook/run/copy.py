@@ -7,7 +7,7 @@ them again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
@@ -139,9 +139,9 @@ def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> Non
     now, run = draft.moment.now, source.run
     for slug in slugs:
         stage = run.stages[slug]
-        draft.add_stage(replace(stage, started_at=now, completed_at=now, feedback_at=now))
+        draft.add_stage(stage._replace(started_at=now, completed_at=now, feedback_at=now))
         for step in [step for step in run.steps.values() if step.stage == slug]:
-            draft.add_step(replace(step, opened_at=now, closed_at=now))
+            draft.add_step(step._replace(opened_at=now, closed_at=now))
     jobs: dict[str, Job] = {}
     for job in [job for job in source.jobs if job.stage in slugs]:
         jobs[job.id] = recreate_job(

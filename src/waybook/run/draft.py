@@ -6,8 +6,8 @@ submission and added to the run's totals.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
 
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
@@ -17,21 +17,24 @@ from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
+#: Jobs and texts of a decision that changes none.
+NO_JOBS: Mapping[str, Job] = MappingProxyType({})
+NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class RunDecision(Generic[ReplyT_co]):
+class RunDecision(NamedTuple, Generic[ReplyT_co]):
     """Result of a rule, not yet applied: the reply to send, and the changes to write."""
 
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
     #: Every job that the decision creates or changes, in its new state, by job id.
-    jobs: Mapping[str, Job] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = NO_JOBS
     documents: tuple[NewDocument, ...] = ()
     #: Texts that belong to a change but are too large for the audit, keyed by row id.
-    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
     #: Ids of the jobs whose heartbeat the call renews.
     touched: tuple[str, ...] = ()
     #: Error to raise after the changes are written. For example, a late result is stored, and the
@@ -115,31 +118,31 @@ class RunDraft:
         old, new = self._run.usage, self._run.usage.plus(usage)
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
-        self._run = replace(self._run, usage=new)
+        self._run = self._run._replace(usage=new)
 
     # Methods that update fields
 
     def set_run(self, **values: object) -> None:
         for name, value in values.items():
             self._changed(Entity.RUN, self._run.id, name, getattr(self._run, name), value)
-        self._run = replace(self._run, **values)  # type: ignore[arg-type]  # names are Run's own
+        self._run = self._run._replace(**values)  # type: ignore[arg-type]  # names are Run's own
 
     def set_stage(self, slug: str, **values: object) -> None:
         stage = self.stages[slug]
         for name, value in values.items():
             self._changed(Entity.STAGE_RUN, slug, name, getattr(stage, name), value)
-        self.stages[slug] = replace(stage, **values)  # type: ignore[arg-type]  # names are StageRun's own
+        self.stages[slug] = stage._replace(**values)  # type: ignore[arg-type]  # names are StageRun's own
 
     def set_step(self, step: StepRun, **values: object) -> StepRun:
         for name, value in values.items():
             self._changed(Entity.STAGE_STEP, step.id, name, getattr(step, name), value)
-        self.steps[step.id] = changed = replace(step, **values)  # type: ignore[arg-type]  # names are StepRun's own
+        self.steps[step.id] = changed = step._replace(**values)  # type: ignore[arg-type]  # names are StepRun's own
         return changed
 
     def set_job(self, job: Job, **values: object) -> Job:
         for name, value in values.items():
             self._changed(Entity.JOB, job.id, name, getattr(job, name), value)
-        self._jobs[job.id] = changed = replace(job, **values)  # type: ignore[arg-type]  # names are Job's own
+        self._jobs[job.id] = changed = job._replace(**values)  # type: ignore[arg-type]  # names are Job's own
         return changed
 
     def record_heartbeat(self, job_id: str) -> None:
@@ -184,7 +187,7 @@ class RunDraft:
         seq = self._run.seq + len(self._entries)
         return RunDecision(
             reply,
-            replace(self._run, seq=seq, stages=self.stages, steps=self.steps),
+            self._run._replace(seq=seq, stages=self.stages, steps=self.steps),
             tuple(self._entries),
             self._jobs,
             tuple(self._documents),

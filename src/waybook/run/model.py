@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import NamedTuple
 
 from waybook.core.holder import Holder
 from waybook.core.usage import NO_USAGE, Totals
@@ -62,8 +63,7 @@ class CompiledDag:
         return {stage.slug: stage for stage in self.dag.stages}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageRun:
+class StageRun(NamedTuple):
     """One stage of a run, with the list of models that was fixed when the stage started."""
 
     slug: str
@@ -99,16 +99,15 @@ def step_id(stage: str, key: str) -> str:
     return f"{stage.replace('~', '~0').replace('/', '~1')}/{key}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRun:
+class StepRun(NamedTuple):
     """Step of a run whose jobs exist, with its numbers of all, completed and failed units."""
 
     stage: str
     key: str
     total: int
+    opened_at: datetime
     done: int = 0
     failed: int = 0
-    opened_at: datetime
     closed_at: datetime | None = None
 
     @property
@@ -127,8 +126,7 @@ class StepRun:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(NamedTuple):
     id: str
     stage: str
     step_key: str
@@ -138,13 +136,13 @@ class Job:
     #: Unit of work that the job carries out; None for a rendering job, which the server carries
     #: out.
     unit: Unit | None
+    ready_at: datetime
     status: JobStatus = JobStatus.PENDING
     #: Attempt number, which increases with every claim. It serves as a fencing token: results of
     #: earlier attempts are refused.
     attempt: int = 0
     #: Number of claims since the job was created or last reset.
     tries: int = 0
-    ready_at: datetime
     held_by: str | None = None
     held_session: str | None = None
     started_at: datetime | None = None
@@ -192,8 +190,7 @@ class Job:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(NamedTuple):
     """Run as loaded for a call, with only the parts that the call needs."""
 
     id: str
@@ -215,8 +212,7 @@ class Run:
     copied_seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDocument:
+class NewDocument(NamedTuple):
     """Document that a job produced; the row stores its text, and the audit the hash of the text."""
 
     id: str

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
@@ -13,8 +13,7 @@ from waybook.run.failure import fail_permanently
 from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 
 
-@dataclass(frozen=True, slots=True)
-class JobReady:
+class JobReady(NamedTuple):
     job: Job
     #: True if the caller already held the job.
     resumed: bool = False

@@ -5,7 +5,6 @@ that is now ready, and completes a stage whose steps are all closed.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from waybook.core.changes import Event
 from waybook.dag.expansion.counts import expected_counts
@@ -219,7 +218,7 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
         unit=job.unit,
         ready_at=draft.moment.now,
     )
-    return replace(fresh, **values)  # type: ignore[arg-type]  # names are Job's own
+    return fresh._replace(**values)  # type: ignore[arg-type]  # names are Job's own
 
 
 def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import DecisionContext
@@ -18,8 +19,7 @@ from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
 from waybook.run.stages import advance, recreate_job, render_job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmittedDocument:
+class SubmittedDocument(NamedTuple):
     """Submitted document.
 
     A submission without a key matches documents of any key, and without a model, of any model.
@@ -30,16 +30,14 @@ class SubmittedDocument:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(NamedTuple):
     documents: tuple[SubmittedDocument, ...]
     attempt: int
     continues: bool = False
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDone:
+class JobDone(NamedTuple):
     job: Job
     #: Ids of the documents that were stored with the job's result.
     documents: tuple[str, ...] = ()
@@ -140,8 +138,9 @@ def _completed(
             draft.add_job(render_job(draft, done, output, document.id))
     if job.counted:
         counted = draft.step_of(job)
-        draft.set_step(counted, done=counted.done + 1)
-        advance(draft, job.stage)
+        counted = draft.set_step(counted, done=counted.done + 1)
+        if counted.done >= counted.total:
+            advance(draft, job.stage)
     _record(draft, done, documents=[*document_ids])
     return JobDone(job=done, documents=tuple(document_ids))
 

@@ -1,10 +1,18 @@
 -- name: record_agents
 -- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
--- latest of an agent's clients comes first.
+-- latest of an agent's clients comes first. Agents whose row would not change are left out, because
+-- a conflicting row is locked even if it is not updated, and the lock is written to the write-ahead
+-- log.
 insert into agent (name, session, clients, first_seen_at, last_seen_at)
 select v.name, v.session, case when v.client = '' then '{}'::text[] else array[v.client] end,
        app_now(), app_now()
   from (values %(rows)s) v (name, session, client)
+ where not exists (select from agent a
+                    where a.org_id = :org
+                      and a.name = v.name
+                      and a.session = v.session
+                      and a.last_seen_at >= app_now() - interval '30 seconds'
+                      and v.client in ('', coalesce(a.clients[1], '')))
     on conflict (org_id, name, session) do update
    set last_seen_at = excluded.last_seen_at,
        clients = (excluded.clients

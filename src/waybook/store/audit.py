@@ -15,7 +15,8 @@ from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
 from waybook.core.decision_context import Actor
 from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
-from waybook.store.driver.queries import Rows, Statement, as_json_text, load
+from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
+from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
 #: Value that the first entry of an audit chain contains as the hash of the previous entry.
 GENESIS = bytes(32)
@@ -258,4 +259,15 @@ def sealed_entries(
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
     """Insert the audit entries."""
-    return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []
+    rows = [_row(entry) for entry in sealed]
+    return [SQL["insert_audit"](rows=Rows(rows))] if rows else []
+
+
+def _row(entry: SealedEntry) -> tuple[Value, ...]:
+    """Return the row of an audit entry, with its details in packed form if that is possible."""
+    if entry.subject != "plan" or entry.event not in PACKED_EVENTS:
+        return (*entry, None, None)
+    packed = pack_details(entry.details, entry.subject_id, entry.at, entry.actor, entry.session)
+    if packed is None:
+        return (*entry, None, None)
+    return (*entry[:-2], NO_DETAILS, entry.hash, *packed)

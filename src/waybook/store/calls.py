@@ -9,7 +9,7 @@ Usage is totaled per org by model and by plan or run, and per plan by step.
 import asyncio
 import logging
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -18,14 +18,13 @@ from uuid import UUID
 
 import orjson
 
-from waybook.core.decision_context import Channel
 from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
-from waybook.store import agents
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import AsJson, Statement, load, new_id
-from waybook.store.packed_answers import unpack
+from waybook.store.driver.queries import AsJson, Statement, load
+from waybook.store.logged_calls import LoggedCall, log_statements
+from waybook.store.packed_answers import pack, unpack
 
 log = logging.getLogger(__name__)
 
@@ -38,27 +37,9 @@ MAX_BATCH_SIZE = 500
 BATCH_DELAY_SECONDS = 0.2
 #: Maximum number of logged calls that are shown for a step.
 MAX_SHOWN = 20
-
-
-class LoggedCall(NamedTuple):
-    """Tool call of an org; its fields from `at` to `step_id` have the names of columns."""
-
-    org_id: UUID
-    at: datetime
-    tool: str
-    actor: str
-    channel: str
-    session: str | None
-    duration_ms: float
-    request_bytes: int
-    response_bytes: int
-    is_error: bool
-    error_code: str | None
-    replayed: bool
-    #: Id of the step that the call named, or of the step that the call assigned to the caller.
-    step_id: str | None = None
-    #: Name that the caller's program reported for itself; it is stored with the agent.
-    client: str | None = None
+#: Maximum number of batches in which a call is searched that the audit records: those that were
+#: written first after the audit entry. Each process writes at most five batches per second.
+MAX_SEARCHED_BATCHES = 40
 
 
 class CallRecord(NamedTuple):
@@ -153,9 +134,11 @@ SQL = load(
 )
 
 
-def calls_of_step(step_id: str) -> Statement:
-    """Select the latest tool calls that concern a step."""
-    return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
+def calls_of_step(plan_id: str, step_id: str) -> Statement:
+    """Select the latest tool calls that concern a step of a plan."""
+    return SQL["calls_of_step"](
+        plan_id=plan_id, step_id=step_id, most=MAX_SHOWN, batches=MAX_SEARCHED_BATCHES
+    )
 
 
 def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
@@ -214,20 +197,11 @@ class CallLog:
         for org_id, calls in by_org.items():
             try:
                 async with self._database.org_transaction(org_id) as tx:
-                    await tx.commit(*_statements(calls))
+                    await tx.commit(*log_statements(calls))
             except Exception as error:
                 self.dropped_of[org_id] += len(calls)
                 ours = isinstance(error, WaybookError)
                 log.warning("%d calls not logged: %s", len(calls), error, exc_info=not ours)
-
-
-def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
-    yield SQL["insert_calls"](calls=AsJson([{**call._asdict(), "id": new_id()} for call in calls]))
-    yield from agents.record_statements(
-        (agents.AgentKey(call.actor, call.session or ""), call.client)
-        for call in calls
-        if call.channel == Channel.MCP
-    )
 
 
 class Key(NamedTuple):
@@ -250,6 +224,22 @@ class StoredAnswer:
 def hash_arguments(arguments: Json) -> bytes:
     """Return a hash of the call arguments, independent of their order."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def store_answer(
+    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
+) -> Statement:
+    """Store the answer to a call under the call's idempotency key."""
+    packed = pack(answer)
+    return SQL["insert_answer"](
+        tool=tool,
+        key=key,
+        arguments_hash=arguments_hash,
+        is_error=is_error,
+        answer=AsJson(answer) if packed is None else None,
+        packed=packed,
+        now=now,
+    )
 
 
 def lookup_statement(key: Key) -> Statement:

@@ -1,15 +1,3 @@
--- name: insert_calls
--- Insert calls, given as one JSON text. A list of values would have to be parsed and planned for
--- each number of calls.
-insert into mcp_tool_call_log (at, id, tool, actor, channel, session, duration_ms, request_bytes,
-                               response_bytes, is_error, error_code, replayed, step_id)
-select n.at, n.id, n.tool, n.actor, n.channel, n.session, n.duration_ms, n.request_bytes,
-       n.response_bytes, n.is_error, n.error_code, n.replayed, n.step_id
-  from json_to_recordset(%(calls)s::json)
-       as n (at timestamptz, id uuid, tool text, actor text, channel text, session text,
-             duration_ms real, request_bytes integer, response_bytes integer, is_error boolean,
-             error_code text, replayed boolean, step_id uuid);
-
 -- name: calls_by_tool
 -- Return for each tool the number of calls and errors, the median and 95th-percentile duration, and
 -- the time of the last call. Only the latest calls of the last seconds are read, up to a limit.
@@ -17,11 +5,28 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,
        max(c.at) as last_at
-  from (select l.tool, l.is_error, l.duration_ms, l.at
-          from mcp_tool_call_log l
-         where l.org_id = :org
-           and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
-         order by l.at desc
+  from (select u.tool, u.is_error, u.duration_ms, u.at
+          from ((select l.tool, l.is_error, l.duration_ms, l.at
+                   from mcp_tool_call_log l
+                  where l.org_id = :org
+                    and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
+                  order by l.at desc
+                  limit %(most)s)
+                 union all
+                (select c.value ->> 1, false, (c.value ->> 3)::real, :time_of_batched_call
+                   from (select b.at, b.calls, b.size,
+                                sum(b.size) over (order by b.at desc, b.id desc) as counted
+                           from tool_call_batch b
+                          where b.org_id = :org
+                            and b.at >= (select app_now()
+                                                - make_interval(secs => %(seconds)s::integer))
+                          order by b.at desc, b.id desc
+                          limit %(most)s) b
+                  cross join lateral json_array_elements(b.calls) c
+                  where b.counted - b.size < %(most)s
+                    and :time_of_batched_call
+                        >= (select app_now() - make_interval(secs => %(seconds)s::integer)))) u
+         order by u.at desc
          limit %(most)s) c
  group by c.tool
  order by count(*) desc, c.tool;
@@ -37,12 +42,40 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- Return the latest calls about a step.
-select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
-  from mcp_tool_call_log l
- where l.org_id = :org and l.step_id = %(step_id)s
- order by l.at desc, l.id desc
+-- Return the latest calls about a step. Calls that the audit records are in batches, and are
+-- searched in the batches that were written first after their audit entries; the clocks of database
+-- and server may differ a little.
+select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
+  from ((select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code,
+                l.id
+           from mcp_tool_call_log l
+          where l.org_id = :org and l.step_id = %(step_id)s::uuid
+          order by l.at desc, l.id desc
+          limit %(most)s)
+         union
+        (select :time_of_batched_call, c.value ->> 1, b.actor, b.channel, c.value ->> 2,
+                (c.value ->> 3)::real, null, b.id
+           from (select e.at
+                   from audit_entry e
+                  where e.org_id = :org
+                    and e.subject_id = %(plan_id)s
+                    and strpos(:details_of_entry, %(step_id)s::text) > 0
+                  order by e.seq desc
+                  limit %(most)s) e
+          cross join lateral (select b.*
+                                from tool_call_batch b
+                               where b.org_id = :org and b.at >= e.at - interval '1 second'
+                               order by b.at
+                               limit %(batches)s) b
+          cross join lateral json_array_elements(b.calls) c
+          where strpos(b.calls::text, %(step_id)s::text) > 0
+            and c.value ->> 7 = %(step_id)s::text)) c
+ order by c.at desc, c.id desc
  limit %(most)s;
+
+-- name: insert_answer
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
+values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);
 
 -- name: stored_answer
 select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,

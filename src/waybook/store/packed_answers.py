@@ -1,15 +1,19 @@
 """Compression of stored answers with a dictionary of the texts that most answers contain.
 
-A packed answer is one byte with the number of its dictionary, and a raw deflate stream of the
-answer's JSON text. A dictionary that was published never changes, because answers that were packed
-with it stay in the database; a new dictionary gets the next number.
+A packed answer is one byte with the number of its dictionary, the ids in the answer, and a raw
+deflate stream of the answer's JSON text. Each id takes 16 bytes, after one byte with their number;
+in the text, a control character, which JSON text never contains, stands for an id. Dictionary 0 is
+without ids. A dictionary that was published never changes, because answers that were packed with it
+stay in the database; a new dictionary gets the next number.
 """
 
 import zlib
+from uuid import UUID
 
 import orjson
 
 from waybook.json_values import Json
+from waybook.store.driver.queries import is_id
 
 #: Maximum length in bytes of an answer that is packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_BYTES = 2_000
@@ -34,8 +38,37 @@ DICTIONARIES = (
         b'"progress":{"percent":20,"done":2,"total":10},"branches":[],'
         b'"next":{"tool":"get_next_step","args":{"planId":""},"why":"take the next step"}}'
     ),
+    (
+        b'{"status":"plan_complete","stepFormattingNotes":[],"outputs":[],"outputMissing":false,"usage":'
+        b'{"inputTokens":0,"outputTokens":0,"costUsd":0,"results":0}{"error":{"code":"STALE_ATTEMPT",'
+        b'"message":"","retryable":false,"details":{"retryAfter":1}}{"artifactId":"\x01","version":1,'
+        b'"reviewId":"\x01","reviewUrl":"http://"{"runId":"\x01","jobId":"\x02","jobStatus":"completed",'
+        b'"stageSlug":"","stepKey":"","documentKey":"","modelId":"","dagSlug":"","next":{"tool":'
+        b'"get_next_job","args":{"runId":"\x01"},"why":"take a job"}}"submit_job_result",'
+        b'"get_run_progress"{"status":"no_pending_steps","planId":"\x01","inProgress":1,"failed":0,'
+        b'"waiting":1,"steps":[],"waitSeconds":45},"why":"others still work; wait until a step is '
+        b'free or the plan ends"}}"extract""critique""checkpoint""synthesize""analyze","title":"",'
+        b'"resultSchema":{"type":"object","properties":{"requiredSources":1,"budget":{"resumed":true,'
+        b'"planStatus":"executing","submitted":{"stepStatus":"completed","progress":{'
+        b'{"status":"step_ready","planId":"\x01","stepId":"\x02","stepOrder":2,"stepType":"search",'
+        b'"instructions":"","attempt":1,"createdBy":"local","next":{"tool":"submit_step_result",'
+        b'"args":{"stepId":"\x02","attempt":1,"takeNext":true},"why":"when the step is done"}}'
+        b'{"planId":"\x01","stepId":"\x02","stepStatus":"completed","planStatus":"completed",'
+        b'"progress":{"percent":100,"done":10,"total":10},"branches":[],"next":{"tool":"get_next_step",'
+        b'"args":{"planId":"\x01"},"why":"see how the plan ended"}}'
+        b'{"planId":"\x01","stepId":"\x02","stepStatus":"completed","planStatus":"executing",'
+        b'"progress":{"percent":20,"done":2,"total":10},"branches":[],"next":{"tool":"get_next_step",'
+        b'"args":{"planId":"\x01"},"why":"take the next step"}}'
+    ),
 )
 CURRENT = len(DICTIONARIES) - 1
+#: End of the name of a field that contains an id, and the length of the id.
+ID_FIELD = b'Id":"'
+ID_LENGTH = 36
+#: Length of a packed id, and maximum number of packed ids in an answer: there are 31 control
+#: characters except NUL.
+ID_BYTES = 16
+MAX_IDS = 31
 #: Window and memory of the compressor: enough for the dictionary and the longest packed answer. The
 #: defaults of zlib would allocate 256 kB per answer, which takes five times as long.
 WINDOW_BITS = -12
@@ -58,8 +91,12 @@ def pack(answer: Json) -> bytes | None:
     text = orjson.dumps(answer)
     if len(text) > MAX_PACKED_BYTES:
         return None
+    ids = _ids_in(text)
+    for number, stored_id in enumerate(ids, start=1):
+        text = text.replace(stored_id, bytes((number,)))
     packer = _PACKER.copy()
-    return bytes((CURRENT,)) + packer.compress(text) + packer.flush()
+    packed_ids = b"".join([UUID(stored_id.decode()).bytes for stored_id in ids])
+    return bytes((CURRENT, len(ids))) + packed_ids + packer.compress(text) + packer.flush()
 
 
 def unpack(packed: bytes) -> dict[str, Json]:
@@ -70,9 +107,26 @@ def unpack(packed: bytes) -> dict[str, Json]:
     """
     if not packed or packed[0] > CURRENT:
         raise ValueError("a stored answer was packed by a newer version")
+    count = sum(packed[1:2]) if packed[0] else 0
+    start = 2 + ID_BYTES * count if packed[0] else 1
     unpacker = zlib.decompressobj(WINDOW_BITS, DICTIONARIES[packed[0]])
-    text = unpacker.decompress(packed[1:], MAX_PACKED_BYTES + 1)
+    text = unpacker.decompress(packed[start:], MAX_PACKED_BYTES + 1)
     if len(text) > MAX_PACKED_BYTES or not unpacker.eof:
         raise ValueError("a stored answer is damaged")
+    for number in range(count):
+        place = 2 + ID_BYTES * number
+        stored_id = str(UUID(bytes=packed[place : place + ID_BYTES])).encode()
+        text = text.replace(bytes((number + 1,)), stored_id)
     answer: dict[str, Json] = orjson.loads(text)
     return answer
+
+
+def _ids_in(text: bytes) -> list[bytes]:
+    """Return the ids in an answer's fields that are named after ids, each once."""
+    values = [piece[:ID_LENGTH] for piece in text.split(ID_FIELD)[1 : MAX_IDS + 1]]
+    return [value for value in dict.fromkeys(values) if _is_stored_id(value)]
+
+
+def _is_stored_id(value: bytes) -> bool:
+    """Return whether a value is an id in the form that unpacking restores."""
+    return value.islower() and is_id(value.decode(errors="replace"))

@@ -6,7 +6,13 @@
 
 -- name: row_of_entry
 -- Columns of an audit entry, with its details as the exact stored text.
-subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
+subject_id::text, subject, seq, at, event, actor, channel, session,
+:details_of_entry as details, hash;
+
+-- name: details_of_entry
+-- Details of an audit entry as the exact text that its seal covers. The column `details` alone
+-- suffices for events that are never packed.
+app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
 -- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
@@ -43,7 +49,7 @@ length(d.content), (select j.held_by from job j where j.org_id = :org
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
      then (select d.content from document d where d.org_id = :org
-                                              and d.id = n.id::uuid) end as content;
+                                              and d.id = n.document_id) end as content;
 
 -- name: row_of_definition
 -- Columns of a version of a DAG definition.
@@ -94,20 +100,14 @@ job j
 -- Stages of a run in the order they were started, each with its number of closed and failed steps
 -- and with its models.
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
-                                  g.feedback is not null,
-                                  (select count(*) from stage_step s
-                                    where s.org_id = :org
-                                      and s.run_id = g.run_id
-                                      and s.stage_slug = g.stage_slug
-                                      and s.closed_at is not null),
-                                  (select count(*) from stage_step s
-                                    where s.org_id = :org
-                                      and s.run_id = g.run_id
-                                      and s.stage_slug = g.stage_slug
-                                      and s.failed > 0 and s.closed_at is null),
-                                  g.models)
+                                  g.feedback is not null, s.closed, s.failed, g.models)
                  order by g.started_at, g.stage_slug)
    from stage_run g
+  cross join lateral (select count(*) filter (where s.closed_at is not null) as closed,
+                             count(*) filter (where s.failed > 0 and s.closed_at is null) as failed
+                        from stage_step s
+                       where s.org_id = :org
+                         and s.run_id = g.run_id and s.stage_slug = g.stage_slug) s
   where g.org_id = :org and g.run_id = r.id);
 
 -- name: row_of_run
@@ -136,9 +136,28 @@ where r.org_id = :org
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
                                        and r.canceled_at is null)
        or w.state = %(state)s::text)
-  and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
-  and (starts_with(r.id::text, lower(%(text)s::text))
-       or strpos(lower(r.name), lower(%(text)s::text)) > 0);
+  and (%(dag)s::text is null or r.dag_slug = %(dag)s::text);
+
+-- name: run_has_text
+-- True if the name of the run contains the text.
+strpos(lower(r.name), lower(%(text)s::text)) > 0;
+
+-- name: documents_of_listed_run
+-- Number of documents of a run that are available to read.
+(select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                        coalesce(d.reviewer, '')))
+   from rendered_document h
+   join document d on d.org_id = :org and d.id = h.document_id
+  where h.org_id = :org and h.run_id = r.id);
+
+-- name: words_asked
+-- Words of a text that is searched in names, each as the range of the words that begin with it: under
+-- row-level security, an index serves only conditions with leakproof functions, and that of `||` is
+-- not.
+asked as materialized (
+  select w.word as first, w.word || chr(1114111) as last
+    from unnest(app_name_parts(%(text)s)) as w (word)
+);
 
 -- name: row_of_readable
 -- Columns of a rendered document without its text.
@@ -152,16 +171,20 @@ s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, 
 array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
 s.copied_from::text;
 
+-- name: status_counts
+-- Number of steps of a plan in each status.
+json_build_object(
+  'pending', count(*) filter (where s.status = 'pending'),
+  'in_progress', count(*) filter (where s.status = 'in_progress'),
+  'awaiting_input', count(*) filter (where s.status = 'awaiting_input'),
+  'completed', count(*) filter (where s.status = 'completed'),
+  'skipped', count(*) filter (where s.status = 'skipped'),
+  'failed', count(*) filter (where s.status = 'failed'));
+
 -- name: steps_of_plan
 -- Number of a plan's steps in each status, the order number of its current step, and the time since
 -- which its steps in progress have been inactive, all from one read of the steps.
-(select json_build_object(
-          'pending', count(*) filter (where s.status = 'pending'),
-          'in_progress', count(*) filter (where s.status = 'in_progress'),
-          'awaiting_input', count(*) filter (where s.status = 'awaiting_input'),
-          'completed', count(*) filter (where s.status = 'completed'),
-          'skipped', count(*) filter (where s.status = 'skipped'),
-          'failed', count(*) filter (where s.status = 'failed')) as counts,
+(select :status_counts as counts,
         coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
                  min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
         min(greatest(s.in_progress_since, s.last_seen_at))
@@ -225,6 +248,37 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
     and e.event in ('step_completed', 'step_failed', 'plan_modified', 'user_reviewed')
   order by e.seq desc
   limit 1);
+
+-- name: update_of_plan
+-- Update of a plan. If its audit sequence number or status is no longer the loaded one, the number
+-- becomes null and violates the NOT NULL constraint: the database rejects a stale update. The time
+-- of the next stall check changes only if the plan was not checked while executing, or has new
+-- steps, because an update that changes an indexed column is not made in place.
+update plan
+   set status = %(status)s,
+       revision = %(revision)s,
+       resumed_at = %(resumed_at)s,
+       completed_at = coalesce(completed_at, %(completed_at)s),
+       fail_reason = %(fail_reason)s,
+       usage = coalesce(%(usage)s, usage),
+       audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
+                        then %(audit_seq)s::integer end,
+       audit_hash = %(audit_hash)s,
+       stall_check_at = case when %(status)s <> 'executing' then null
+                             when status <> 'executing' or %(has_new_steps)s then %(now)s
+                             else coalesce(stall_check_at, %(now)s) end,
+       updated_at = %(now)s
+ where org_id = :org and id = %(id)s;
+
+-- name: time_is_expected
+-- True if the database time is close to the time with which a call on a cached copy was decided.
+app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
+and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
+
+-- name: time_of_batched_call
+-- Time of a call in a batch of the call log; its first value is the number of seconds before the
+-- latest call of the batch.
+(b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: runs_ended_since
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.

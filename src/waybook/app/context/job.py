@@ -6,11 +6,10 @@ call that fetches the rest.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -46,8 +45,7 @@ What a person said of the stage before: {{ feedback }}
 {% endif %}"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobInput:
+class JobInput(NamedTuple):
     """One input of a job: a document of the run, or a text from outside the run."""
 
     document_key: str
@@ -62,8 +60,7 @@ class JobInput:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobMaterials:
+class JobMaterials(NamedTuple):
     """Prompt, inputs and submitted parts of a job; of long input documents, not the texts."""
 
     prompt: str
@@ -229,10 +226,10 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
         cut["soFar"] = _rest(job, len(page_context.so_far) - len(so_far), SO_FAR)
     previous = await _previous(locked, job, left // 3, cut)
     left -= escaped_size(so_far) + escaped_size(previous)
-    shown = _shown(page_context.inputs, job, left)
+    shown, frames = _shown(page_context.inputs, job, left)
     if len(shown) < len(page_context.inputs):
         cut["inputs"] = _rest(job, len(page_context.inputs) - len(shown), offset=len(shown))
-    inputs = await _with_contents(locked, job, shown, left)
+    inputs = await _with_contents(locked, job, shown, left - frames)
     return non_empty(
         prompt=prompt,
         inputs=inputs,
@@ -302,22 +299,24 @@ def _frame(job_input: JobInput, job: Job) -> int:
     return len(orjson.dumps(_view(job_input, job, ""))) + 1
 
 
-def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
-    """Return the first inputs of a job, as many as fit in `room` bytes with part of their text."""
-    shown: list[JobInput] = []
+def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[JobInput], int]:
+    """Return the first inputs of a job that fit in `room` bytes, and their size without texts."""
+    shown, frames = list[JobInput](), 0
     for job_input in supplied:
-        room -= _frame(job_input, job) + min(MIN_SHARE_BYTES, job_input.length)
+        frame = _frame(job_input, job)
+        room -= frame + min(MIN_SHARE_BYTES, job_input.length)
         if room < 0:
             break
         shown.append(job_input)
-    return shown
+        frames += frame
+    return shown, frames
 
 
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
     """Return a job's inputs with their texts; if the total is too long, cut the longest texts."""
-    left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
+    left = max(MIN_SHARE_BYTES, room)
     share = fair_share([job_input.length for job_input in shown], left)
     ids = [
         job_input.document.id
@@ -328,16 +327,15 @@ async def _with_contents(
     if ids:
         (rows,) = await locked.send(jobs.contents_statement(ids, share))
         contents = {row.id: row.content for row in rows}
-    filled = [
-        replace(job_input, text=contents.get(_document_id(job_input), job_input.text[:share]))
+    texts = [
+        contents.get(job_input.document.id if job_input.document else "", job_input.text[:share])
         for job_input in shown
     ]
-    share = fair_share([escaped_size(job_input.text) for job_input in filled], left)
-    return [_view(job_input, job, truncate(job_input.text, share)) for job_input in filled]
-
-
-def _document_id(job_input: JobInput) -> str:
-    return job_input.document.id if job_input.document else ""
+    share = fair_share([escaped_size(text) for text in texts], left)
+    return [
+        _view(job_input, job, truncate(text, share))
+        for job_input, text in zip(shown, texts, strict=True)
+    ]
 
 
 def _view(job_input: JobInput, job: Job, text: str) -> Body:

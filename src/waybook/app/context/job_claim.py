@@ -1,6 +1,5 @@
 """Reply that hands out a job, and claims of free jobs of a cached run."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
@@ -60,7 +59,7 @@ async def prepare_claim(
     if job is None:
         return None
     # The claim is decided only in the call's turn; the reply needs only the new attempt number.
-    claimed = replace(job, attempt=job.attempt + 1)
+    claimed = job._replace(attempt=job.attempt + 1)
     return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
 
 

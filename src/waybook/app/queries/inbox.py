@@ -15,8 +15,8 @@ from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["PendingCounts", "PendingReview", "ReviewRecord"]
 
-#: Number of waiting items at which counting stops.
-MAX_PENDING = 1_000
+#: Number of waiting reviews and of waiting runs at which counting stops; every page shows it.
+MAX_PENDING = 250
 
 
 async def list_reviews(

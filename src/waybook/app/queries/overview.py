@@ -1,33 +1,30 @@
 """Overview: plans and runs that need a person, are in trouble, are running, or have finished."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple
 
 from waybook.app.queries.inbox import PendingFeedback, PendingReview, pending_actions
 from waybook.app.queries.inbox import pending_statements as inbox_statements
-from waybook.app.queries.plans.plan_list import (
-    EXCERPT_LENGTH,
-    PlanSummary,
-    read_progress,
-    read_summaries,
-)
-from waybook.app.queries.runs.run_list import RunSummary, read_run_summaries
+from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH, CurrentStep, read_progress
+from waybook.app.queries.runs.run_list import RunProgress, StageSummary, load_definitions
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
-from waybook.plan.states import PlanStatus, StepStatus
-from waybook.store.plans import overview as plan_rows
-from waybook.store.plans.overview import (
-    FinishedPlanRow,
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.run.status import RunState
+from waybook.store.overview import (
+    MAX_COUNTED,
+    FinishedRow,
     LastLook,
-    RunningPlanRow,
-    TroubledPlanRow,
+    OverviewTotals,
+    RunningRow,
+    TroubledRow,
+    max_troubled,
+    overview_statements,
 )
-from waybook.store.runs import overview as run_rows
-from waybook.store.runs.overview import FinishedRunRow, RunningRunRow, TroubledRunRow
 
 __all__ = ["LastLook"]
 
@@ -60,16 +57,19 @@ class TroubledPlan:
 
     kind: ClassVar[str] = "plan"
 
-    plan: PlanSummary
+    id: str
+    name: str
+    plan_status: PlanStatus
+    revision: int
+    at: datetime
+    now: datetime
     fail_reason: str | None
     failed_steps: tuple[BlockedStep, ...]
     stalled_step: BlockedStep | None
-    #: Actor of the plan's latest change, which may be the change that ended the plan.
+    #: Time since which a stalled plan has been inactive.
+    inactive_since: datetime | None
+    #: Actor of the change that ended a failed plan.
     changed_by: str | None
-
-    @property
-    def name(self) -> str:
-        return self.plan.name
 
     @property
     def status(self) -> str:
@@ -77,17 +77,17 @@ class TroubledPlan:
 
         A plan that is neither stalled nor failed is in trouble because of its failed steps.
         """
-        blocked = self.plan.status in {PlanStatus.STALLED, PlanStatus.FAILED}
-        return self.plan.status if blocked else StepStatus.FAILED
+        blocked = self.plan_status in {PlanStatus.STALLED, PlanStatus.FAILED}
+        return self.plan_status if blocked else StepStatus.FAILED
 
     @property
-    def at(self) -> datetime:
-        return self.plan.updated_at
+    def is_open(self) -> bool:
+        return self.plan_status not in CLOSED_PLAN
 
     @property
     def reason(self) -> str:
         """Return in one line why the plan is in trouble, and who was working on it."""
-        if self.plan.status is PlanStatus.FAILED:
+        if self.plan_status is PlanStatus.FAILED:
             return f"Plan failed{_by(self.changed_by)}: {self.fail_reason or 'no reason stored'}"
         reasons = [self._stall_reason()] if self.stalled_step else []
         if self.failed_steps:
@@ -95,8 +95,8 @@ class TroubledPlan:
         return "; ".join(reasons) or "Stalled: no step has a holder"
 
     def _stall_reason(self) -> str:
-        step, since = self.stalled_step, self.plan.inactive_since
-        gap = f" for {format_duration(self.plan.now - since)}" if since else ""
+        step, since = self.stalled_step, self.inactive_since
+        gap = f" for {format_duration(self.now - since)}" if since else ""
         who = step.holder if step and step.holder else "the holder"
         return f"No heartbeat from {who}{gap} on step {step.label}" if step else ""
 
@@ -110,7 +110,7 @@ class TroubledPlan:
     @property
     def retryable_steps(self) -> tuple[BlockedStep, ...]:
         """Return the failed or stalled steps that a user can retry."""
-        if self.plan.status not in MODIFIABLE:
+        if self.plan_status not in MODIFIABLE:
             return ()
         return (self.stalled_step,) if self.stalled_step else self.failed_steps
 
@@ -137,22 +137,14 @@ class TroubledRun:
     """Open run with jobs that failed permanently."""
 
     kind: ClassVar[str] = "run"
+    status: ClassVar[str] = RunState.FAILED
+    is_open: ClassVar[bool] = True
 
-    run: RunSummary
+    id: str
+    name: str
+    at: datetime
     #: Stages with failed jobs, each with the job that failed last.
     failures: tuple[RunFailure, ...]
-
-    @property
-    def name(self) -> str:
-        return self.run.name
-
-    @property
-    def status(self) -> str:
-        return self.run.state
-
-    @property
-    def at(self) -> datetime:
-        return self.run.updated_at
 
     @property
     def reason(self) -> str:
@@ -170,26 +162,31 @@ class TroubledRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPlan:
+    """Open plan without problems."""
+
     kind: ClassVar[str] = "plan"
 
-    plan: PlanSummary
+    id: str
+    name: str
+    status: PlanStatus
+    at: datetime
+    progress: Progress
+    current_step: CurrentStep | None
     holders: tuple[str, ...]
-
-    @property
-    def at(self) -> datetime:
-        return self.plan.updated_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningRun:
-    kind: ClassVar[str] = "run"
+class RunningRun(RunProgress):
+    """Open run without problems."""
 
-    run: RunSummary
+    kind: ClassVar[str] = "run"
+    status: ClassVar[str] = RunState.IN_PROGRESS
+
     holders: tuple[str, ...]
 
     @property
     def at(self) -> datetime:
-        return self.run.updated_at
+        return self.updated_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +204,19 @@ class FinishedWork:
     progress: Progress | None
 
 
+class SectionTotal(NamedTuple):
+    """Number of plans and runs of a section."""
+
+    total: int
+    #: Whether there may be more plans or runs than were counted.
+    is_minimum: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionTotals:
-    in_trouble: int
-    running: int
-    finished: int
+    in_trouble: SectionTotal
+    running: SectionTotal
+    finished: SectionTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,108 +238,98 @@ async def read_overview(
 ) -> Overview:
     """Return the overview, with up to `most` entries in each of its sections."""
     pending = inbox_statements(ctx, most)
-    of_plans = plan_rows.overview_statements(look, most=most, wide=EXCERPT_LENGTH)
-    of_runs = run_rows.overview_statements(
-        look.since, look.looked_at, most=most, wide=EXCERPT_LENGTH
-    )
-    rows = await ctx.read(*pending, *of_plans, *of_runs)
-    reviews, awaiting, (plans,), troubled, running, finished = rows[:6]
-    troubled_runs, running_runs, finished_runs = rows[6:]
-    summaries = await read_run_summaries(
-        ctx, [row.summary for row in (*troubled_runs, *running_runs)]
-    )
-    failed = map(_troubled_run, summaries, troubled_runs)
-    working = map(_running_run, summaries[len(troubled_runs) :], running_runs)
+    sections = overview_statements(look, most=most, wide=EXCERPT_LENGTH)
+    rows = await ctx.read(*pending, *sections)
+    reviews, awaiting, (totals,), troubled, running, finished = rows
     return Overview(
         needs=await pending_actions(ctx, reviews, awaiting, most=most),
-        trouble=_latest([*map(_troubled_plan, troubled), *failed], most),
-        running=_latest([*map(_running_plan, running), *working], most),
-        finished=_latest(
-            [*map(_finished_plan, finished), *map(_finished_run, finished_runs)], most
-        ),
-        totals=SectionTotals(
-            in_trouble=_total(troubled, "in_trouble") + _total(troubled_runs, "in_trouble"),
-            running=max(0, plans.running - _total(troubled, "running"))
-            + _total(running_runs, "running"),
-            finished=max(0, plans.finished - _total(troubled, "finished"))
-            + _total(finished_runs, "finished"),
-        ),
-        has_work=plans.has_work,
-        since=plans.since,
-        now=plans.now,
+        trouble=[*map(_troubled, troubled)],
+        running=await _running(ctx, running),
+        finished=[*map(_finished, finished)],
+        totals=_section_totals(totals, troubled[0] if troubled else None, most),
+        has_work=totals.has_work,
+        since=totals.since,
+        now=totals.now,
     )
 
 
-def _total(rows: Sequence[object], column: str) -> int:
-    """Return a total that every row contains; 0 without rows."""
-    return getattr(rows[0], column) if rows else 0
+def _section_totals(
+    counted: OverviewTotals, troubled: TroubledRow | None, most: int
+) -> SectionTotals:
+    """Return the totals of the sections; plans and runs in trouble count only as such."""
+    in_trouble, open_plans, finished_plans, runs = troubled[-4:] if troubled else (0, 0, 0, 0)
+    running = max(0, counted.open_plans - open_plans) + max(
+        0, counted.open_runs - counted.awaiting_runs - runs
+    )
+    finished = max(0, counted.finished_plans - finished_plans) + counted.finished_runs
+    return SectionTotals(
+        in_trouble=SectionTotal(in_trouble, max(in_trouble - runs, runs) >= max_troubled(most)),
+        running=SectionTotal(running, max(counted.open_plans, counted.open_runs) >= MAX_COUNTED),
+        finished=SectionTotal(
+            finished, max(counted.finished_plans, counted.finished_runs) >= MAX_COUNTED
+        ),
+    )
 
 
-class _Dated(Protocol):
-    @property
-    def at(self) -> datetime: ...
-
-
-DatedT = TypeVar("DatedT", bound=_Dated)
-
-
-def _latest(entries: Iterable[DatedT], most: int) -> list[DatedT]:
-    return sorted(entries, key=lambda entry: entry.at, reverse=True)[:most]
-
-
-def _summary(row: TroubledPlanRow | RunningPlanRow) -> PlanSummary:
-    (summary,) = read_summaries([row.summary])
-    return summary
-
-
-def _troubled_plan(row: TroubledPlanRow) -> TroubledPlan:
+def _troubled(row: TroubledRow) -> TroubledPlan | TroubledRun:
+    if row.status is None or row.revision is None:
+        failures = tuple(RunFailure(*failure) for failure in row.failures or ())
+        return TroubledRun(id=row.id, name=row.name, at=row.updated_at, failures=failures)
     return TroubledPlan(
-        plan=_summary(row),
+        id=row.id,
+        name=row.name,
+        plan_status=PlanStatus(row.status),
+        revision=row.revision,
+        at=row.updated_at,
+        now=row.now,
         fail_reason=row.fail_reason,
         failed_steps=tuple(BlockedStep(*step) for step in row.failed_steps or ()),
         stalled_step=BlockedStep(*row.stalled_step) if row.stalled_step else None,
+        inactive_since=row.inactive_since,
         changed_by=row.last_change,
     )
 
 
-def _running_plan(row: RunningPlanRow) -> RunningPlan:
-    return RunningPlan(plan=_summary(row), holders=tuple(row.holders or ()))
+async def _running(
+    ctx: RequestContext, rows: Sequence[RunningRow]
+) -> list[RunningPlan | RunningRun]:
+    """Return the running plans and runs; read uncached definitions of the runs."""
+    dags = await load_definitions(ctx, {row.dag for row in rows if row.status is None})
+
+    def entry(row: RunningRow) -> RunningPlan | RunningRun:
+        holders = tuple(row.holders or ())
+        if row.status is not None:
+            return RunningPlan(
+                id=row.id,
+                name=row.name,
+                status=PlanStatus(row.status),
+                at=row.updated_at,
+                progress=read_progress(row.counts),
+                current_step=CurrentStep(*row.current_step) if row.current_step else None,
+                holders=holders,
+            )
+        return RunningRun(
+            id=row.id,
+            name=row.name,
+            compiled_dag=dags[row.dag],
+            updated_at=row.updated_at,
+            stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
+            holders=holders,
+        )
+
+    return [*map(entry, rows)]
 
 
-def _troubled_run(run: RunSummary, row: TroubledRunRow) -> TroubledRun:
-    failures = tuple(RunFailure(*failure) for failure in row.failures or ())
-    return TroubledRun(run=run, failures=failures)
-
-
-def _running_run(run: RunSummary, row: RunningRunRow) -> RunningRun:
-    return RunningRun(run=run, holders=tuple(row.holders or ()))
-
-
-def _finished_plan(row: FinishedPlanRow) -> FinishedWork:
-    note = f"{_by(row.last_change).strip()}: {row.fail_reason}" if row.canceled else ""
+def _finished(row: FinishedRow) -> FinishedWork:
     return FinishedWork(
-        kind="plan",
-        id=row.id,
-        name=row.name,
-        status="canceled" if row.canceled else row.status,
-        note=note,
-        started_at=row.created_at,
-        at=row.completed_at,
-        progress=read_progress(row.counts),
-    )
-
-
-def _finished_run(row: FinishedRunRow) -> FinishedWork:
-    note = f"{_by(row.canceled_by).strip()}: {row.cancel_reason}" if row.canceled else ""
-    return FinishedWork(
-        kind="run",
+        kind=row.kind,
         id=row.id,
         name=row.name,
         status="canceled" if row.canceled else "completed",
-        note=note,
+        note=f"{_by(row.canceled_by).strip()}: {row.reason}" if row.canceled else "",
         started_at=row.created_at,
         at=row.ended_at,
-        progress=None,
+        progress=None if row.counts is None else read_progress(row.counts),
     )
 
 

@@ -31,6 +31,8 @@ OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
+    #: Whether the first statement of the decision updates, and thereby locks, the cached plan.
+    _locks_by_update = False
 
     def __init__(
         self,
@@ -123,7 +125,8 @@ class LockedPlan(Locked[Decision[object]]):
         if not self.is_cached:
             await super().send_last(statements, on_commit)
             return
-        statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
+        if not self._locks_by_update:
+            statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
         (lock,), *_ = await self.ctx.commit(self.plan.id, statements, on_commit)
         self.ctx.services.database.clock.set(lock.now)
 
@@ -133,10 +136,15 @@ class LockedPlan(Locked[Decision[object]]):
     def written(self, proposal: PlanProposal) -> Written:
         ctx, before, decision = self.ctx, self.plan, proposal.decision
         plan, write_context = decision.plan, self.write_context
-        statements, head = writer.statements(before, decision, write_context)
+        statements, head = writer.statements(
+            before, decision, write_context, is_cached=self.is_cached
+        )
+        self._locks_by_update = self.is_cached and head is not self.head
         moved = plan.status is not before.status
 
         def remember() -> None:
+            if head is not self.head:
+                ctx.audited.append(plan.id)
             ctx.services.plan_cache.put(self._key, LoadedPlan(plan, self.now, head))
             for step_id in decision.touched:
                 ctx.cache_step_plan(step_id, plan.id)

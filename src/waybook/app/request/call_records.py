@@ -12,7 +12,7 @@ from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.tool import Tool
 from waybook.core.histograms import DURATION_BOUNDS, Histogram
 from waybook.redaction import redact
-from waybook.store.calls import LoggedCall
+from waybook.store.logged_calls import LoggedCall
 
 
 class CallFigures:

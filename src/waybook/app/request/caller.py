@@ -72,6 +72,8 @@ class Answer:
 
     body: dict[str, object]
     is_error: bool = False
+    #: Whether the call added entries to the audit of a plan.
+    is_audited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Calls on the cached run that wait together share a turn, and one message checks 
 their decisions and commits. See `store/runs/cache.py` and `store/runs/batch.py`.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
@@ -60,17 +61,18 @@ class LockedRun(Locked[RunDecision[object]]):
         run_id: str,
         *more: Statement,
         is_locked: bool = True,
-        cached: bool = False,
+        unless_cached: Callable[[], Sequence[Statement]] | None = None,
     ) -> None:
         """Choose the run to load; `is_locked` is False if the call does not change the run.
 
-        `cached` allows a decision on the cached run.
+        `unless_cached` allows a decision on the cached run, and returns the statements `more` that
+        are needed only for a decision on the locked run.
         """
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
         self._takes_turns = is_locked
-        self._cached = cached
+        self._unless_cached = unless_cached
         self._slot = ctx.services.run_cache.slot((ctx.caller.org_id, self._run_id.lower()))
         self._has_turn = False
         self._reserved: list[str] = []
@@ -101,9 +103,12 @@ class LockedRun(Locked[RunDecision[object]]):
     ) -> StoredAnswer | None:
         self._written_before.clear()
         self._deferred.clear()
-        self.is_cached = use_cache and self._cached and self._slot.may_use_cache()
+        may_use_cache = use_cache and self._unless_cached is not None
+        self.is_cached = may_use_cache and self._slot.may_use_cache()
         if self.is_cached:
             return None
+        if self._unless_cached is not None:
+            self.more = tuple(self._unless_cached())
         self.brief = None
         if self._takes_turns:
             await self._take_turn()

@@ -14,13 +14,13 @@ from waybook.core.decision_context import Actor
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.plan.model import Plan
-from waybook.store.calls import Key, StoredAnswer
+from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.credential_check import pending_check
 from waybook.store.driver.database import TransactionScope
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, first_value, is_id
-from waybook.store.plans import load, writer
+from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 #: Nil UUID, which is the id of no row.
@@ -72,6 +72,8 @@ class RequestContext:
     #: Number of operations of each condition evaluated so far in this call, which the rate limit
     #: charges.
     operations: list[int] = field(default_factory=list, compare=False)
+    #: Plans to whose audit this call has added entries.
+    audited: list[str] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
         """Return the caller as an actor for decision rules and audit entries."""
@@ -143,7 +145,7 @@ class RequestContext:
         if self.key is None:
             return []
         return [
-            writer.store_answer(
+            store_answer(
                 tool=self.key.tool,
                 key=self.key.key,
                 arguments_hash=self.key.arguments_hash,

@@ -34,6 +34,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.leadership import Leadership
 from waybook.store.driver.queries import Statement
+from waybook.store.driver.replica import Replica
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, Embeddings, PassageDraft
@@ -157,6 +158,8 @@ class Services:
     """Services and settings shared by all calls."""
 
     database: Database
+    #: Read replica that serves the pages of the dashboard; None if there is none.
+    replica: Replica | None = None
     skills: tuple[Skill, ...] = ()
     stall_threshold: timedelta = timedelta(minutes=30)
     #: Function that returns the base URL of links to the dashboard. The URL changes when another

@@ -58,6 +58,7 @@ RECORD_INTERVAL_SECONDS: Final = 1.0
 @click.command()
 @listening_options
 @click.option("--workers", type=int, metavar="N", help="Number of server processes (1).")
+@click.option("--replica-url", metavar="URL", help="URL of a standby that serves the dashboard.")
 @serving_options
 def command(**flags: object) -> None:
     """Start the HTTP server (MCP, dashboard, API).

@@ -43,6 +43,19 @@ def bounded_dsn(dsn: str) -> str:
     return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})
 
 
+def standby_dsn(dsn: str) -> str:
+    """Return the connection string of a read replica, with which only a standby is used.
+
+    >>> standby_dsn("host=a,b"), standby_dsn("host=a target_session_attrs=any")
+    ('host=a,b target_session_attrs=standby', 'host=a target_session_attrs=any')
+
+    Raises:
+        Misconfigured: the connection string is not valid.
+    """
+    is_chosen = "target_session_attrs" in _parameters(dsn)
+    return make_conninfo(dsn, **({} if is_chosen else {"target_session_attrs": "standby"}))
+
+
 @lru_cache(maxsize=16)
 def host_dsns(dsn: str) -> tuple[str, ...]:
     """Return a connection string for each host of this one, in the same order.

@@ -122,6 +122,10 @@ class ConnectionPool:
         while self._free:
             self._discard(self._free.pop())
 
+    def close_free(self) -> None:
+        """Close the free connections, so that the next calls open new ones."""
+        self._discard_free(self._free)
+
     def usage(self) -> PoolUsage:
         """Return the current numbers of connections and of calls that wait for one."""
         return PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())

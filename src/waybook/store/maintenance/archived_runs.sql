@@ -28,6 +28,18 @@ delete from stage_run where org_id = %(org_id)s and run_id = any (%(ids)s) retur
 -- name: run_brief
 delete from run_brief where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
+-- name: run_word
+-- Delete the words of the names. They are found by word, because they have no index by run.
+delete from run_word w
+ using run r
+ cross join lateral unnest(app_name_parts(r.name)) as n (word)
+ where r.org_id = %(org_id)s
+   and r.id = any (%(ids)s)
+   and w.org_id = %(org_id)s
+   and w.word = n.word
+   and w.run_id = r.id
+returning w.org_id;
+
 -- name: webhook_delivery
 delete from webhook_delivery
  where org_id = %(org_id)s and subject_id = any (%(ids)s)

@@ -97,11 +97,18 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run
-insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
-                 cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
-select id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by, cancel_reason,
-       copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at
-  from json_populate_recordset(null::run, %(items)s::json);
+-- Insert a run and the words of its name.
+with made as (
+  insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
+                   cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
+  select id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by, cancel_reason,
+         copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at
+    from json_populate_recordset(null::run, %(items)s::json)
+  returning id, name)
+insert into run_word (word, run_id)
+select w.word, m.id
+  from made m
+ cross join lateral unnest(app_name_parts(m.name)) as w (word);
 
 -- name: run_brief
 insert into run_brief (run_id, input, created_at, created_by)

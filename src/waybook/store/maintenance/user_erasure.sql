@@ -29,7 +29,7 @@ select c.relname as table, a.attname as column
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
-   and (actor = %(name)s or strpos(details::text, %(told)s) > 0)
+   and (actor = %(name)s or strpos(:details_of_entry, %(told)s) > 0)
    and subject_id <> %(org_id)s
  group by subject, subject_id
  order by subject_id;
@@ -45,7 +45,7 @@ update {table} set audit_hash = %(hash)s where org_id = %(org_id)s and id = %(id
 
 -- name: reseal_entry
 update audit_entry
-   set actor = %(actor)s, details = %(details)s, hash = %(hash)s
+   set actor = %(actor)s, details = %(details)s, hash = %(hash)s, packed = null, step_id = null
  where org_id = %(org_id)s
    and subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
 

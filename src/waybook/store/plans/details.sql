@@ -9,7 +9,7 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 -- the latest entries are read. Earlier versions stored each change as an object; an operator that
 -- does not fit the form of an element returns null.
 select e.at, e.actor, e.session, m.moves
-  from (select a.seq, a.at, a.actor, a.session, a.details
+  from (select a.seq, a.at, a.actor, a.session, (:details_of_entry)::json as details
           from audit_entry a
          where a.org_id = :org and a.subject_id = %(plan_id)s and a.seq > %(since)s
          order by a.seq desc
@@ -45,16 +45,18 @@ select coalesce(sum((select count(*)
 
 -- name: history
 -- Return the audit history of a plan or of one of its steps, newest first, with truncated comments.
-select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
-       (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
-       left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
-                     e.details ->> 'title', e.details ->> 'skill',
-                     'from ' || (e.details ->> 'reclaimedFrom')), %(words)s) as comment,
-       case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
+-- `offset 0` keeps the planner from restoring the details of an entry for each of its fields.
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'action' as action,
+       (d.details ->> 'stepOrder')::integer as step_order, d.details ->> 'decision' as decision,
+       left(coalesce(d.details ->> 'reason', d.details ->> 'rationale', d.details ->> 'feedback',
+                     d.details ->> 'title', d.details ->> 'skill',
+                     'from ' || (d.details ->> 'reclaimedFrom')), %(words)s) as comment,
+       case when %(step_id)s::text is not null then d.details -> 'branches' end as branches
   from audit_entry e
+ cross join lateral (select (:details_of_entry)::json as details offset 0) d
  where e.org_id = :org
    and e.subject_id = %(plan_id)s
-   and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
+   and (%(step_id)s::text is null or strpos(d.details::text, %(step_id)s::text) > 0)
  order by e.seq desc
  limit %(most)s;
 

@@ -83,13 +83,8 @@ select :row_of_plan
 -- Return a page of plans whose id begins with a text or whose name contains it, newest plan first or
 -- most recent activity first. First, a limited number of the newest plans is read, until enough of
 -- them match. If too few match, plans are looked up by the rarest word of the text, so that the number
--- of other plans does not matter. `asked` has the words of the text, each as the range of the
--- words that begin with it: under row-level security, an index serves only conditions with leakproof
--- functions, and that of `||` is not. `rarest` is the word that begins the fewest words of names.
-with asked as materialized (
-  select w.word as first, w.word || chr(1114111) as last
-    from unnest(app_name_parts(%(text)s)) as w (word)
-),
+-- of other plans does not matter. `rarest` is the word that begins the fewest words of names.
+with :words_asked,
 rarest as materialized (
   select a.first, a.last
     from asked a

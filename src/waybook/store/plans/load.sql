@@ -15,6 +15,7 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
 
 -- name: lock_if_unchanged
 -- Lock the plan if it has not changed since it was cached and the database time is as expected.
+-- This is for calls that do not update the plan; see `update_plan_if_unchanged` for the others.
 -- Otherwise the division by zero fails, and with it all later statements of the message.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now

@@ -6,7 +6,6 @@ that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
@@ -23,10 +22,10 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-from waybook.store.packed_answers import pack
 from waybook.store.plans.parameters import fill, scalar, scalars
+from waybook.store.plans.rows import LockRow
 
-SQL = load("plans/writer")
+SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
 
 #: Origin of a plan that is not a copy.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
@@ -45,14 +44,22 @@ class LedgerWrite(NamedTuple):
 
 
 def statements(
-    before: Plan | None, decision: Decision[object], write_context: WriteContext
+    before: Plan | None,
+    decision: Decision[object],
+    write_context: WriteContext,
+    *,
+    is_cached: bool = False,
 ) -> LedgerWrite:
-    """Return the SQL statements that write a decision, in an order that foreign keys allow."""
+    """Return the SQL statements that write a decision, in an order that foreign keys allow.
+
+    If the decision is based on a cached plan and adds audit entries, the first statement locks the
+    plan, and fails if the plan has changed.
+    """
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
-    written = _plan(before, decision.plan, patches, sealed, write_context)
+    written = _plan(before, decision.plan, patches, sealed, write_context, is_cached=is_cached)
     written += _steps(before, decision, patches, write_context)
     for entity, write in CHILD_WRITERS.items():
         if entity in patches.entities:
@@ -107,22 +114,6 @@ def store_standalone(
     ]
 
 
-def store_answer(
-    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
-) -> Statement:
-    """Store the answer to a call under the call's idempotency key."""
-    packed = pack(answer)
-    return SQL["insert_answer"](
-        tool=tool,
-        key=key,
-        arguments_hash=arguments_hash,
-        is_error=is_error,
-        answer=AsJson(answer) if packed is None else None,
-        packed=packed,
-        now=now,
-    )
-
-
 def _head(sealed: list[SealedEntry]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
 
@@ -136,6 +127,8 @@ def _plan(
     patches: Patches,
     sealed: list[SealedEntry],
     write_context: WriteContext,
+    *,
+    is_cached: bool,
 ) -> list[Statement]:
     if before is None:
         (made,) = patches.inserts(Entity.PLAN)
@@ -149,7 +142,8 @@ def _plan(
         return []
     changes = patches.updates(Entity.PLAN)
     values = changes[0].values if changes else {}
-    changed = SQL["update_plan"](
+    update = SQL["update_plan_if_unchanged"] if is_cached else SQL["update_plan"]
+    changed = update(
         id=plan.id,
         status=plan.status,
         revision=plan.revision,
@@ -160,6 +154,7 @@ def _plan(
         now=write_context.now,
         old_status=before.status,
         old_seq=write_context.head.seq,
+        old_hash=write_context.head.hash,
         has_new_steps=Entity.STEP in patches.entities and bool(patches.inserts(Entity.STEP)),
         **_head(sealed),
     )

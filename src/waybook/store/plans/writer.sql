@@ -18,25 +18,21 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
         %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: update_plan
--- Update a plan. If its audit sequence number or status is no longer the loaded one, the number
--- becomes null and violates the NOT NULL constraint: the database rejects a stale update. The time
--- of the next stall check changes only if the plan was not checked while executing, or has new
--- steps, because an update that changes an indexed column is not made in place.
-update plan
-   set status = %(status)s,
-       revision = %(revision)s,
-       resumed_at = %(resumed_at)s,
-       completed_at = coalesce(completed_at, %(completed_at)s),
-       fail_reason = %(fail_reason)s,
-       usage = coalesce(%(usage)s, usage),
-       audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
-                        then %(audit_seq)s::integer end,
-       audit_hash = %(audit_hash)s,
-       stall_check_at = case when %(status)s <> 'executing' then null
-                             when status <> 'executing' or %(has_new_steps)s then %(now)s
-                             else coalesce(stall_check_at, %(now)s) end,
-       updated_at = %(now)s
- where org_id = :org and id = %(id)s;
+-- Update a locked plan.
+:update_of_plan;
+
+-- name: update_plan_if_unchanged
+-- Update a plan that was cached and is not locked, if it has not changed since and the database time
+-- is as expected. Otherwise the division by zero fails, and with it all later statements of the
+-- message. The update itself locks the plan: a lock before it would be written to the write-ahead
+-- log as well.
+with changed as (
+  :update_of_plan
+     and audit_seq = %(old_seq)s
+     and audit_hash = %(old_hash)s
+     and :time_is_expected
+  returning id)
+select 1 / count(*) as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
 -- Check the executing plans that are due, a limited number of those due longest, and return those
@@ -212,7 +208,3 @@ with written as (
    where org_id = :org and id = %(id)s and status = 'started'
   returning 1)
 select 1 / count(*) from written;
-
--- name: insert_answer
-insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
-values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);

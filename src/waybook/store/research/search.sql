@@ -65,13 +65,15 @@ with among as (
 :best_candidates;
 
 -- name: hits
--- Return the search hits: each with its passage, its artifact or source, and its creator.
+-- Return the search hits: each with its passage, its artifact or source, and its creator. The ids
+-- are cast before the join: a cast from text is not leakproof, so the index would not be used.
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded
-  from (values %(rows)s) as v (subject_id, part)
-  join passage p on p.org_id = :org
-                   and p.subject_id = v.subject_id::uuid and p.part = v.part::integer
+  from (select v.subject_id::uuid, v.part::integer
+          from (values %(rows)s) as v (subject_id, part)
+        offset 0) v
+  join passage p on p.org_id = :org and p.subject_id = v.subject_id and p.part = v.part
   left join artifact a on a.org_id = :org and p.subject = 'artifact' and a.id = p.subject_id
   left join source s on s.org_id = :org and p.subject = 'source' and s.id = p.subject_id;
 

@@ -9,10 +9,9 @@ of their arrival, see `turns.py`; a change by another process makes the update f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waybook.dag.model import JobStatus
 from waybook.run.draft import RunDecision
@@ -47,8 +46,7 @@ SQL = queries.load("runs/cache", held_jobs=JobRow, free_jobs=JobRow, free_jobs_f
 _WAITS_FOR_CLAIM = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
 
 
-@dataclass(frozen=True, slots=True)
-class FreeJobs:
+class FreeJobs(NamedTuple):
     """First free jobs that match a filter, in the order in which they are claimed."""
 
     jobs: tuple[Job, ...]
@@ -58,8 +56,7 @@ class FreeJobs:
     read_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedRun:
+class CachedRun(NamedTuple):
     """Run at one position of its audit chain, with its jobs in progress and free jobs."""
 
     run: Run
@@ -70,7 +67,7 @@ class CachedRun:
     held: Mapping[str, Job]
     free: Mapping[JobFilter, FreeJobs]
     #: Documents that jobs of the run have as inputs. Later states of the run share this object.
-    documents: DocumentCache = field(default_factory=DocumentCache)
+    documents: DocumentCache
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
         """Return whether the caller holds a requested job, other than the job `besides`."""
@@ -105,7 +102,7 @@ class CachedRun:
         self.documents.discard(decision.documents)
         is_same_order = not any(job.status in _WAITS_FOR_CLAIM for job in changed.values())
         free = {key: _without(jobs, changed) for key, jobs in self.free.items()}
-        return replace(self, run=run, head=head, held=held, free=free if is_same_order else {})
+        return self._replace(run=run, head=head, held=held, free=free if is_same_order else {})
 
 
 def _can_be_cached(run: Run, held_count: int) -> bool:
@@ -121,7 +118,7 @@ def _matches(job: Job, wanted: JobRequest) -> bool:
 def _without(free: FreeJobs, changed: Mapping[str, Job]) -> FreeJobs:
     if not any(job.id in changed for job in free.jobs):
         return free
-    return replace(free, jobs=tuple([job for job in free.jobs if job.id not in changed]))
+    return free._replace(jobs=tuple([job for job in free.jobs if job.id not in changed]))
 
 
 def filter_of(wanted: JobRequest) -> JobFilter:
@@ -172,6 +169,7 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
         brief=row,
         held={job.id: job for job in map(jobs.read_job, held)},
         free={filter_of(wanted): _free_jobs(claimable, loaded.now)},
+        documents=DocumentCache(),
     )
 
 

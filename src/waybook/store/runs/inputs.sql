@@ -4,7 +4,8 @@
 -- key: a join might be planned as a scan of all documents of the run.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                            coalesce(d.reviewer, '')) w.number, :row_of_document
+                            coalesce(d.reviewer, '')) w.number, d.id as document_id,
+               :row_of_document
           from json_to_recordset(%(slots)s::json) as w (number integer, stage text,
                                                         document_key text)
          cross join lateral (select d.*
@@ -23,7 +24,8 @@ select :row_of_input
 -- lineage is compared in the index, so that documents of other lineages are not read.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                            coalesce(d.reviewer, '')) w.number, :row_of_document
+                            coalesce(d.reviewer, '')) w.number, d.id as document_id,
+               :row_of_document
           from json_to_recordset(%(slots)s::json) as w (number integer, stage text,
                                                         document_key text, lineage text)
          cross join lateral (select d.*

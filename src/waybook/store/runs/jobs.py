@@ -1,9 +1,8 @@
 """Queries for jobs and documents of runs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC
-from typing import Any
+from typing import Any, NamedTuple
 
 from waybook.core.holder import Holder
 from waybook.dag.expansion.lineage import ProducedDocument
@@ -65,8 +64,7 @@ SQL = load(
 MAX_OPEN_COUNTED = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
+class JobRequest(NamedTuple):
     """Filters for claiming a job, and the time without a heartbeat after which a job is free."""
 
     model: str | None

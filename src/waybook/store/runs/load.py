@@ -34,6 +34,7 @@ SQL = load(
     run_brief=RunBriefRow,
     runs_by_activity=RunSummaryRow,
     runs_by_start=RunSummaryRow,
+    runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
     run_recent_events=RunEventRow,
     run_rows=StoredRow,
@@ -86,6 +87,11 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
     """Select runs for a list, sorted by latest activity or by start time."""
     query = SQL["runs_by_activity"] if by_activity else SQL["runs_by_start"]
     return query(**values)
+
+
+def text_statement(**values: str | int | bool | None) -> Statement:
+    """Select runs whose id begins with a text or whose name contains it."""
+    return SQL["runs_with_text"](**values)
 
 
 def awaiting_statement(most: int) -> Statement:

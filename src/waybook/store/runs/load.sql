@@ -51,15 +51,75 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
 
 -- name: runs_by_start
 -- Return a list of runs, last started first, with the number of documents available to read.
-select :row_of_run,
-       (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                               coalesce(d.reviewer, '')))
-          from rendered_document h
-          join document d on d.org_id = :org and d.id = h.document_id
-         where h.org_id = :org and h.run_id = r.id) as documents_available,
+select :row_of_run, :documents_of_listed_run as documents_available,
        null::timestamptz as awaiting_since
   from :runs_asked_for
  order by r.id desc
+ limit %(most)s;
+
+-- name: runs_with_text
+-- Return a list of runs whose id begins with a text or whose name contains it, last started first or
+-- most recent activity first; documents are counted only in the first order. Runs are found as in
+-- `plans_with_text`: among a limited number of the newest runs and, if too few of them match, by the
+-- rarest word of the text.
+with :words_asked,
+rarest as materialized (
+  select a.first, a.last
+    from asked a
+   cross join lateral (select count(*) as runs
+                         from (select
+                                 from run_word n
+                                where n.org_id = :org and n.word >= a.first and n.word < a.last
+                                limit %(named)s) n) c
+   order by c.runs, length(a.first) desc, a.first
+   limit 1
+),
+walked as materialized (
+  select r.id
+    from (select r.id, r.name
+            from run r
+           where r.org_id = :org and r.id < %(before)s::uuid
+           order by r.id desc
+           limit %(walked)s) r
+   where :run_has_text
+   order by r.id desc
+   limit %(enough)s)
+select :row_of_run,
+       case when not %(by_activity)s then :documents_of_listed_run end as documents_available,
+       null::timestamptz as awaiting_since
+  from (select k.id from walked k
+         union
+        (select i.id
+           from run i
+          where i.org_id = :org
+            and i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
+            and i.id < %(before)s::uuid
+          order by i.id desc
+          limit %(walked)s)
+         union
+        select n.id
+          from (select n.run_id as id
+                  from rarest a
+                 cross join lateral (select n.run_id
+                                       from run_word n
+                                      where n.org_id = :org
+                                        and n.word = a.first
+                                        and n.run_id < %(before)s::uuid
+                                      order by n.run_id desc
+                                      limit %(named)s) n
+                 union all
+                select n.run_id
+                  from rarest a
+                 cross join lateral (select n.run_id
+                                       from run_word n
+                                      where n.org_id = :org
+                                        and n.word > a.first and n.word < a.last
+                                      limit %(named)s) n) n
+         where (select count(*) from walked) < %(enough)s) f
+ cross join :runs_asked_for
+   and r.id = f.id
+   and (:run_has_text or r.id >= %(first_id)s::uuid and r.id <= %(last_id)s::uuid)
+ order by case when %(by_activity)s then r.updated_at end desc, r.id desc
  limit %(most)s;
 
 -- name: awaiting_runs

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
@@ -67,7 +66,7 @@ class RunSlot:
         if loaded and before and before.head[:2] == loaded.head[:2]:
             others = before.free if len(before.free) < MAX_FILTERS else {}
             free = {**others, **loaded.free}
-            loaded = replace(loaded, free=free, documents=before.documents)
+            loaded = loaded._replace(free=free, documents=before.documents)
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:

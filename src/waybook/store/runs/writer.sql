@@ -3,11 +3,17 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- Insert a run. A run without any work is completed at once.
-insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq, audit_hash,
-                 updated_at, copied_from, copied_seq)
-values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
-        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
+-- Insert a run and the words of its name. A run without any work is completed at once.
+with made as (
+  insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
+                   audit_hash, updated_at, copied_from, copied_seq)
+  values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
+          %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s)
+  returning id, name)
+insert into run_word (word, run_id)
+select w.word, m.id
+  from made m
+ cross join lateral unnest(app_name_parts(m.name)) as w (word);
 
 -- name: insert_run_brief
 insert into run_brief (run_id, input, created_at, created_by)
@@ -46,8 +52,7 @@ with updated as (
      and id = %(id)s
      and audit_seq = %(old_seq)s
      and audit_hash = %(old_hash)s
-     and app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
-     and app_statement_time() <= %(now)s::timestamptz + interval '1 s'
+     and :time_is_expected
   returning 1)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -157,7 +157,10 @@ class RequestPipeline:
         """Receive the body of a request, and pass the request to its handler."""
         scope, receive = request.scope, request.receive
         refusal = encoded_body_refusal(headers)
-        body = refusal or await receive_body(headers, receive, BODY_LIMIT)
+        try:
+            body = refusal or await receive_body(headers, receive, BODY_LIMIT)
+        except ClientDisconnect:
+            return
         if isinstance(body, Response):
             await body(scope, receive, respond)
             return

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
@@ -111,7 +112,11 @@ def encoded_body_refusal(headers: HeaderValues) -> Response | None:
 
 
 async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> bytes | Response:
-    """Return the whole body of a request, or the response to a large (413) or slow (408) body."""
+    """Return the whole body of a request, or the response to a large (413) or slow (408) body.
+
+    Raises:
+        ClientDisconnect: the client disconnected before the body was complete.
+    """
     try:
         async with asyncio.timeout(BODY_SECONDS):
             heard = declared_size(headers) <= MAX_DRAINED_BYTES
@@ -126,12 +131,17 @@ async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> b
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the request body, or None if it exceeds the limit."""
+    """Return the request body, or None if it exceeds the limit.
+
+    Raises:
+        ClientDisconnect: the client disconnected before the body was complete.
+    """
     parts, size, more = [], 0, True
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
-            break
+            # A part of a form would be taken for the whole form.
+            raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
         if size <= limit:

@@ -6,7 +6,13 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple
 
-from waybook.app.queries.plans.plan_list import MAX_CANDIDATES, resolve_one
+from waybook.app.queries.plans.plan_list import (
+    MAX_CANDIDATES,
+    MAX_NAMED,
+    MAX_WALKED,
+    id_range,
+    resolve_one,
+)
 from waybook.app.request.definition_cache import compile_definition
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id
@@ -43,7 +49,8 @@ class RunFilter:
     state: str | None = None
     dag: str | None = None
     #: Search text, which a run matches if its id begins with the text or its name contains the
-    #: text.
+    #: text. Beyond the newest `MAX_WALKED` runs, a run is found only if a word of its name begins
+    #: with the rarest word of the text.
     text: str = ""
     #: Paging cursor: id of a run; only runs that started before that run are listed. An invalid id
     #: is ignored.
@@ -64,49 +71,20 @@ class StageSummary(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """Run as an entry of a list: its name, state, counts and last activity."""
+class RunProgress:
+    """Run with its started stages and their step counts."""
 
     id: str
     name: str
     compiled_dag: CompiledDag
-    created_at: datetime
-    created_by: str
     updated_at: datetime
-    completed_at: datetime | None
-    canceled_at: datetime | None
-    #: Time of the database when the query ran.
-    now: datetime
     #: Stages of the run that have started, in the order in which they started.
     stages: tuple[StageSummary, ...]
-    #: Number of the run's documents that are rendered and readable; None if the list of runs does
-    #: not count documents.
-    documents_available: int | None
-
-    @property
-    def state(self) -> RunState:
-        """Return the overall state of the run."""
-        if self.completed_at is not None:
-            return RunState.COMPLETED
-        if self.canceled_at is not None:
-            return RunState.CANCELED
-        if self.steps_failed:
-            return RunState.FAILED
-        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
 
     @property
     def current(self) -> StageSummary | None:
         """Return the stage that was started last among those that are not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
-
-    @property
-    def awaiting(self) -> StageSummary | None:
-        """Return the stage that awaits feedback, unless another stage is in progress."""
-        is_closed = (self.completed_at or self.canceled_at) is not None
-        if is_closed or self.current is not None:
-            return None
-        after = self.compiled_dag.dag.after
-        return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
 
     @property
     def stages_done(self) -> int:
@@ -133,6 +111,41 @@ class RunSummary:
         """Return the number of steps of all stages, whether started or not."""
         return sum(map(self.steps_of, self.compiled_dag.order))
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary(RunProgress):
+    """Run as an entry of a list: its name, state, counts and last activity."""
+
+    created_at: datetime
+    created_by: str
+    completed_at: datetime | None
+    canceled_at: datetime | None
+    #: Time of the database when the query ran.
+    now: datetime
+    #: Number of the run's documents that are rendered and readable; None if the list of runs does
+    #: not count documents.
+    documents_available: int | None
+
+    @property
+    def state(self) -> RunState:
+        """Return the overall state of the run."""
+        if self.completed_at is not None:
+            return RunState.COMPLETED
+        if self.canceled_at is not None:
+            return RunState.CANCELED
+        if self.steps_failed:
+            return RunState.FAILED
+        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
+
+    @property
+    def awaiting(self) -> StageSummary | None:
+        """Return the stage that awaits feedback, unless another stage is in progress."""
+        is_closed = (self.completed_at or self.canceled_at) is not None
+        if is_closed or self.current is not None:
+            return None
+        after = self.compiled_dag.dag.after
+        return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
+
     @property
     def documents_expected(self) -> int | None:
         """Return the expected number of documents of the started stages; None if unknown."""
@@ -153,13 +166,27 @@ class RunPage:
 def page_statement(wanted: RunFilter, most: int) -> Statement:
     """Return the SQL statement that reads one page of a list of runs."""
     before = wanted.before or LAST_ID
-    return load.list_statement(
-        by_activity=wanted.order is RunOrder.ACTIVITY,
-        before=before if is_id(before) else LAST_ID,
-        state=wanted.state,
-        dag=wanted.dag,
+    filters = {
+        "before": before if is_id(before) else LAST_ID,
+        "state": wanted.state,
+        "dag": wanted.dag,
+        "most": most,
+    }
+    by_activity = wanted.order is RunOrder.ACTIVITY
+    if not wanted.text:
+        return load.list_statement(by_activity=by_activity, **filters)
+    first_id, last_id = id_range(wanted.text)
+    # With another filter or order, the newest runs that match may not be those of this page.
+    is_page = not by_activity and wanted.state is None and wanted.dag is None
+    return load.text_statement(
+        **filters,
         text=wanted.text,
-        most=most,
+        first_id=first_id,
+        last_id=last_id,
+        by_activity=by_activity,
+        enough=most if is_page else MAX_WALKED + 1,
+        walked=MAX_WALKED,
+        named=MAX_NAMED,
     )
 
 
@@ -188,7 +215,7 @@ async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[RunSummaryRow]
 ) -> list[RunSummary]:
     """Return the runs that these database rows describe, each with its workflow definition."""
-    dags = await _load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
+    dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(
             id=row.id,
@@ -207,7 +234,7 @@ async def read_run_summaries(
     ]
 
 
-async def _load_definitions(
+async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
     """Return these workflow definitions; read uncached ones in one query and cache them."""

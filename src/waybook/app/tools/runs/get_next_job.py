@@ -85,7 +85,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
         )
         if run_id is None:
             break
-        locked = LockedRun(ctx, run_id, *claim_statements(run_id, wanted), cached=True)
+        locked = LockedRun(ctx, run_id, unless_cached=partial(claim_statements, run_id, wanted))
         reply = await update(locked, partial(_claim, locked, wanted, attempt))
         if reply is not JOB_GIVEN_UP:
             return reply

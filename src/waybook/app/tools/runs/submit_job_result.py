@@ -66,7 +66,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
     """Complete the job; close the steps that it completes, open those that become ready."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id), cached=True)
+    locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.job_statement(job_id),))
 
     async def decide() -> RunProposal | None:
         if locked.is_cached:

@@ -12,6 +12,7 @@ from waybook.app.operations.diagnostics import (
     CheckResult,
     CheckState,
     about_loops,
+    about_replica,
     check_database,
     check_machine,
     check_notifications,
@@ -37,7 +38,7 @@ class HealthPage:
     async def __call__(self, request: Request) -> Response:
         """Render the health page with results and settings; the user needs the admin scope."""
         call, services = (
-            await self.page_context.request_context(request),
+            await self.page_context.primary_context(request),
             self.page_context.dispatcher.services,
         )
         require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
@@ -48,6 +49,7 @@ class HealthPage:
         findings = [*check_server(seen, with_size=False)]
         findings += [CheckResult("search", CheckState.OK, abilities.describe)]
         findings += about_loops(services.loops)
+        findings += about_replica(services.replica)
         findings += [await about_quarantine(call, everywhere=False)]
         findings += check_notifications(
             await count_deliveries(call), configured=bool(services.notification_events)

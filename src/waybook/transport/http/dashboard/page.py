@@ -14,6 +14,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import PendingCounts, count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, layout_cost
+from waybook.app.request.replica_context import ReplicaContext
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
 from waybook.core.decision_context import Scope
@@ -34,6 +35,9 @@ from waybook.transport.http.responses import retry_after_header
 
 T = TypeVar("T")
 
+#: Methods of requests that change nothing.
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
@@ -42,6 +46,26 @@ class PageContext:
 
     async def request_context(self, request: Request) -> RequestContext:
         """Return a read-only request context; count the request once against the rate limit.
+
+        Pages are read from the replica, if there is one and it has caught up. A form is read from
+        the primary, because the replica may not have the change that the form makes.
+
+        Raises:
+            Forbidden: the caller lacks the scope for reading.
+            RateLimited: the org exceeded its rate limit.
+        """
+        context = await self.primary_context(request)
+        services = self.dispatcher.services
+        if services.replica is None or request.method not in SAFE_METHODS:
+            return context
+        if not hasattr(request.state, "replica"):
+            request.state.replica = await services.replica.check(services.database)
+        if not request.state.replica.is_current:
+            return context
+        return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
+
+    async def primary_context(self, request: Request) -> RequestContext:
+        """Return a read-only request context of the primary; count the request once.
 
         Raises:
             Forbidden: the caller lacks the scope for reading.
@@ -136,6 +160,7 @@ def _render(
         "now": pending.now,
         "token": mask_token(token),
         "position": request.state.position,
+        "replica": getattr(request.state, "replica", None),
         **shown,
     }
     reply = render_template(request, name, framed, status_code=status_code)

@@ -1,0 +1,25 @@
+"""Request context of a page that is read from a read replica of the database."""
+
+from dataclasses import dataclass
+
+from waybook.app.request.request_context import RequestContext
+from waybook.store.driver.connection import Results
+from waybook.store.driver.credential_check import pending_check
+from waybook.store.driver.queries import Statement
+from waybook.store.driver.replica import Replica
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaContext(RequestContext):
+    """Request context whose reads go to the replica; transactions go to the primary."""
+
+    replica: Replica
+
+    async def read(self, *statements: Statement | str) -> Results:
+        """Execute read-only SQL statements for the org on the replica, else on the primary."""
+        # A credential is checked on the primary only, because a revocation may not be replayed yet.
+        if pending_check(self.caller.org_id) is None:
+            results = await self.replica.read_org(self.caller.org_id, *statements)
+            if results is not None:
+                return results
+        return await RequestContext.read(self, *statements)

@@ -1,0 +1,94 @@
+"""Short form of the details of frequent audit entries: claims and results of steps.
+
+Most of such a text is the same in every entry, or repeats other columns of the entry. Each known
+part is replaced with one control character, which JSON text never contains. The SQL function
+`app_entry_details` restores the exact text, so the seal of an entry and all readers remain as they
+are. The parts of the text never change, because packed entries stay in the database; further parts
+need another function and another control character.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from waybook.core.changes import Event
+from waybook.json_values import rfc3339
+from waybook.store.driver.queries import is_id
+
+#: Events whose entries are packed. Queries that search the details of other events in SQL read the
+#: column `details`.
+PACKED_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
+#: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
+MAX_PACKED_LENGTH = 2_000
+#: Texts that queries search in the column `details`; entries that contain them are not packed.
+NOT_PACKED = ('["usage",', "add_steps")
+#: Place of the step id in the details of a packed entry.
+STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
+#: Details of a packed entry in the column `details`.
+NO_DETAILS = "{}"
+#: Length of a time with microseconds; `app_entry_details` restores no other times.
+TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
+
+#: Marks of parts that repeat other columns: the step, the time, the actor and the session in
+#: quotation marks, and the plan.
+STEP, TIME, ACTOR, SESSION, PLAN = "\x01", "\x02", "\x03", "\x04", "\x05"
+#: Marks of constant parts, in the order in which they are replaced.
+PHRASES = (
+    ("\x06", f'{{"stepId":"{STEP}","stepOrder":'),
+    ("\x07", ',"attempt":'),
+    (
+        "\x08",
+        (
+            f'["step","{STEP}",{{"status":["pending","in_progress"],"in_progress_since":["{TIME}"],'
+            f'"held_by":[{ACTOR}],"held_session":[{SESSION}]}}]'
+        ),
+    ),
+    (
+        "\x0e",
+        (
+            f'["step","{STEP}",{{"status":["in_progress","completed"],"completed_at":["{TIME}"],'
+            '"result_summary":['
+        ),
+    ),
+    ("\x0f", '],"confidence":['),
+    ("\x10", f'["session",{SESSION},{{"*":[{{"seen_at":"{TIME}"}}]}}]'),
+    ("\x11", f'["plan","{PLAN}",{{"status":["planning","executing"]}}]'),
+    (
+        "\x12",
+        f'["plan","{PLAN}",{{"status":["executing","completed"],"completed_at":["{TIME}"]}}]',
+    ),
+    ("\x13", ',"resumed":false'),
+    ("\x14", ',"changes":['),
+)
+
+
+class PackedDetails(NamedTuple):
+    """Packed details of an audit entry, and the step that they are about."""
+
+    text: str
+    step_id: str
+
+
+def pack_details(
+    details: str, plan_id: str, at: datetime, actor: str, session: str | None
+) -> PackedDetails | None:
+    """Return the packed details of an audit entry of a plan, or None if they stay as they are."""
+    step_id = details[STEP_ID]
+    if len(details) > MAX_PACKED_LENGTH or not (_is_stored_id(step_id) and _is_stored_id(plan_id)):
+        return None
+    if any(text in details for text in NOT_PACKED):
+        return None
+    packed = details.replace(step_id, STEP).replace(plan_id, PLAN)
+    time = rfc3339(at)
+    if len(time) == TIME_LENGTH:
+        packed = packed.replace(time, TIME)
+    packed = packed.replace(f'"{actor}"', ACTOR)
+    if session is not None:
+        packed = packed.replace(f'"{session}"', SESSION)
+    for mark, phrase in PHRASES:
+        packed = packed.replace(phrase, mark)
+    return PackedDetails(packed, step_id)
+
+
+def _is_stored_id(text: str) -> bool:
+    """Return whether the text is an id in the form in which PostgreSQL returns it."""
+    return is_id(text) and text == text.lower()

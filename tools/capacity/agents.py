@@ -1,0 +1,100 @@
+"""Simulated agents with thinking times, which work through plans of a fleet."""
+
+import asyncio
+import contextlib
+import math
+import random
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from faults.wire import Address, Wire
+from fleet.load import BALANCER, Load
+
+STEPS: Final = 10
+#: Standard deviation of the logarithm of a thinking time.
+SIGMA: Final = 0.8
+#: Shares of steps that are abandoned, and of plans on which a second agent waits.
+ABANDONED: Final = 0.02
+WAITING: Final = 0.1
+WAIT_SECONDS: Final = 10
+INSTRUCTIONS: Final = "Read the three newest sources and note where they disagree. " * 4
+RESULT: Final = '{"findings": "Three sources agree; one is older.", "sources": [1, 2, 3]}'
+#: Attempts of a call: a fleet that is overloaded refuses calls until others have ended.
+MAX_ATTEMPTS: Final = 60
+
+
+class Workload(NamedTuple):
+    """Number of agents, and their mean thinking time."""
+
+    agents: int
+    think_seconds: float
+
+
+class Simulation:
+    """Agents with thinking times."""
+
+    def __init__(self, workload: Workload, address: Address, token: str) -> None:
+        self.abandoned = 0
+        prefix = secrets.token_hex(4)
+        self.calls = Load(address, token, f"simulated-{prefix}")
+        self.waits = Load(address, token, f"waiting-{prefix}")
+        self.calls.max_attempts = self.waits.max_attempts = MAX_ATTEMPTS
+        self._mean_seconds = workload.think_seconds
+        self._address, self._token = address, token
+        self._random = random.SystemRandom()
+
+    async def run_agent(self, number: int, delay: float) -> None:
+        """Work through plans until the task is canceled."""
+        await asyncio.sleep(delay)
+        # The first plan of each agent has another length, so that later plans are created at
+        # different times.
+        steps = self._random.randint(1, STEPS)
+        async with self._wire() as wire:
+            for plan in range(sys.maxsize):
+                await self._work_through(wire, f"agent-{number}-{plan}", steps)
+                steps = STEPS
+
+    async def _work_through(self, wire: Wire, session: str, count: int) -> None:
+        steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * count
+        arguments = {"name": session, "researchQuestion": "Does it scale?", "steps": steps}
+        plan = await self.calls.call(wire, "create_research_plan", arguments)
+        for number in range(count):
+            named = {"planId": plan["planId"], "sessionId": session}
+            step = await self.calls.call(wire, "get_next_step", named)
+            if self._random.random() < ABANDONED:
+                self.abandoned += 1
+                return
+            last = number == count - 1
+            joined = last and self._random.random() < WAITING
+            async with self._joined(named) if joined else contextlib.nullcontext():
+                await self._think()
+                held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": session}
+                result = {"resultSummary": RESULT, "confidence": 0.8}
+                await self.calls.call(wire, "submit_step_result", {**held, **result})
+
+    @asynccontextmanager
+    async def _joined(self, named: dict[str, object]) -> AsyncIterator[None]:
+        """Let a second agent wait for work on the plan while the last step is in progress."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._wait(named))
+            yield
+
+    async def _wait(self, named: dict[str, object]) -> None:
+        arguments = {**named, "sessionId": "second", "waitSeconds": WAIT_SECONDS}
+        async with self._wire() as wire:
+            await self.waits.call(wire, "get_next_step", arguments)
+
+    async def _think(self) -> None:
+        center = math.log(self._mean_seconds) - SIGMA**2 / 2
+        await asyncio.sleep(self._random.lognormvariate(center, SIGMA))
+
+    @asynccontextmanager
+    async def _wire(self) -> AsyncIterator[Wire]:
+        wire = Wire({BALANCER: self._address}, self._token)
+        try:
+            yield wire
+        finally:
+            wire.close()
