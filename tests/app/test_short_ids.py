@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -16,9 +17,12 @@ from tool_calls import MUTATING, PREPARE, valid_call
 from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
 from waybook.app.request import locking
+from waybook.app.request.arguments import parse_arguments
 from waybook.app.request.reply_ids import shorten_ids
-from waybook.app.request.short_ids import PART_KINDS
-from waybook.core.short_ids import ALPHABET, short_id, short_key
+from waybook.app.request.short_ids import PART_KINDS, dump_with_short_ids, map_ids
+from waybook.core.short_ids import ALPHABET, short_id, short_key, usual_form
+from waybook.errors import InvalidInput
+from waybook.store.calls import hash_arguments
 from waybook.store.driver.queries import new_id
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -83,6 +87,19 @@ async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool
     first = await agent.call(tool, **with_full_ids(args))
     again = await agent.elsewhere().call(tool, **args)
     assert again == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_dump_with_short_ids_equals_dump_of_pydantic(agent: AgentClient, tool: str) -> None:
+    call = await valid_call(agent, tool)
+    for left_out in ("", *call):
+        with suppress(InvalidInput):  # The argument is required.
+            given = {name: value for name, value in call.items() if name != left_out}
+            args = parse_arguments(TOOLS[tool].arguments, given)
+            short = map_ids(args, lambda _, __, text: usual_form(text))
+            dumped = dump_with_short_ids(args, exclude={"idempotency_key"})
+            expected = short.model_dump(mode="json", exclude={"idempotency_key"})
+            assert hash_arguments(dumped) == hash_arguments(expected), left_out
 
 
 async def test_short_id_created_by_another_process_is_accepted_in_every_argument(

@@ -34,6 +34,7 @@ from waybook.app.request.short_ids import (
     dump_with_short_ids,
     full_id_of,
     logged_step_id,
+    with_cached_ids,
     with_full_ids,
 )
 from waybook.app.request.tool import Tool
@@ -228,7 +229,9 @@ class Dispatcher:
     async def _answer(self, tool: Tool, caller: Caller, arguments: Mapping[str, object]) -> Answer:
         try:
             _refuse_without(tool, caller)
-            args = parse_arguments(tool.arguments, arguments)
+            short_ids = self.services.short_ids
+            known = with_cached_ids(caller.org_id, short_ids, tool.arguments, arguments)
+            args = parse_arguments(tool.arguments, known)
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)
@@ -251,18 +254,19 @@ class Dispatcher:
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
     async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
+        session: str | None = getattr(args, "session_id", None)
+        ctx = RequestContext(services=self.services, caller=caller, session=session)
         try:
-            full_args = await with_full_ids(
-                RequestContext(services=self.services, caller=caller), args
-            )
+            full_args = await with_full_ids(ctx, args)
         except NotFound:
             # If this is a retry, the first call may have removed the object, so a stored answer is
             # looked up.
-            stored = await _find_stored(self._call(tool, caller, args, args))
+            ctx.key = _key(tool.name, caller.user, args, args)
+            stored = await _find_stored(ctx)
             if stored is None:
                 raise
             return _replayed_answer(stored)
-        ctx = self._call(tool, caller, args, full_args)
+        ctx.key = _key(tool.name, caller.user, args, full_args)
         try:
             reply = await tool.run(ctx, full_args)
         finally:
@@ -272,25 +276,19 @@ class Dispatcher:
             return _replayed_answer(reply)
         return Answer(cast("dict[str, object]", reply), is_audited=bool(ctx.audited))
 
-    def _call(
-        self, tool: Tool, caller: Caller, args: ToolArguments, full_args: ToolArguments
-    ) -> RequestContext:
-        """Return the context of a call, whose arguments are also given with full ids."""
-        key = getattr(args, "idempotency_key", None)
-        return RequestContext(
-            services=self.services,
-            caller=caller,
-            session=getattr(args, "session_id", None),
-            key=_key(tool.name, key, caller.user, args, full_args) if key else None,
-        )
-
 
 def _replayed_answer(stored: StoredAnswer) -> Answer:
     return Answer({**stored.body, "replayed": True}, is_error=stored.is_error)
 
 
-def _key(tool: str, key: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key:
-    """Return the identity of a call, which is the same for full ids and for short ids."""
+def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key | None:
+    """Return the identity of a call, which is the same for full ids and for short ids.
+
+    Return None if the call has no idempotency key.
+    """
+    key: str | None = getattr(args, "idempotency_key", None)
+    if not key:
+        return None
     # The user is part of the request hash, so that one user's stored answer is never returned
     # to another user.
     question: Json = {"user": user, "arguments": dump_with_short_ids(args, exclude=NOT_HASHED)}

@@ -95,10 +95,10 @@ def group_changes(changes: Iterable[Change]) -> list[Json]:
     [['step', '1', {'status': ['pending', 'failed'], 'held_by': ['ann']}]]
     """
     groups: list[Json] = []
-    row, fields = None, dict[str, Json]()
+    row_entity, last_id, fields = None, "", dict[str, Json]()
     for entity, row_id, field, old, new in changes:
-        if row != (entity, row_id) or field in fields:
-            row, fields = (entity, row_id), {}
+        if entity is not row_entity or row_id != last_id or field in fields:
+            row_entity, last_id, fields = entity, row_id, {}
             groups.append([str(entity), row_id, fields])
         fields[field] = [new] if old is None else [old, new]
     return groups

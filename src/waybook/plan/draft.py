@@ -144,8 +144,8 @@ class Draft:
         for name, value in values.items():
             old = getattr(step, name)
             if old != value:
-                change = Change(Entity.STEP, step.id, name, as_json(old), as_json(value))
-                self._changes.append(change)
+                before = None if old is None else as_json(old)
+                self._changes.append(Change(Entity.STEP, step.id, name, before, as_json(value)))
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
         return changed

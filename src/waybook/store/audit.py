@@ -139,21 +139,13 @@ def chain(
     actor: Actor,
 ) -> Iterator[SealedEntry]:
     """Number new audit entries and link them by hashes to the head of their chain."""
-    previous, at = head.hash, head.after(now)
-    for seq, new in enumerate(entries, start=head.seq + 1):
-        entry = SealedEntry(
-            subject_id=subject[1],
-            subject=subject[0],
-            seq=seq,
-            at=at,
-            event=new.event,
-            actor=actor.user,
-            channel=actor.channel,
-            session=actor.session,
-            details=as_json_text({**new.details, "changes": group_changes(new.changes)}),
-        )
+    (kind, subject_id), previous, at = subject, head.hash, head.after(now)
+    user, channel, session = actor.user, actor.channel, actor.session
+    for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):
+        text = as_json_text({**details, "changes": group_changes(changes)})
+        entry = SealedEntry(subject_id, kind, seq, at, event, user, channel, session, text)
         previous = seal(entry, previous)
-        yield SealedEntry(*entry[:-1], hash=previous)
+        yield SealedEntry(*entry[:-1], previous)
 
 
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:

@@ -204,8 +204,7 @@ class CallLog:
                 log.warning("%d calls not logged: %s", len(calls), error, exc_info=not ours)
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """Identity of one logical call: its tool, idempotency key and a hash of the arguments."""
 
     tool: str

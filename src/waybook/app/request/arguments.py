@@ -140,11 +140,11 @@ def check_json(value: object, depth: int = 0) -> int:
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
     if isinstance(value, dict):
-        # The names are checked together, as one text. Each name counts with its quotation marks.
-        size = _check_text("".join(value)) + 2 * len(value)
-        for inner in value.values():
-            size += 2 + (_check_text(inner) if type(inner) is str else check_json(inner, depth + 1))
-        return _bounded(size)
+        # Names and texts are checked as one text. Names count with quotes, texts also with commas.
+        texts = [inner for inner in value.values() if type(inner) is str]
+        others = [inner for inner in value.values() if type(inner) is not str]
+        size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
+        return _bounded(size + sum(2 + check_json(inner, depth + 1) for inner in others))
     if isinstance(value, list):
         size = 2
         for inner in value:

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from waybook.app.request.answers import dumped
 from waybook.app.request.arguments import is_blank
@@ -52,7 +53,7 @@ def log_entry(
         tool=tool.name,
         actor=caller.user,
         channel=caller.channel,
-        session=redact(session[:200]) if isinstance(session, str) else None,
+        session=_logged_session(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
         request_bytes=len(dumped(arguments)),
         response_bytes=size,
@@ -62,6 +63,12 @@ def log_entry(
         step_id=step_id,
         client=caller.client,
     )
+
+
+@lru_cache(maxsize=1024)
+def _logged_session(session: str) -> str:
+    """Return a session id with secrets masked. It is cached, because a session makes many calls."""
+    return redact(session)
 
 
 def outcome_of(answer: Answer) -> str:

@@ -9,7 +9,7 @@ from waybook.store.driver.queries import Statement
 from waybook.store.driver.replica import Replica
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReplicaContext(RequestContext):
     """Request context whose reads go to the replica; transactions go to the primary."""
 

@@ -49,8 +49,8 @@ OPAQUE_FIELDS: Final = frozenset(
 )
 #: Types of values that can contain ids in their fields or items.
 CONTAINERS: Final = frozenset({dict, list})
-#: Fields whose text is or contains an id.
-ID_FIELDS: Final = REPLY_KINDS.keys() | URL_FIELDS | {"part"}
+#: Fields whose text contains an id and more.
+TEXT_FIELDS: Final = URL_FIELDS | {"part"}
 #: Pattern for an id in the path of a page, preceded by the folder that shows the kind of the id.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
@@ -64,7 +64,11 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
     for name, inner in body.items():
         # Most fields are neither ids nor containers, so they are skipped without a call.
         if type(inner) is str:
-            new: object = _text(name, inner, shorten) if name in ID_FIELDS else inner
+            new: object = inner
+            if name in REPLY_KINDS:
+                new = _id(inner, REPLY_KINDS[name], shorten)
+            elif name in TEXT_FIELDS:
+                new = _text(name, inner, shorten)
         elif type(inner) in CONTAINERS and inner and name not in OPAQUE_FIELDS:
             new = _container(inner, REPLY_KINDS.get(name), shorten)
         else:
@@ -89,9 +93,6 @@ def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
 
 
 def _text(name: str, text: str, shorten: Shorten) -> str:
-    kind = REPLY_KINDS.get(name)
-    if kind is not None:
-        return shorten(kind, text) if is_id(text) else text
     if name in URL_FIELDS:
         return _PAGE_ID.sub(lambda found: _path(found, shorten), text)
     return convert_part(text, lambda k, t: _id(t, k, shorten))

@@ -68,11 +68,12 @@ def not_found(what: str) -> NotFound:
 ToolReply: TypeAlias = Body | StoredAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
+    #: Identity of the call, if it has an idempotency key. It is set when the ids are resolved.
     key: Key | None = None
     #: Number of operations of each condition evaluated so far in this call, which the rate limit
     #: charges.

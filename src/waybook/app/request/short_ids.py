@@ -5,9 +5,22 @@ tool, which rejects it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -15,6 +28,7 @@ from pydantic import BaseModel
 from waybook.app.request.request_context import RequestContext
 from waybook.core.short_ids import (
     FULL_LENGTH,
+    LENGTH,
     IdKind,
     looks_like_short_id,
     parse_short_id,
@@ -48,6 +62,9 @@ NEXT_CALLS: Final = {
     IdKind.JOB: NextCall("get_next_job", {}, "take a job"),
 }
 LIST_PLANS: Final = NextCall("list_active_plans", {}, "see the plans there are")
+
+#: Types whose values need no conversion to JSON.
+JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
 #: Function that replaces an id. It takes the kind of the id, the name of its argument, and the id.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
@@ -124,7 +141,7 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
     """Return the arguments as JSON with short ids, so that both forms of an id yield equal JSON."""
-    dumped: dict[str, Json] = args.model_dump(mode="json", exclude=exclude)
+    dumped = _dump(args, exclude)
     for field in _id_fields(type(args)):
         value = dumped[field.name]
         if value is None:
@@ -138,12 +155,72 @@ def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json
     return dumped
 
 
+def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
+    """Return the arguments as JSON; fields whose values are JSON already are not converted."""
+    values = args.__dict__
+    for name in _converted_fields(type(args)):
+        if values[name] is not None:
+            return args.model_dump(mode="json", exclude=exclude)
+    return {name: value for name, value in values.items() if name not in exclude}
+
+
+@cache
+def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the fields of a model whose values must be converted to JSON."""
+    fields = model.model_fields.items()
+    return tuple(name for name, field in fields if not _is_json(field.annotation))
+
+
+def _is_json(annotation: object) -> bool:
+    """Return whether all values of a type are JSON; arguments of any type are JSON."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_json(inner[0])
+    if origin is Literal:
+        return all(type(choice) in JSON_TYPES for choice in inner)
+    if origin in {Union, UnionType, list}:
+        return all(map(_is_json, inner))
+    return annotation in {*JSON_TYPES, Any}
+
+
+def with_cached_ids(
+    org_id: UUID, cache: ShortIdCache, model: type[BaseModel], arguments: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Return unchecked arguments with the full ids of short ids that are cached.
+
+    Most calls contain only such ids, in fields of their own, so that their arguments need not be
+    copied after the check.
+    """
+    full_ids: dict[str, object] = {}
+    for _, alias, kind in _id_fields(model):
+        text = arguments.get(alias)
+        if kind is not None and type(text) is str and LENGTH <= len(text) < FULL_LENGTH:
+            full_id = cache.get(org_id, kind, usual_form(text))
+            if full_id is not None:
+                full_ids[alias] = full_id
+    return {**arguments, **full_ids} if full_ids else arguments
+
+
+def _has_only_full_ids(args: BaseModel) -> bool:
+    """Return whether all ids are in fields of their own, and as long as full ids."""
+    values = args.__dict__
+    for name, _, kind in _id_fields(type(args)):
+        value = values[name]
+        if value is not None and not (
+            kind is not None and type(value) is str and len(value) == FULL_LENGTH
+        ):
+            return False
+    return True
+
+
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
     """Return the arguments with full ids; one query reads the ids that are not cached.
 
     Raises:
         NotFound: an id is mistyped, or no object of this org has it.
     """
+    if _has_only_full_ids(args):
+        return args
     org_id, cache = ctx.caller.org_id, ctx.services.short_ids
     missing: set[tuple[IdKind, str]] = set()
 

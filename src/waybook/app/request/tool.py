@@ -79,6 +79,9 @@ RUNS = frozenset({"runs"})
 #: Profiles of an administration tool. The set is empty, because only the profile that contains all
 #: tools offers these tools.
 ADMIN = frozenset[str]()
+PLAN_READ = frozenset({Scope.PLAN_READ})
+PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
+RUN_WRITE = frozenset({Scope.RUN_WRITE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +112,8 @@ class Tool:
         if self.scopes:
             return self.scopes
         if self.reads_only:
-            return frozenset({Scope.PLAN_READ})
-        return frozenset({Scope.RUN_WRITE if self.profiles == RUNS else Scope.PLAN_WRITE})
+            return PLAN_READ
+        return RUN_WRITE if self.profiles == RUNS else PLAN_WRITE
 
     @property
     def input_schema(self) -> dict[str, object]:

@@ -141,7 +141,7 @@ class DbConnection:
             raise refusal from error
         own_places = places[len(opening) :]
         return [
-            self._rows(results[place], statement)
+            self._rows(result, statement) if (result := results[place]).ntuples else []
             for place, statement in zip(own_places, statements, strict=True)
         ]
 
@@ -198,8 +198,6 @@ class DbConnection:
         return places
 
     def _rows(self, result: PGresult, statement: Statement | str) -> list[tuple[Any, ...]]:
-        if not result.ntuples:
-            return []
         self._transformer.set_pgresult(result)
         make_row = tuple if isinstance(statement, str) else statement.form.make_row
         return self._transformer.load_rows(0, result.ntuples, make_row)

@@ -140,14 +140,6 @@ def lost_connection(
     return Busy(STANDBY)
 
 
-def flushing(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    """Send the rest of a message, and read what arrives in the meantime."""
-    while connection.pgconn.flush():
-        ready = yield Wait.RW
-        if ready & Ready.R:
-            connection.pgconn.consume_input()
-
-
 def check(results: list[PGresult]) -> None:
     """Raise the first error in the results of SQL statements, if there is one."""
     if results[-1].status in SUCCESSES:
