@@ -1,4 +1,4 @@
-"""Lookup of tokens, sessions and links that name their org, as in a cluster: decision 0094."""
+"""Lookup of tokens, sessions and links that name their org, as in a cluster: decision 0093."""
 
 from uuid import UUID
 
