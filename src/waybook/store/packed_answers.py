@@ -7,13 +7,13 @@ without ids. A dictionary that was published never changes, because answers that
 stay in the database; a new dictionary gets the next number.
 """
 
+import re
 import zlib
 from uuid import UUID
 
 import orjson
 
 from waybook.json_values import Json
-from waybook.store.driver.queries import is_id
 
 #: Maximum length in bytes of an answer that is packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_BYTES = 2_000
@@ -62,13 +62,13 @@ DICTIONARIES = (
     ),
 )
 CURRENT = len(DICTIONARIES) - 1
-#: End of the name of a field that contains an id, and the length of the id.
-ID_FIELD = b'Id":"'
-ID_LENGTH = 36
+#: Pattern of the ids in fields that are named after ids, in the form that unpacking restores.
+_IDS = re.compile(rb'Id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"')
 #: Length of a packed id, and maximum number of packed ids in an answer: there are 31 control
 #: characters except NUL.
 ID_BYTES = 16
 MAX_IDS = 31
+_MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
 #: Window and memory of the compressor: enough for the dictionary and the longest packed answer. The
 #: defaults of zlib would allocate 256 kB per answer, which takes five times as long.
 WINDOW_BITS = -12
@@ -91,11 +91,11 @@ def pack(answer: Json) -> bytes | None:
     text = orjson.dumps(answer)
     if len(text) > MAX_PACKED_BYTES:
         return None
-    ids = _ids_in(text)
-    for number, stored_id in enumerate(ids, start=1):
-        text = text.replace(stored_id, bytes((number,)))
+    ids = list(dict.fromkeys(_IDS.findall(text)))[:MAX_IDS]
+    for mark, stored_id in zip(_MARKS, ids, strict=False):
+        text = text.replace(stored_id, mark)
     packer = _PACKER.copy()
-    packed_ids = b"".join([UUID(stored_id.decode()).bytes for stored_id in ids])
+    packed_ids = bytes.fromhex(b"".join(ids).replace(b"-", b"").decode())
     return bytes((CURRENT, len(ids))) + packed_ids + packer.compress(text) + packer.flush()
 
 
@@ -116,17 +116,6 @@ def unpack(packed: bytes) -> dict[str, Json]:
     for number in range(count):
         place = 2 + ID_BYTES * number
         stored_id = str(UUID(bytes=packed[place : place + ID_BYTES])).encode()
-        text = text.replace(bytes((number + 1,)), stored_id)
+        text = text.replace(_MARKS[number], stored_id)
     answer: dict[str, Json] = orjson.loads(text)
     return answer
-
-
-def _ids_in(text: bytes) -> list[bytes]:
-    """Return the ids in an answer's fields that are named after ids, each once."""
-    values = [piece[:ID_LENGTH] for piece in text.split(ID_FIELD)[1 : MAX_IDS + 1]]
-    return [value for value in dict.fromkeys(values) if _is_stored_id(value)]
-
-
-def _is_stored_id(value: bytes) -> bool:
-    """Return whether a value is an id in the form that unpacking restores."""
-    return value.islower() and is_id(value.decode(errors="replace"))

@@ -7,7 +7,9 @@ are. The parts of the text never change, because packed entries stay in the data
 need another function and another control character.
 """
 
+import re
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from waybook.core.changes import Event
@@ -20,7 +22,7 @@ PACKED_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 #: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_LENGTH = 2_000
 #: Texts that queries search in the column `details`; entries that contain them are not packed.
-NOT_PACKED = ('["usage",', "add_steps")
+NOT_PACKED = re.compile(r'\["usage",|add_steps')
 #: Place of the step id in the details of a packed entry.
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
 #: Details of a packed entry in the column `details`.
@@ -75,7 +77,7 @@ def pack_details(
     step_id = details[STEP_ID]
     if len(details) > MAX_PACKED_LENGTH or not (_is_stored_id(step_id) and _is_stored_id(plan_id)):
         return None
-    if any(text in details for text in NOT_PACKED):
+    if NOT_PACKED.search(details):
         return None
     packed = details.replace(step_id, STEP).replace(plan_id, PLAN)
     time = rfc3339(at)
@@ -89,6 +91,7 @@ def pack_details(
     return PackedDetails(packed, step_id)
 
 
+@lru_cache(maxsize=16_384)
 def _is_stored_id(text: str) -> bool:
     """Return whether the text is an id in the form in which PostgreSQL returns it."""
     return is_id(text) and text == text.lower()
