@@ -145,7 +145,7 @@ async def test_review_is_decided_if_every_request_reaches_another_server(
         assert (reply["decision"], reply["planStatus"]) == ("approve", "completed")
 
 
-async def test_stream_of_one_server_reports_changes_made_through_every_server(
+async def test_stream_of_a_server_reports_changes_through_every_server(
     addresses: list[str],
 ) -> None:
     async with connected(addresses, "2026-07-28") as client:

@@ -29,7 +29,7 @@ async def test_each_call_on_a_cached_plan_sends_one_database_message(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_call_on_a_cached_plan_locks_the_plan_by_its_update(
+async def test_call_on_a_cached_plan_locks_the_plan_by_the_update(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock before the update is a record of its own in the write-ahead log."""
@@ -76,7 +76,7 @@ async def test_calls_that_alternate_between_processes_send_two_messages_each(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_long_plan_is_claimed_on_the_cached_plan_after_its_cached_texts(
+async def test_long_plan_is_claimed_on_the_cached_plan_beyond_the_cached_texts(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(MAX_TEXTS + 20)
@@ -89,7 +89,7 @@ async def test_long_plan_is_claimed_on_the_cached_plan_after_its_cached_texts(
     assert sent[MAX_TEXTS:] == ([3] + [2] * 7 + [3] + [2] * 7 + [3] + [2] * 3)
 
 
-async def test_processes_that_change_a_plan_in_turn_keep_one_audit_chain(
+async def test_processes_that_change_a_plan_in_turn_write_an_unbroken_chain(
     agent: AgentClient,
 ) -> None:
     """Any process may serve any call: sessions, structure and status of the others are known."""

@@ -94,8 +94,8 @@ async def test_dump_with_short_ids_equals_dump_of_pydantic(agent: AgentClient, t
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
         with suppress(InvalidInput):  # The argument is required.
-            given = {name: value for name, value in call.items() if name != left_out}
-            args = parse_arguments(TOOLS[tool].arguments, given)
+            arguments = {name: value for name, value in call.items() if name != left_out}
+            args = parse_arguments(TOOLS[tool].arguments, arguments)
             short = map_ids(args, lambda _, __, text: usual_form(text))
             dumped = dump_with_short_ids(args, exclude={"idempotency_key"})
             expected = short.model_dump(mode="json", exclude={"idempotency_key"})

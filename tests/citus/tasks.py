@@ -137,15 +137,15 @@ def _width(text: str) -> int:
 
 def _explain(connection: psycopg.Connection, text: str) -> tuple[int, int]:
     connection.execute(f"prepare asked as {text}".encode())
-    found = connection.execute(
+    row = connection.execute(
         "select parameter_types::regtype[]::text[] from pg_prepared_statements where name = 'asked'"
     ).fetchone()
-    types: list[str] = found[0] if found else []
+    types: list[str] = row[0] if row else []
     values = [sql.Literal("{}" if "[]" in kind else VALUES.get(kind, "1")) for kind in types]
     if types and types[-1] == "uuid":
         values[-1] = sql.Literal(VALUES["uuid"])
-    given = sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
-    plan = connection.execute(sql.SQL("explain (costs off) execute asked") + given).fetchall()
+    parameters = sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
+    plan = connection.execute(sql.SQL("explain (costs off) execute asked") + parameters).fetchall()
     lines = "\n".join(line for (line,) in plan)
     subplans = lines.count("Distributed Subplan") + lines.count("pull to coordinator")
     return sum(map(int, _TASKS.findall(lines))), subplans

@@ -12,7 +12,7 @@ OTHER_SECRETS = st.from_regex(f"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", fullmatch=Tru
 
 
 @given(TOKENS | OTHER_SECRETS, st.uuids())
-def test_secret_with_the_code_of_an_org_has_the_same_hash_and_names_the_org(
+def test_secret_with_org_code_has_the_same_hash_and_contains_the_org(
     secret: str, org_id: object
 ) -> None:
     routed = with_org(secret, org_id)  # type: ignore[arg-type]  # ids of any version

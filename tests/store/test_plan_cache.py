@@ -105,7 +105,7 @@ def test_plan_changed_by_another_process_is_cached_after_several_reloads() -> No
     assert recalled(memory, plan) is not None
 
 
-def test_plan_that_others_change_is_checked_until_it_stays_unchanged() -> None:
+def test_plan_of_other_processes_is_checked_until_a_check_finds_no_change() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_changed(which(plan))
@@ -117,7 +117,7 @@ def test_plan_that_others_change_is_checked_until_it_stays_unchanged() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_new_plans_are_checked_while_other_plans_are_found_changed() -> None:
+def test_new_plans_are_checked_while_checks_of_other_plans_find_changes() -> None:
     first, new, later = [make_plan(make_step())._replace(id=PlanId(name)) for name in "abc"]
     memory = make_cache(first)
     memory.mark_changed(which(first))

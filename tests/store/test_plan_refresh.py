@@ -82,12 +82,12 @@ def test_entries_of_a_claim_and_a_result_change_step_plan_and_sessions() -> None
         {"entity": "step", "id": "0", "field": "status", "from": "pending", "to": "failed"},
     ],
 )
-def test_other_changes_need_the_whole_plan(group: Json) -> None:
+def test_other_changes_load_the_complete_plan(group: Json) -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan, group)) is None
 
 
-def test_entries_that_do_not_continue_the_copy_need_the_whole_plan() -> None:
+def test_entries_that_do_not_continue_the_copy_load_the_complete_plan() -> None:
     plan = make_plan(make_step())
     usage: Json = ["usage", "u", {"*": [{}]}]
     first, *later = entries(plan, *[usage] * (MAX_ENTRIES + 1))

@@ -270,7 +270,7 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
 
 
-def test_running_plans_and_runs_look_up_failed_steps_one_by_one(full: ServerDatabase) -> None:
+def test_running_plans_and_runs_look_up_failed_steps_by_id(full: ServerDatabase) -> None:
     """A join would read all failed steps of the org."""
     query_plan = explained(full, unbounded_reads()["running"], "enable_seqscan = off")
     used = [index for index in indexes(query_plan) if index.startswith(("plan_step", "stage_step"))]

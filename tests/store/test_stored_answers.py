@@ -91,7 +91,7 @@ def test_answer_packed_with_the_first_dictionary_is_unpacked() -> None:
 
 
 def test_packed_id_takes_sixteen_bytes() -> None:
-    without, with_one = pack({"planId": "", "a": ""}), pack({"planId": ID, "a": ID})
+    without, with_id = pack({"planId": "", "a": ""}), pack({"planId": ID, "a": ID})
     assert without is not None
-    assert with_one is not None
-    assert len(with_one) <= len(without) + 16 + 4
+    assert with_id is not None
+    assert len(with_id) <= len(without) + 16 + 4

@@ -22,5 +22,7 @@ def prepared(connection: psycopg.Connection, statement: Statement) -> str:
 
 def lock_rows(table: str, row_id: str | None = None) -> Statement:
     """Lock a row of the transaction's org, or all rows that the org has in the table."""
-    one = "" if row_id is None else f" and id = '{row_id}'"
-    return Query("lock_rows", f"select from {table} where org_id = %(org)s::uuid{one} for update")()
+    condition = "" if row_id is None else f" and id = '{row_id}'"
+    return Query(
+        "lock_rows", f"select from {table} where org_id = %(org)s::uuid{condition} for update"
+    )()

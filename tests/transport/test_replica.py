@@ -165,8 +165,8 @@ async def test_every_page_shows_all_changes_in_any_order_of_lag(
 ) -> None:
     pages.replica.max_lag_seconds = 0.02
     names = list[str]()
-    for n, letter in enumerate(f"{seed * 7919 % 4**7:014b}"):
-        if letter == "1":
+    for n, bit in enumerate(f"{seed * 7919 % 4**7:014b}"):
+        if bit == "1":
             servers.pause_replay()
         else:
             servers.resume_replay()

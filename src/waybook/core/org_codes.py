@@ -15,7 +15,7 @@ SECRET_LENGTH: Final = 43
 CODE_LENGTH: Final = 22
 _ROUTED_LENGTH: Final = SECRET_LENGTH + CODE_LENGTH
 _ALPHABET: Final = ascii_letters + digits
-_VALUES: Final = {letter: value for value, letter in enumerate(_ALPHABET)}
+_VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
 _MAX_ID: Final = 2**128
 
 
@@ -43,8 +43,8 @@ def org_in(secret: str) -> UUID | None:
     if len(secret) != _ROUTED_LENGTH or not _VALUES.keys() >= set(code):
         return None
     number = 0
-    for letter in code:
-        number = number * len(_ALPHABET) + _VALUES[letter]
+    for character in code:
+        number = number * len(_ALPHABET) + _VALUES[character]
     return UUID(int=number) if number < _MAX_ID else None
 
 

@@ -33,14 +33,9 @@ from waybook.integrations.oidc_login import (
     check_times,
     identity_from_claims,
 )
-from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import (
-    Member,
-    MemberLookup,
-    MemberRow,
-    SessionUser,
-    TokenIdentity,
-)
+from waybook.store.accounts import accounts, members
+from waybook.store.accounts.accounts import SessionUser, TokenIdentity
+from waybook.store.accounts.members import Member, MemberLookup, MemberRow
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import first_value, new_id
 
@@ -169,7 +164,7 @@ async def database_time(services: Services) -> datetime:
 
 
 async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
-    lookup = accounts.read_member(await _member_rows(services.database, issuer, who))
+    lookup = members.read_member(await _member_rows(services.database, issuer, who))
     if lookup is None:
         raise Unauthenticated("there is no such org")
     return lookup
@@ -181,12 +176,12 @@ async def _member_rows(
     """Read the org and the user; in a cluster, the org first, because it decides on the node."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
-        statements = accounts.member_statements(who.org, *identity)
+        statements = members.member_statements(who.org, *identity)
         return (await database.read_by_slug(who.org, *statements))[-1]
-    orgs = await database.list_org_ids(accounts.org_of_slug_statement(who.org))
+    orgs = await database.list_org_ids(members.org_of_slug_statement(who.org))
     if not orgs:
         return []
-    (rows,) = await database.read_org(orgs[0], accounts.member_of_org_statement(*identity))
+    (rows,) = await database.read_org(orgs[0], members.member_of_org_statement(*identity))
     return rows
 
 

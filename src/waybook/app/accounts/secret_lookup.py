@@ -25,11 +25,11 @@ async def find_by_secret(
     secrets, a cluster asks every node for the org, and the row is read afterwards.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
-    found, rows = await database.read_by_secret(
+    org_rows, rows = await database.read_by_secret(
         secret_hash, *statements(is_org_known=org_id is not None), org_id=org_id
     )
-    if found and not rows and org_id is None and await database.is_cluster():
+    if org_rows and not rows and org_id is None and await database.is_cluster():
         _, rows = await database.read_by_secret(
-            secret_hash, *statements(is_org_known=True), org_id=UUID(first_value(found))
+            secret_hash, *statements(is_org_known=True), org_id=UUID(first_value(org_rows))
         )
     return rows

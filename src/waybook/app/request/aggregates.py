@@ -220,10 +220,10 @@ class LockedPlan(Locked[Decision[object]]):
         def remember() -> None:
             if head is not self.head:
                 ctx.audited.append(plan.id)
-            kept = plan
+            cached = plan
             if self._missing_texts:
-                kept = plan._replace(texts={**self._missing_texts, **plan.texts})
-            ctx.services.plan_cache.put(self._key, LoadedPlan(kept, self.now, head))
+                cached = plan._replace(texts={**self._missing_texts, **plan.texts})
+            ctx.services.plan_cache.put(self._key, LoadedPlan(cached, self.now, head))
             for step_id in decision.touched:
                 ctx.cache_step_plan(step_id, plan.id)
 

@@ -1,7 +1,6 @@
 """Queries for orgs, users, API tokens and web sessions.
 
-Tokens and sessions are looked up by the hash of their secret, before the org is known. Users who
-sign in through an issuer are looked up by issuer and subject.
+Tokens and sessions are looked up by the hash of their secret, before the org is known.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,17 +62,6 @@ class TokenRow(NamedTuple):
     user: str
 
 
-class MemberRow(NamedTuple):
-    """Row of a user lookup: the org, the current time, and the user's columns, if found."""
-
-    org_id: UUID
-    now: datetime
-    user_id: str | None
-    name: str
-    scopes: list[str]
-    is_disabled: bool
-
-
 class TokenIdentity(NamedTuple):
     """Caller that presented a valid API token."""
 
@@ -131,8 +119,6 @@ SQL = load(
     tokens=TokenRow,
     token=TokenRow,
     stored_org=StoredRow,
-    member=MemberRow,
-    member_of_org=MemberRow,
     person_of_session=SessionUser,
     person_of_session_of_org=SessionUser,
     orgs=OrgRow,
@@ -249,54 +235,6 @@ def _in_utc_row(row: Row) -> Row:
 
 def _in_utc(at: datetime | None) -> datetime | None:
     return at and at.astimezone(UTC)
-
-
-class Member(NamedTuple):
-    """User that a lookup found in an org."""
-
-    user_id: str
-    name: str
-    #: Maximum set of scopes that any credential of this user can have.
-    scopes: tuple[Scope, ...]
-    is_disabled: bool
-
-
-class MemberLookup(NamedTuple):
-    """Result of a user lookup: the org, the current time, and the user, or None if not found."""
-
-    org_id: UUID
-    now: datetime
-    member: Member | None
-
-
-def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    """Select the org with this slug, and its user with this issuer and subject."""
-    return [
-        SQL["name_org_by_slug"](slug=slug),
-        SQL["close_directory"](),
-        SQL["member"](issuer=issuer, subject=subject),
-    ]
-
-
-def org_of_slug_statement(slug: str) -> Statement:
-    """Select the id of the org with this slug."""
-    return SQL["org_of_slug"](slug=slug)
-
-
-def member_of_org_statement(issuer: str, subject: str) -> Statement:
-    """Select the transaction's org, and its user with this issuer and subject."""
-    return SQL["member_of_org"](issuer=issuer, subject=subject)
-
-
-def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return the org and user selected by `member_statements`; None if there is no org."""
-    if not rows:
-        return None
-    (row,) = rows
-    if row.user_id is None:
-        return MemberLookup(row.org_id, row.now, None)
-    member = Member(row.user_id, row.name, tuple(map(Scope, row.scopes)), row.is_disabled)
-    return MemberLookup(row.org_id, row.now, member)
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:

@@ -190,7 +190,7 @@ class Database:
     async def is_cluster(self) -> bool:
         """Return whether the database is a Citus cluster, which the first connection finds out."""
         if self.wire.is_cluster is None:
-            await self.read_global("select 1")
+            await self.read_global("select app_now()")
         return bool(self.wire.is_cluster)
 
     async def read_by_secret(

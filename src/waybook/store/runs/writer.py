@@ -269,13 +269,12 @@ def _copied_documents(write: RunWrite) -> Iterator[Statement]:
     run, now = write.decision.run, write.write_context.now
     copied = [d for d in write.decision.documents if d.copied_from is not None]
     for start in range(0, len(copied), MAX_ROWS):
+        part = copied[start : start + MAX_ROWS]
         items: list[Json] = [
-            {"id": d.id, "job_id": d.job_id, "copied_from": d.copied_from}
-            for d in copied[start : start + MAX_ROWS]
+            {"id": d.id, "job_id": d.job_id, "copied_from": d.copied_from} for d in part
         ]
-        ids = Ids(d.id for d in copied[start : start + MAX_ROWS])
         yield SQL["copy_documents"](run_id=run.id, items=AsJson(items), now=now)
-        yield SQL["check_copies"](ids=ids, count=len(items))
+        yield SQL["check_copies"](ids=Ids(d.id for d in part), count=len(part))
 
 
 def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:

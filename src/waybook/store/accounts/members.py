@@ -1,0 +1,70 @@
+"""Lookup of users who sign in through an issuer, by issuer and subject."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from waybook.core.decision_context import Scope
+from waybook.store.driver.queries import Statement, load
+
+
+class MemberRow(NamedTuple):
+    """Row of a user lookup: the org, the current time, and the user's columns, if found."""
+
+    org_id: UUID
+    now: datetime
+    user_id: str | None
+    name: str
+    scopes: list[str]
+    is_disabled: bool
+
+
+SQL = load("accounts/members", member=MemberRow, member_of_org=MemberRow)
+
+
+class Member(NamedTuple):
+    """User that a lookup found in an org."""
+
+    user_id: str
+    name: str
+    #: Maximum set of scopes that any credential of this user can have.
+    scopes: tuple[Scope, ...]
+    is_disabled: bool
+
+
+class MemberLookup(NamedTuple):
+    """Result of a user lookup: the org, the current time, and the user, or None if not found."""
+
+    org_id: UUID
+    now: datetime
+    member: Member | None
+
+
+def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
+    """Select the org with this slug, and its user with this issuer and subject."""
+    return [
+        SQL["name_org_by_slug"](slug=slug),
+        SQL["close_directory"](),
+        SQL["member"](issuer=issuer, subject=subject),
+    ]
+
+
+def org_of_slug_statement(slug: str) -> Statement:
+    """Select the id of the org with this slug."""
+    return SQL["org_of_slug"](slug=slug)
+
+
+def member_of_org_statement(issuer: str, subject: str) -> Statement:
+    """Select the transaction's org, and its user with this issuer and subject."""
+    return SQL["member_of_org"](issuer=issuer, subject=subject)
+
+
+def read_member(rows: list[MemberRow]) -> MemberLookup | None:
+    """Return the org and user selected by `member_statements`; None if there is no org."""
+    if not rows:
+        return None
+    (row,) = rows
+    if row.user_id is None:
+        return MemberLookup(row.org_id, row.now, None)
+    member = Member(row.user_id, row.name, tuple(map(Scope, row.scopes)), row.is_disabled)
+    return MemberLookup(row.org_id, row.now, member)
