@@ -129,6 +129,7 @@ def _run(
             copied_seq=run.copied_seq,
             **head,
         )
+        yield SQL["insert_run_words"](id=run.id)
         yield SQL["insert_run_brief"](
             run_id=run.id,
             input=AsJson(row["input"]),
@@ -256,8 +257,7 @@ def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
 def _documents(writes: Sequence[RunWrite]) -> Iterator[Statement]:
     run, made = writes[-1].decision.run, list[tuple[Value, ...]]()
     for write in writes:
-        now = write.write_context.now
-        new = write.decision.documents
+        now, new = write.write_context.now, write.decision.documents
         made += [_new_document(run, d, now) for d in new if d.copied_from is None]
     for part in _parts(made):
         yield SQL["insert_documents"](rows=part)

@@ -3,17 +3,19 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- Insert a run and the words of its name. A run without any work is completed at once.
-with made as (
-  insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
-                   audit_hash, updated_at, copied_from, copied_seq)
-  values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
-          %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s)
-  returning id, name)
-insert into run_word (word, run_id)
-select w.word, m.id
-  from made m
- cross join lateral unnest(app_name_parts(m.name)) as w (word);
+-- Insert a run. A run without any work is completed at once.
+insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
+                 audit_hash, updated_at, copied_from, copied_seq)
+values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
+        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
+
+-- name: insert_run_words
+-- Insert the words of the name of a new run.
+insert into run_word (org_id, word, run_id)
+select r.org_id, w.word, r.id
+  from run r
+ cross join lateral unnest(app_name_parts(r.name)) as w (word)
+ where r.org_id = :org and r.id = %(id)s;
 
 -- name: insert_run_brief
 insert into run_brief (run_id, input, created_at, created_by)
