@@ -27,7 +27,7 @@ def render_page(plan: Plan) -> str:
     view = plan_view(make_plan_detail(plan))
     content = {"view": view, "plan": plan, "refusal": None, "now": NOON}
     request = {"path": f"/plans/{plan.id}", "query": {}}
-    layout = {**request, "person": None, "waiting": 1, "token": "t" * 43, "replica": None}
+    layout = {**request, "person": None, "waiting": 1, "token": "t" * 43}
     return TEMPLATES.get_template("plan.html").render({**layout, **content})
 
 

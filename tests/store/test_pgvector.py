@@ -9,13 +9,15 @@ from postgres_servers import Server, ServerDatabase, new_database
 from store.search_corpus import SearchCorpus, make_search_corpus
 from store.test_queries import prepared
 from store.test_search import NOTES
-from waybook.app.request import services as libraries
+from waybook.app.request.services import SearchBackend
 from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import load
 from waybook.store.maintenance.migrate import VectorTable, migrate
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import Backend
+
+#: Queries on the table of pgvector.
+VECTOR_QUERIES = ("insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors")
 
 
 def has_vectors(place: ServerDatabase) -> bool:
@@ -72,7 +74,7 @@ async def test_search_after_switching_vector_backend_finds_stored_notes(
     async with make_env(pgvector_place) as world:
         services, note = world.dispatcher.services, {"kind": "note", "title": "Lakes"}
         for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
-            object.__setattr__(services, "library", libraries.SearchBackend(backend=backend))
+            object.__setattr__(services, "search_backend", SearchBackend(backend=backend))
             content = f"The moraine dam of a glacial lake, {backend}."
             await world.agent.call("store_research", **note, content=content)
             await world.agent.call(
@@ -94,8 +96,9 @@ def test_vector_queries_can_be_prepared_with_pgvector_installed(
     with psycopg.connect(pgvector_place.app_dsn, autocommit=True) as connection:
         if pgvector_place.server.role:
             connection.execute(f"set role {pgvector_place.server.role}".encode())
-        for name in load("vectors"):
-            connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
+        for name in VECTOR_QUERIES:
+            text = prepared("research/artifacts", name)
+            connection.execute(f"prepare fits_{name} as {text}".encode())
 
 
 def test_migrate_creates_keeps_or_drops_the_pgvector_table_as_requested(

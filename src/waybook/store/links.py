@@ -101,9 +101,10 @@ def insert_action_link(
     Where users have accounts, there is no link without an active user.
     """
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
-    if grant.needs_account:
-        return [SQL["insert_action_link"](**values)]
-    return [SQL["insert_action_link"](**values), SQL["insert_link_without_account"](**values)]
+    statements = [SQL["insert_action_link"](**values)]
+    if not grant.needs_account:
+        statements.append(SQL["insert_link_without_account"](**values))
+    return statements
 
 
 def insert_snapshot_link(

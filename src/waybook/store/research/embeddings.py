@@ -153,7 +153,12 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
 
 def page_statements(model: str, after: Key) -> list[Statement]:
     """Select the next page of embeddings after a key, and the state of the database before it."""
-    return [SQL["snapshot"](), SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)]
+    page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
+    return [_snapshot_statement(), page]
+
+
+def _snapshot_statement() -> Statement:
+    return SQL["snapshot"]()
 
 
 def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snapshot]:
@@ -170,7 +175,7 @@ def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statemen
 def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Statement]:
     """Select the embeddings that were added or deleted since a `Snapshot`, and a new `Snapshot`."""
     changes = SQL["changes"](model=model, since=since, is_cluster=is_cluster, most=PAGE_ROWS + 1)
-    return [SQL["snapshot"](), changes]
+    return [_snapshot_statement(), changes]
 
 
 def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
