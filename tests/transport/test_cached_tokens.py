@@ -65,9 +65,9 @@ def lookups(world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     hashes: list[bytes] = []
     read = world.database.read_by_secret
 
-    async def recorded(secret_hash: bytes, *statements: Any) -> Any:  # noqa: ANN401 - as theirs
+    async def recorded(secret_hash: bytes, *statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as theirs
         hashes.append(secret_hash)
-        return await read(secret_hash, *statements)
+        return await read(secret_hash, *statements, **named)
 
     monkeypatch.setattr(world.database, "read_by_secret", recorded)
     return hashes
