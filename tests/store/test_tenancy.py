@@ -153,7 +153,8 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
     assert functions == [
         (f"app_{name}", False, "plpgsql" if name == "statement_time" else "sql", None)
         for name in (
-            *("json_words", "name_parts", "name_words", "now", "org", "secret_hash"),
+            *("entry_details", "json_words", "name_parts", "name_words", "now", "org"),
+            "secret_hash",
             *("short_key", "statement_time", "transaction", "words"),
         )
     ]
