@@ -23,10 +23,10 @@ from waybook.settings_reading import read_settings
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement
 
-TAKE = Query("floor_take", "select peer.take(%(org)s, %(plan)s, %(session)s, %(key)s)")
+TAKE = Query("floor_take", "select peer.take(%(tenant)s, %(plan)s, %(session)s, %(key)s)")
 SUBMIT = Query(
     "floor_submit",
-    "select peer.submit(%(org)s, %(plan)s, %(step)s, %(attempt)s, %(result)s, %(session)s,"
+    "select peer.submit(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s, %(session)s,"
     " %(key)s)",
 )
 #: First plan id of each variant, because both use the same tables, and distance between the first
@@ -49,7 +49,7 @@ async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
 async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
     """Claim and submit every step of these plans."""
     for plan in plans:
-        common: dict[str, Any] = {"org": LOCAL_ORG, "plan": plan, "session": session}
+        common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
         for step in range(lanes.STEPS):
             held = await send(pool, TAKE(key=f"t{plan}-{step}", **common))
             place = {"step": held["step"], "attempt": held["attempt"]}
