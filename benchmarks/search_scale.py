@@ -56,7 +56,7 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 MAX_RATIO = 1.5
 #: Minimum recall relative to exact ranking. It is below 1 because the similarities of neighboring
 #: passages in this corpus differ by only about 0.001; 0.978 with 100,000 passages.
-MIN_RECALL = 0.95
+MIN_RECALL = 0.98
 #: Maximum growth of the memory by the searches: in bytes per passage, of which the cached vectors
 #: take 281, and in bytes in addition to the passages.
 MAX_BYTES_PER_PASSAGE = 700

@@ -45,8 +45,8 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 WORKERS = 16
 STEPS = 10
 #: Minimum ratio of Waybook's steps per second to those of the queue in plain SQL with which it is
-#: compared. The ratio depends on the processor: 0.5 on ARM, 0.4 on x86-64.
-MIN_RATIO = 0.35
+#: compared.
+MIN_RATIO = 0.4
 #: Maximum CPU time of a cycle on a plan that is not in memory (cold) or that another application
 #: has changed (stale), as a multiple of the CPU time of a cycle on a plan in memory, and its goal.
 MAX_COLD_RATIOS = {("cold", "warm"): 1.6, ("stale", "warm"): 1.9, ("stale", "sticky"): 1.5}
