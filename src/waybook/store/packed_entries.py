@@ -10,7 +10,6 @@ need another function and another control character.
 import re
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
 
 from waybook.core.changes import Event
 from waybook.json_values import rfc3339
@@ -63,17 +62,13 @@ PHRASES = (
 )
 
 
-class PackedDetails(NamedTuple):
-    """Packed details of an audit entry, and the step that they are about."""
-
-    text: str
-    step_id: str
-
-
 def pack_details(
     details: str, plan_id: str, at: datetime, actor: str, session: str | None
-) -> PackedDetails | None:
-    """Return the packed details of an audit entry of a plan, or None if they stay as they are."""
+) -> tuple[str, str] | None:
+    """Return the packed details of an audit entry of a plan, and the step that they are about.
+
+    Return None if the details stay as they are.
+    """
     step_id = details[STEP_ID]
     if len(details) > MAX_PACKED_LENGTH or not (_is_stored_id(step_id) and _is_stored_id(plan_id)):
         return None
@@ -88,7 +83,7 @@ def pack_details(
         packed = packed.replace(f'"{session}"', SESSION)
     for mark, phrase in PHRASES:
         packed = packed.replace(phrase, mark)
-    return PackedDetails(packed, step_id)
+    return packed, step_id
 
 
 @lru_cache(maxsize=16_384)
