@@ -8,10 +8,10 @@ from types import FrameType
 
 from org_env import AgentClient
 
-#: Maximum number of function calls for one claim and one submission. The measured number is 9 to
-#: 17 lower. It is independent of the speed of the machine; only an answer of the database that
+#: Maximum number of function calls for one claim and one submission. The measured number is 7 to
+#: 15 lower. It is independent of the speed of the machine; only an answer of the database that
 #: arrives in several pieces adds about ten calls.
-MAX_CALLS = 1_150
+MAX_CALLS = 1_075
 #: Modules whose number of calls depends on how the answers of the database arrive.
 WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import OrgEnv
+from waybook.core.changes import Event
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import as_json_text
-from waybook.store.packed_entries import NO_DETAILS, PHRASES, pack_details
+from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, PHRASES, pack_details
 
 STEP_ID = "01a1ea13-ae3b-7661-8d64-f1bc05373eec"
 PLAN_ID = "01a1ea13-ae3b-7dee-9aae-7af8525d3c3c"
@@ -71,14 +72,21 @@ def test_database_restores_the_exact_text_of_all_packed_details(world: OrgEnv) -
             session=st.none() | names,
             at=st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
             is_claim=st.booleans(),
+            event=st.sampled_from([*PACKED_EVENTS]),
         )
         def check(
-            result: object, actor: str, session: str | None, at: datetime, *, is_claim: bool
+            result: object,
+            actor: str,
+            session: str | None,
+            at: datetime,
+            event: Event,
+            *,
+            is_claim: bool,
         ) -> None:
             details = as_json_text({"stepId": STEP_ID, "stepOrder": 2, "result": result})
             if is_claim:
                 details = claim(actor, session, at)
-            packed = pack_details(details, PLAN_ID, at, actor, session)
+            packed = pack_details(event, details, PLAN_ID, at, actor, session)
             assert packed is not None
             entry = {"plan_id": PLAN_ID, "at": at, "actor": actor, "session": session}
             assert restored(admin, packed, NO_DETAILS, **entry) == details
@@ -87,7 +95,7 @@ def test_database_restores_the_exact_text_of_all_packed_details(world: OrgEnv) -
 
 
 def test_packed_claim_takes_few_characters() -> None:
-    packed = pack_details(claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
+    packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     assert packed is not None
     assert len(packed[0]) <= 16
 
@@ -104,12 +112,12 @@ def test_packed_claim_takes_few_characters() -> None:
     ],
 )
 def test_details_that_queries_search_or_that_have_no_step_are_not_packed(details: str) -> None:
-    assert pack_details(details, PLAN_ID, AT, "ann", "s") is None
+    assert pack_details(Event.STEP_COMPLETED, details, PLAN_ID, AT, "ann", "s") is None
 
 
 def test_details_written_into_a_packed_entry_are_not_hidden(world: OrgEnv) -> None:
     """Otherwise the seal would not reveal them."""
-    packed = pack_details(claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
+    packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     with psycopg.connect(world.place.admin_dsn) as admin:
         entry = {"plan_id": PLAN_ID, "at": AT, "actor": "ann", "session": "s"}
         assert restored(admin, packed, '{"a": 1}', **entry) == '{"a": 1}'

@@ -17,7 +17,7 @@ from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
 from waybook.app.request.arguments import ToolArguments, parse_arguments
-from waybook.app.request.call_records import CallFigures, log_entry, outcome_of
+from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
 from waybook.app.request.caller import (
     Answer,
     Caller,
@@ -125,12 +125,13 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            took = seconds * 1000
-            call = log_entry(tool, caller, arguments, answer, size, took, step_id)
             # The time is that of the database, because the page of a step searches the call by the
             # times of audit entries.
-            at = self.services.database.now() or call.at
-            self.calls.record(call._replace(at=at, is_audited=plain.is_audited))
+            measured = Measured(size, seconds, self.services.database.now())
+            is_audited = plain.is_audited
+            self.calls.record(
+                log_entry(tool, caller, arguments, answer, measured, step_id, is_audited=is_audited)
+            )
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -222,7 +223,7 @@ class Dispatcher:
         self.figures.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
         if limit.is_first_refusal(_bucket_key(caller)) and tool is not None and tool.logged:
             self.calls.record(
-                log_entry(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
+                log_entry(tool, caller, {}, Answer(error.as_json(), is_error=True), Measured())
             )
         return error
 

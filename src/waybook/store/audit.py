@@ -4,14 +4,15 @@ The seal of an entry is a hash of its content and the previous entry's seal. `Pa
 changes of a decision into one insert, update or delete per row.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, group_changes
 from waybook.core.decision_context import Actor
 from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
@@ -35,6 +36,10 @@ class SealedEntry(NamedTuple):
     session: str | None
     details: str
     hash: bytes = b""
+
+
+#: Fields of an audit entry without its hash.
+UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | None, str]
 
 
 class Subject(NamedTuple):
@@ -106,19 +111,24 @@ class ChainHead(NamedTuple):
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
     """Return an audit entry's hash over the previous hash and the fields, each with its length."""
-    details = entry.details.encode()
+    return _seal(entry[:-1], previous)
+
+
+def _seal(fields: UnsealedEntry, previous: bytes) -> bytes:
+    subject_id, subject, seq, at, event, actor, channel, session, details = fields
+    encoded = details.encode()
     parts = (
         previous,
-        _with_length(entry.subject),
-        _with_length(entry.subject_id),
-        _with_length(str(entry.seq)),
-        _with_length(rfc3339(entry.at)),
-        _with_length(entry.event),
-        _with_length(entry.actor),
-        _with_length(entry.channel),
-        _with_length(entry.session if entry.session is not None else "\x00"),
-        len(details).to_bytes(8, "big"),
-        details,
+        _with_length(subject),
+        _with_length(subject_id),
+        _with_length(str(seq)),
+        _with_length(rfc3339(at)),
+        _with_length(event),
+        _with_length(actor),
+        _with_length(channel),
+        _with_length(session if session is not None else "\x00"),
+        len(encoded).to_bytes(8, "big"),
+        encoded,
     )
     return sha256(b"".join(parts)).digest()
 
@@ -143,9 +153,9 @@ def chain(
     user, channel, session = actor.user, actor.channel, actor.session
     for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):
         text = as_json_text({**details, "changes": group_changes(changes)})
-        entry = SealedEntry(subject_id, kind, seq, at, event, user, channel, session, text)
-        previous = seal(entry, previous)
-        yield SealedEntry(*entry[:-1], previous)
+        fields = (subject_id, kind, seq, at, event, user, channel, session, text)
+        previous = _seal(fields, previous)
+        yield SealedEntry(*fields, previous)
 
 
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
@@ -186,8 +196,13 @@ class Patch:
 
 
 class Patches:
+    """Net changes of rows by a decision, by type of row, in the order of each row's first change.
+
+    Rows that are inserted, rows that are updated, and ids of rows that are deleted.
+    """
+
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Merge the changes into one patch per row, in the order of each row's first change."""
+        """Merge the changes into one patch per row."""
         patches: dict[Entity, dict[str, Patch]] = {}
         for entity, row_id, name, _, new in changes:
             if entity not in patches:
@@ -199,27 +214,20 @@ class Patches:
                 _merge_row(rows[row_id], new)
             else:
                 rows[row_id].values[name] = new
-        self._patches = patches
         #: Types of the changed rows.
         self.entities: Collection[Entity] = patches.keys()
+        self.inserts: dict[Entity, list[Patch]] = defaultdict(list)
+        self.updates: dict[Entity, list[Patch]] = defaultdict(list)
+        self.deletes: dict[Entity, list[str]] = defaultdict(list)
+        for entity, rows in patches.items():
+            self._sort(entity, rows.values())
 
-    def inserts(self, entity: Entity) -> list[Patch]:
-        """Return the rows of this entity type that are inserted."""
-        if entity not in self._patches:
-            return []
-        return [p for p in self._patches[entity].values() if p.made and not p.removed]
-
-    def updates(self, entity: Entity) -> list[Patch]:
-        """Return the rows of this entity type that are updated."""
-        if entity not in self._patches:
-            return []
-        return [p for p in self._patches[entity].values() if not p.made and not p.removed]
-
-    def deletes(self, entity: Entity) -> list[str]:
-        """Return the ids of the rows of this entity type that are deleted."""
-        if entity not in self._patches:
-            return []
-        return [p.id for p in self._patches[entity].values() if p.removed and not p.made]
+    def _sort(self, entity: Entity, patches: Iterable[Patch]) -> None:
+        for patch in patches:
+            if not patch.removed:
+                (self.inserts if patch.made else self.updates)[entity].append(patch)
+            elif not patch.made:
+                self.deletes[entity].append(patch.id)
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
@@ -265,9 +273,10 @@ def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:
     """Return the row of an audit entry, with its details in packed form if that is possible."""
-    if entry.subject != "plan" or entry.event not in PACKED_EVENTS:
+    subject_id, subject, _, at, event, actor, _, session, details, _ = entry
+    if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)
-    packed = pack_details(entry.details, entry.subject_id, entry.at, entry.actor, entry.session)
+    packed = pack_details(Event(event), details, subject_id, at, actor, session)
     if packed is None:
         return (*entry, None, None)
     return (*entry[:-2], NO_DETAILS, entry.hash, *packed)

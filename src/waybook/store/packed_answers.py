@@ -9,6 +9,7 @@ stay in the database; a new dictionary gets the next number.
 
 import re
 import zlib
+from binascii import unhexlify
 from uuid import UUID
 
 import orjson
@@ -69,6 +70,8 @@ _IDS = re.compile(rb'Id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 ID_BYTES = 16
 MAX_IDS = 31
 _MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
+#: First two bytes of packed answers, by the number of their ids.
+_HEADERS = tuple(bytes((CURRENT, number)) for number in range(MAX_IDS + 1))
 #: Window and memory of the compressor: enough for the dictionary and the longest packed answer. The
 #: defaults of zlib would allocate 256 kB per answer, which takes five times as long.
 WINDOW_BITS = -12
@@ -91,12 +94,12 @@ def pack(answer: Json) -> bytes | None:
     text = orjson.dumps(answer)
     if len(text) > MAX_PACKED_BYTES:
         return None
-    ids = list(dict.fromkeys(_IDS.findall(text)))[:MAX_IDS]
+    ids = [*dict.fromkeys(_IDS.findall(text))][:MAX_IDS]
     for mark, stored_id in zip(_MARKS, ids, strict=False):
         text = text.replace(stored_id, mark)
     packer = _PACKER.copy()
-    packed_ids = bytes.fromhex(b"".join(ids).replace(b"-", b"").decode())
-    return bytes((CURRENT, len(ids))) + packed_ids + packer.compress(text) + packer.flush()
+    packed_ids = unhexlify(b"".join(ids).replace(b"-", b""))
+    return _HEADERS[len(ids)] + packed_ids + packer.compress(text) + packer.flush()
 
 
 def unpack(packed: bytes) -> dict[str, Json]:

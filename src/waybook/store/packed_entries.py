@@ -15,9 +15,6 @@ from waybook.core.changes import Event
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import is_id
 
-#: Events whose entries are packed. Queries that search the details of other events in SQL read the
-#: column `details`.
-PACKED_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 #: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_LENGTH = 2_000
 #: Texts that queries search in the column `details`; entries that contain them are not packed.
@@ -60,10 +57,19 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
+#: Events whose entries are packed, with the phrases that occur in their details. Queries that
+#: search the details of other events in SQL read the column `details`.
+PACKED_EVENTS = {
+    event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
+    for event, marks in (
+        (Event.STEP_STARTED, "\x06\x07\x08\x10\x11\x13\x14"),
+        (Event.STEP_COMPLETED, "\x06\x07\x0e\x0f\x10\x12\x14"),
+    )
+}
 
 
 def pack_details(
-    details: str, plan_id: str, at: datetime, actor: str, session: str | None
+    event: Event, details: str, plan_id: str, at: datetime, actor: str, session: str | None
 ) -> tuple[str, str] | None:
     """Return the packed details of an audit entry of a plan, and the step that they are about.
 
@@ -81,7 +87,7 @@ def pack_details(
     packed = packed.replace(f'"{actor}"', ACTOR)
     if session is not None:
         packed = packed.replace(f'"{session}"', SESSION)
-    for mark, phrase in PHRASES:
+    for mark, phrase in PACKED_EVENTS[event]:
         packed = packed.replace(phrase, mark)
     return packed, step_id
 

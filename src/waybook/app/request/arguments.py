@@ -144,12 +144,13 @@ def check_json(value: object, depth: int = 0) -> int:
         texts = [inner for inner in value.values() if type(inner) is str]
         others = [inner for inner in value.values() if type(inner) is not str]
         size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
-        return _bounded(size + sum(2 + check_json(inner, depth + 1) for inner in others))
+        for inner in others:
+            size += 2 + check_json(inner, depth + 1)
+        return _bounded(size)
     if isinstance(value, list):
         size = 2
         for inner in value:
-            # Small integers are handled here for speed, because long lists consist mostly of them
-            # and they need no further check.
+            # Long lists consist mostly of small integers, which need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)
@@ -185,8 +186,7 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # The type of the field is looked up only if the value is a boolean, because booleans are
-        # rare and the lookup takes time.
+        # The type of the field is looked up only for booleans, because the lookup takes time.
         if type(value) is bool and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from waybook.app.request.answers import dumped
 from waybook.app.request.arguments import is_blank
@@ -35,26 +36,37 @@ class CallFigures:
         durations.observe(seconds)
 
 
+class Measured(NamedTuple):
+    """Bytes of a reply, duration of its call in seconds, and time of its end."""
+
+    size: int = 0
+    seconds: float = 0.0
+    #: Time of the database; None for the time of this process.
+    at: datetime | None = None
+
+
 def log_entry(
     tool: Tool,
     caller: Caller,
     arguments: Mapping[str, object],
     answer: Answer,
-    size: int,
-    took: float,
+    measured: Measured,
     step_id: str | None = None,
+    *,
+    is_audited: bool = False,
 ) -> LoggedCall:
-    """Return the log entry of a call that took `took` milliseconds."""
+    """Return the log entry of a call."""
+    size, seconds, at = measured
     named = arguments.get("sessionId")
     session = None if is_blank(named) else named
     return LoggedCall(
         org_id=caller.org_id,
-        at=datetime.fromtimestamp(time.time(), UTC),
+        at=at or datetime.fromtimestamp(time.time(), UTC),
         tool=tool.name,
         actor=caller.user,
         channel=caller.channel,
         session=_logged_session(session[:200]) if isinstance(session, str) else None,
-        duration_ms=round(took, 3),
+        duration_ms=round(seconds * 1000, 3),
         request_bytes=len(dumped(arguments)),
         response_bytes=size,
         is_error=answer.is_error,
@@ -62,6 +74,7 @@ def log_entry(
         replayed=bool(answer.body.get("replayed")),
         step_id=step_id,
         client=caller.client,
+        is_audited=is_audited,
     )
 
 

@@ -44,9 +44,9 @@ def statements(
 
 
 def _users(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.USER):
+    for patch in patches.inserts[Entity.USER]:
         yield _filled(SQL["insert_user"], patch.id, patch.values)
-    for patch in patches.updates(Entity.USER):
+    for patch in patches.updates[Entity.USER]:
         if "disabled_at" in patch.values:
             yield _filled(SQL["enable_user"], patch.id, patch.values)
         if "scopes" in patch.values:
@@ -54,9 +54,9 @@ def _users(patches: Patches) -> Iterator[Statement]:
 
 
 def _tokens(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.TOKEN):
+    for patch in patches.inserts[Entity.TOKEN]:
         yield _filled(SQL["insert_token"], patch.id, patch.values)
-    for patch in patches.updates(Entity.TOKEN):
+    for patch in patches.updates[Entity.TOKEN]:
         yield _filled(SQL["revoke_token"], patch.id, patch.values)
 
 

@@ -69,14 +69,14 @@ _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AsJson:
     """Value to be stored as JSON; None becomes SQL null."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rows:
     """Rows for an SQL `values` list, with at most 65,535 values, the limit of the protocol."""
 
@@ -150,8 +150,12 @@ class Statement(NamedTuple):
         return self.form.text.decode()
 
 
+@lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    """Return an SQL statement without parameters, which is not prepared."""
+    """Return an SQL statement without parameters, which is not prepared.
+
+    It is cached, because nearly every message sets its org.
+    """
     return Statement(PreparedForm(None, text.encode()), [])
 
 

@@ -98,7 +98,7 @@ class PlanCache:
             return
         if before is None and self._checks_of_new_plans:
             self._share(which)
-        plan, now, head = loaded
+        plan = loaded.plan
         sessions, cached_texts = plan.sessions, None
         if before is not None:
             all_sessions = all_sessions or before.all_sessions
@@ -108,8 +108,8 @@ class PlanCache:
             return
         texts = _worth_keeping(plan, is_checked=plan.texts is cached_texts)
         if texts is not plan.texts or sessions != plan.sessions:
-            plan = plan._replace(sessions=sessions, texts=texts)
-        self._plans[which] = CacheEntry(LoadedPlan(plan, now, head), all_sessions)
+            loaded = loaded._replace(plan=plan._replace(sessions=sessions, texts=texts))
+        self._plans[which] = CacheEntry(loaded, all_sessions)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 

@@ -106,7 +106,7 @@ def store_standalone(
     """Insert research that belongs to no plan, with its audit entries."""
     patches = Patches(entry.changes)
     sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
-    (made,) = patches.inserts(Entity.ARTIFACT)
+    (made,) = patches.inserts[Entity.ARTIFACT]
     return [
         _artifact(made.id, made.values, plan_id=None, **_head(sealed)),
         *_origins(patches, write_context),
@@ -131,7 +131,7 @@ def _plan(
     is_cached: bool,
 ) -> list[Statement]:
     if before is None:
-        (made,) = patches.inserts(Entity.PLAN)
+        (made,) = patches.inserts[Entity.PLAN]
         return [
             fill(
                 SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
@@ -141,7 +141,7 @@ def _plan(
         ]
     if not sealed:
         return []
-    changes = patches.updates(Entity.PLAN)
+    changes = patches.updates[Entity.PLAN]
     values = changes[0].values if changes else {}
     update = SQL["update_plan_if_unchanged"] if is_cached else SQL["update_plan"]
     changed = update(
@@ -156,7 +156,7 @@ def _plan(
         old_status=before.status,
         old_seq=write_context.head.seq,
         old_hash=write_context.head.hash,
-        has_new_steps=Entity.STEP in patches.entities and bool(patches.inserts(Entity.STEP)),
+        has_new_steps=bool(patches.inserts[Entity.STEP]),
         **_head(sealed),
     )
     if "budget" not in values:
@@ -173,12 +173,12 @@ def _steps(
     if before is None:
         return _new_steps(decision.plan, patches)
     written: list[Statement] = []
-    conditions = patches.deletes(Entity.CONDITION)
+    conditions = patches.deletes[Entity.CONDITION]
     if conditions:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
     if Entity.STEP in patches.entities:
         written += _new_steps(decision.plan, patches)
-        for patch in patches.updates(Entity.STEP):
+        for patch in patches.updates[Entity.STEP]:
             written += _changed_step(before, decision, patch, write_context)
         written += _removed_steps(patches)
     if decision.touched:
@@ -190,7 +190,7 @@ def _steps(
 
 
 def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
-    made = patches.inserts(Entity.STEP)
+    made = patches.inserts[Entity.STEP]
     if not made:
         return []
     carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
@@ -255,7 +255,7 @@ def _new_result(patch: Patch) -> Statement:
 
 
 def _removed_steps(patches: Patches) -> list[Statement]:
-    removed = patches.deletes(Entity.STEP)
+    removed = patches.deletes[Entity.STEP]
     if not removed:
         return []
     return [
@@ -268,10 +268,10 @@ def _removed_steps(patches: Patches) -> list[Statement]:
 
 
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    made = patches.inserts(Entity.CONDITION)
+    made = patches.inserts[Entity.CONDITION]
     if made:
         yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
-    for patch in patches.updates(Entity.CONDITION):
+    for patch in patches.updates[Entity.CONDITION]:
         yield fill(SQL["update_condition"], patch.values, id=patch.id)
 
 
@@ -285,21 +285,21 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.REVIEW):
+    for patch in patches.inserts[Entity.REVIEW]:
         yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
-    for patch in patches.updates(Entity.REVIEW):
+    for patch in patches.updates[Entity.REVIEW]:
         values = {"feedback": None, "decided_as": None, **patch.values}
         yield fill(SQL["decide_review"], values, id=patch.id)
 
 
 def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.SESSION):
+    for patch in patches.inserts[Entity.SESSION]:
         yield fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
     """Insert the artifacts with their texts; for long texts, the audit records only hashes."""
-    for patch in patches.inserts(Entity.ARTIFACT):
+    for patch in patches.inserts[Entity.ARTIFACT]:
         text = decision.texts.get(patch.id)
         values = patch.values if text is None else {**patch.values, "content": text}
         head = {"audit_seq": None, "audit_hash": None}
@@ -317,7 +317,7 @@ def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) 
 
 def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
     """Insert new sources, and link artifacts to their sources."""
-    sources, links = patches.inserts(Entity.SOURCE), patches.inserts(Entity.ARTIFACT_SOURCE)
+    sources, links = patches.inserts[Entity.SOURCE], patches.inserts[Entity.ARTIFACT_SOURCE]
     if sources:
         names = ("url", "title", "quote", "content_hash")
         rows = [
@@ -330,7 +330,7 @@ def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statemen
 
 
 def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.USAGE):
+    for patch in patches.inserts[Entity.USAGE]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 

@@ -115,7 +115,7 @@ def _run(
     old_head, (decision, _, write_context, _) = writes[0].write_context.head, writes[-1]
     run, new_head = decision.run, writes[-1].head
     head: dict[str, Value] = {"audit_seq": new_head.seq, "audit_hash": new_head.hash}
-    for patch in patches.inserts(Entity.RUN):
+    for patch in patches.inserts[Entity.RUN]:
         row = patch.values
         yield SQL["insert_run"](
             id=run.id,
@@ -169,12 +169,12 @@ def _awaiting_since(run: Run) -> datetime | None:
 
 
 def _read_usage_update(patches: Patches) -> Json:
-    changes = patches.updates(Entity.RUN)
+    changes = patches.updates[Entity.RUN]
     return changes[0].values.get("usage") if changes else None
 
 
 def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.STAGE_RUN):
+    for patch in patches.inserts[Entity.STAGE_RUN]:
         stage = run.stages[patch.id]
         yield SQL["insert_stage"](
             run_id=run.id,
@@ -187,7 +187,7 @@ def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
             feedback_at=stage.feedback_at,
             feedback_by=stage.feedback_by,
         )
-    for patch in patches.updates(Entity.STAGE_RUN):
+    for patch in patches.updates[Entity.STAGE_RUN]:
         yield _changed_stage(run, run.stages[patch.id])
 
 
@@ -203,10 +203,10 @@ def _changed_stage(run: Run, stage: StageRun) -> Statement:
 
 
 def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
-    made = [run.steps[patch.id] for patch in patches.inserts(Entity.STAGE_STEP)]
+    made = [run.steps[patch.id] for patch in patches.inserts[Entity.STAGE_STEP]]
     for part in _parts([_new_step(run, step) for step in made]):
         yield SQL["insert_steps"](rows=part)
-    for patch in patches.updates(Entity.STAGE_STEP):
+    for patch in patches.updates[Entity.STAGE_STEP]:
         step = run.steps[patch.id]
         yield SQL["update_step"](
             run_id=run.id,
@@ -229,9 +229,9 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
         loaded = {**before, **loaded}
         jobs.update(decision.jobs)
         seen_at.update(dict.fromkeys(decision.touched, context.now))
-    for patch in patches.updates(Entity.JOB):
+    for patch in patches.updates[Entity.JOB]:
         yield _changed_job(loaded[patch.id], jobs[patch.id], seen_at.get(patch.id))
-    made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts(Entity.JOB)]
+    made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts[Entity.JOB]]
     for start in range(0, len(made), MAX_ROWS):
         rows = AsJson(made[start : start + MAX_ROWS])
         yield SQL["insert_jobs"](run_id=writes[0].decision.run.id, jobs=rows)
@@ -299,13 +299,13 @@ def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value
 def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
     run_id = writes[-1].decision.run.id
     texts = {key: text for write in writes for key, text in write.decision.texts.items()}
-    parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts(Entity.JOB_PART)]
+    parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts[Entity.JOB_PART]]
     for rows in _parts(parts):
         yield SQL["insert_parts"](rows=rows)
-    pages = [_page(p, run_id, texts[p.id]) for p in patches.inserts(Entity.RENDERED_DOCUMENT)]
+    pages = [_page(p, run_id, texts[p.id]) for p in patches.inserts[Entity.RENDERED_DOCUMENT]]
     for rows in _parts(pages):
         yield SQL["insert_rendered"](rows=rows)
-    late = [_late(p, run_id, texts[p.id]) for p in patches.inserts(Entity.LATE_RESULT)]
+    late = [_late(p, run_id, texts[p.id]) for p in patches.inserts[Entity.LATE_RESULT]]
     for rows in _parts(late):
         yield SQL["insert_late"](rows=rows)
 
@@ -327,7 +327,7 @@ def _late(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...
 
 
 def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.inserts(Entity.USAGE):
+    for patch in patches.inserts[Entity.USAGE]:
         yield SQL["insert_usage"](id=patch.id, run_id=run.id, **_scalars(patch.values))
 
 
