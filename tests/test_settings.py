@@ -202,3 +202,30 @@ def test_settings_repr_hides_tokens() -> None:
 def test_keep_alive_seconds_out_of_range_raises_misconfigured(seconds: str) -> None:
     with pytest.raises(Misconfigured, match="keep_alive_seconds"):
         read_settings({}, {"WAYBOOK_KEEP_ALIVE_SECONDS": seconds})
+
+
+@pytest.mark.parametrize("milliseconds", ["-1", "5001", "soon"])
+def test_replica_lag_ms_out_of_range_raises_misconfigured(milliseconds: str) -> None:
+    with pytest.raises(Misconfigured, match="replica_lag_ms"):
+        settings({"WAYBOOK_REPLICA_LAG_MS": milliseconds})
+
+
+@pytest.mark.parametrize("milliseconds", [0, 5_000])
+def test_replica_lag_ms_at_its_bounds_is_accepted(milliseconds: int) -> None:
+    assert settings({"WAYBOOK_REPLICA_LAG_MS": str(milliseconds)}).replica_lag_ms == milliseconds
+
+
+def test_replica_url_without_database_url_raises_misconfigured() -> None:
+    replica = {"WAYBOOK_REPLICA_URL": "postgresql://reader:s3cret@db2/waybook"}
+    with pytest.raises(Misconfigured, match="set database_url") as refused:
+        settings(replica)
+    assert "s3cret" not in str(refused.value)
+    database = {"WAYBOOK_DATABASE_URL": "postgresql://serving@db1/waybook"}
+    assert settings({**database, **replica}).replica_url == replica["WAYBOOK_REPLICA_URL"]
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "OWNER_URL", "REPLICA_URL"])
+def test_settings_repr_hides_database_urls(name: str) -> None:
+    environment = {"WAYBOOK_DATABASE_URL": "postgresql://serving@db1/waybook"}
+    environment |= {f"WAYBOOK_{name}": "postgresql://serving:s3cret@db1/waybook"}
+    assert "s3cret" not in repr(settings(environment))

@@ -16,12 +16,12 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 class Settings:
     #: URL of a PostgreSQL database, version 15 or later. If it is not set, an embedded server in
     #: the data directory is used.
-    database_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
     #: URL with which the owner of the database connects to run migrations, needed if the server
     #: uses a different database user.
-    owner_url: str | None = None
+    owner_url: str | None = field(default=None, repr=False)
     #: URL of a standby of the database, from which the pages of the dashboard are read.
-    replica_url: str | None = None
+    replica_url: str | None = field(default=None, repr=False)
     #: Maximum time in milliseconds for which a page waits until the replica has caught up.
     replica_lag_ms: int = 200
     #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
