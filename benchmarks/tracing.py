@@ -5,16 +5,22 @@ without the hooks: the methods that look for a tracer are replaced by methods th
 encoded for OTLP as in production, and then discarded. CPU time is that of the Python process, with
 the thread that exports spans.
 
+In addition, the function calls of one worker are counted, which do not depend on other programs on
+the machine. The count of the mode `sampled` is the average of calls with and without a span, and
+does not contain the thread that exports spans.
+
     python benchmarks/tracing.py [--cycles 1600] [--rounds 5]
 """
 
 import argparse
 import asyncio
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import median
+from types import FrameType
 from typing import Final
 from unittest.mock import patch
 
@@ -44,6 +50,8 @@ from waybook.tracing import TRACING
 SAMPLED: Final = 0.1
 #: Maximum CPU time of a cycle, as a multiple of that without the hooks.
 LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
+#: Modes in which function calls are counted: in `unsampled`, a tracer samples no call.
+COUNTED: Final = ("without", "off", "unsampled", "all")
 
 
 class DiscardingExporter(SpanExporter):
@@ -98,7 +106,8 @@ def tracing(mode: str) -> Iterator[None]:
     if mode == "off":
         yield
         return
-    sampler = ALWAYS_ON if mode == "all" else ParentBased(TraceIdRatioBased(SAMPLED))
+    rate = {"sampled": SAMPLED, "unsampled": 0.0}
+    sampler = ALWAYS_ON if mode == "all" else ParentBased(TraceIdRatioBased(rate[mode]))
     provider = TracerProvider(sampler=sampler)
     provider.add_span_processor(BatchSpanProcessor(DiscardingExporter()))
     TRACING.tracer = OpenTelemetryTracer(provider.get_tracer("waybook"))
@@ -122,6 +131,23 @@ async def measure(system: Application, mode: str, turn: int, each: int) -> float
     return used * 1e6 / (WORKERS * each * STEPS)
 
 
+async def count_calls(system: Application, mode: str, turn: int) -> float:
+    """Return the function calls of a step cycle of one worker in a mode."""
+    plans, counted = await create_plans(system, 1), 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    with tracing(mode):
+        sys.setprofile(note)
+        try:
+            await work_through(system, f"counted-{mode}-{turn}", plans)
+        finally:
+            sys.setprofile(None)
+    return counted / STEPS
+
+
 async def main(cycles: int, rounds: int) -> None:
     """Measure all modes in turn; the first round is a warm-up."""
     each, costs = max(1, cycles // (WORKERS * STEPS)), defaultdict[str, list[float]](list)
@@ -135,14 +161,21 @@ async def main(cycles: int, rounds: int) -> None:
                 for place in range(len(modes)):
                     mode = modes[(place + turn) % len(modes)]
                     costs[mode].append(await measure(system, mode, turn, each))
-    report({mode: values[1:] for mode, values in costs.items()})
+            counts = [
+                {mode: await count_calls(system, mode, turn) for mode in COUNTED}
+                for turn in range(rounds)
+            ]
+    # The median, because an answer of the database that arrives in pieces adds calls.
+    calls = {mode: median(count[mode] for count in counts) for mode in COUNTED}
+    calls["sampled"] = SAMPLED * calls["all"] + (1 - SAMPLED) * calls["unsampled"]
+    report({mode: values[1:] for mode, values in costs.items()}, calls)
 
 
-def report(costs: Mapping[str, Sequence[float]]) -> None:
+def report(costs: Mapping[str, Sequence[float]], calls: Mapping[str, float]) -> None:
     """Print the medians; exit with code 1 if a limit is missed."""
-    print(f"{'tracing':12}{'Python µs/cycle':>18}")
+    print(f"{'tracing':12}{'Python µs/cycle':>18}{'function calls/cycle':>24}")
     for mode, values in costs.items():
-        print(f"{mode:12}{median(values):18.0f}")
+        print(f"{mode:12}{median(values):18.0f}{calls[mode]:24.0f}")
     checks = [
         Check(
             name=f"CPU, tracing {mode} : without hooks",
@@ -154,7 +187,16 @@ def report(costs: Mapping[str, Sequence[float]]) -> None:
         )
         for mode, limit in LIMITS.items()
     ]
-    finish("tracing", checks)
+    checks += [
+        Check(
+            name=f"function calls, tracing {mode} : without hooks",
+            rounds=[calls[mode] / calls["without"]],
+            direction="<=",
+            limit=limit,
+        )
+        for mode, limit in LIMITS.items()
+    ]
+    finish("tracing", checks, calls=calls)
 
 
 if __name__ == "__main__":

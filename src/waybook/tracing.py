@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 #: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
 TRACE_FIELDS: Final = ("traceparent", "tracestate")
+#: The same fields as names of headers of ASGI.
+TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
 #: Maximum length of such a field; longer fields are ignored.
 MAX_FIELD_LENGTH: Final = 512
 #: Attributes of a span and the fields of arguments and replies that they are read from.
@@ -94,7 +96,11 @@ def trace_fields(
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict) or "traceparent" not in meta:
-        fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        fields = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in TRACE_HEADERS
+        }
     else:
         fields = meta
     return {
