@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -96,9 +96,14 @@ async def working(load: Load, agents: int) -> AsyncIterator[None]:
     task = asyncio.create_task(load.run(agents))
     try:
         yield
-    finally:
-        load.is_running = False
-        await task
+    except BaseException:
+        # Agents whose calls are not answered would go on trying for minutes.
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        raise
+    load.is_running = False
+    await task
 
 
 async def roll(fleet: Fleet, source: Path) -> None:

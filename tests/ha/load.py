@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from faults.wire import Address, Wire
 from fleet.load import STEPS, Load, Refused
@@ -13,14 +13,21 @@ from fleet.load import STEPS, Load, Refused
 PAUSE_SECONDS: Final = 0.05
 
 
+class Acknowledged(NamedTuple):
+    """Plan of an acknowledged result, and the monotonic time of the acknowledgment."""
+
+    plan_id: str
+    at: float
+
+
 class HaLoad(Load):
     """Agents that note each acknowledged result, and give up a plan that the database lost."""
 
     def __init__(self, address: Address, token: str, agents: int) -> None:
         super().__init__(address, token)
         self.max_attempts, self.max_pause_seconds = 2_000, 0.1
-        #: Steps whose result was acknowledged in the current scenario.
-        self.steps: set[str] = set()
+        #: Results that were acknowledged in the current scenario, by the id of the step.
+        self.results: dict[str, Acknowledged] = {}
         self._agents = agents
         #: Times of the last answers, and of each agent's first answer after the failover.
         self._answers: dict[str, list[float]] = {}
@@ -54,7 +61,7 @@ class HaLoad(Load):
                 result = {"resultSummary": '{"found": 1}', "confidence": 0.9}
                 call = {**step, **result, "sessionId": session}
                 await self._answered(wire, session, "submit_step_result", call)
-                self.steps.add(ready["stepId"])
+                self.results[ready["stepId"]] = Acknowledged(made["planId"], time.monotonic())
 
     async def _answered(
         self, wire: Wire, session: str, tool: str, arguments: Mapping[str, object]

@@ -27,6 +27,9 @@ ETCD: Final = shutil.which("etcd")
 TTL_SECONDS: Final = 20
 LOOP_SECONDS: Final = 2
 CLUSTER_SECONDS: Final = 90.0
+#: Maximum lag of a standby that Patroni promotes. By default it is 1 MB, which the load may write
+#: in the second for which the standby of the asynchronous scenario receives nothing.
+MAX_LAG_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -194,6 +197,7 @@ class Patroni:
             "ttl": TTL_SECONDS,
             "loop_wait": LOOP_SECONDS,
             "retry_timeout": 3,
+            "maximum_lag_on_failover": MAX_LAG_BYTES,
             "synchronous_mode": True,
             "postgresql": {
                 "use_pg_rewind": True,

@@ -5,16 +5,19 @@
 Two servers behind HAProxy use a database of two PostgreSQL servers that Patroni manages. While
 agents work, the primary is frozen and then killed with synchronous replication, a switchover is
 made, and the primary is killed with asynchronous replication whose standby lags behind by a
-second. The run fails if synchronous replication lost an acknowledged result, if a call was lost,
-or if an agent waited more than two seconds longer than the database needed.
+second. The run fails if synchronous replication lost an acknowledged result, if an audit anchor does
+not show the loss, if a call was lost, or if an agent waited more than two seconds longer than the
+database needed.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import shutil
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ from fleet.run import make_token, say, working
 from fleet.servers import (
     DBNAME,
     HOST,
+    OWNER,
     Fleet,
     configure_balancer,
     create_database,
@@ -35,7 +39,10 @@ from fleet.servers import (
 )
 from ha.load import HaLoad
 from ha.patroni import NODES, TTL_SECONDS, Patroni, WriteProbe
+from waybook.app.operations.anchors import write_anchor
+from waybook.cli.runtime import open_app
 from waybook.core.short_ids import usual_form
+from waybook.settings_reading import read_settings
 
 SERVERS: Final = ["server-1", "server-2"]
 #: Maximum time in seconds for which an agent may wait longer than the database needed.
@@ -53,6 +60,8 @@ class HaFleet(Fleet):
     """Servers that reach the database through a URL with the hosts of both nodes."""
 
     hosts: str = ""
+    #: Monotonic time at which the audit anchor was begun.
+    anchored_at: float = 0.0
 
     @property
     def anchor(self) -> Path:
@@ -76,8 +85,10 @@ class Outcome:
     extra_seconds: float = 0.0
     acknowledged: int = 0
     lost_results: int = 0
-    #: Number of audit chains in which the anchor shows that entries are missing.
+    #: Number of audit chains in which the anchor shows that entries are missing, and of plans that
+    #: lost a result of the time before the anchor, although the anchor does not show it.
     detected: int = 0
+    undetected: int = 0
     healed: int = 0
     lost_calls: int = 0
     failed: dict[str, int] = field(default_factory=dict)
@@ -91,6 +102,8 @@ class Outcome:
             violations.append(f"{self.name}: {self.lost_calls} calls lost")
         if bool(self.lost_results) != bool(self.detected):
             violations.append(f"{self.name}: the anchor shows {self.detected} damaged chains")
+        if self.undetected:
+            violations.append(f"{self.name}: the anchor hides the loss in {self.undetected} plans")
         if self.extra_seconds > MAX_EXTRA_SECONDS:
             violations.append(
                 f"{self.name}: {self.extra_seconds:.1f} s of silence after the database"
@@ -134,14 +147,18 @@ async def freeze_primary(_: HaFleet, cluster: Patroni, old: str) -> None:
 async def kill_primary_ahead(fleet: HaFleet, cluster: Patroni, old: str) -> None:
     """Kill the primary after its standby has received nothing for a second or more.
 
-    Just before, an anchor of the audit is written, with which the loss can be detected later.
+    Just before, an anchor of the audit is written, with which the loss can be detected later. It is
+    written by this process, because the start of a command would add seconds to the lag.
     """
     (standby,) = set(NODES) - {old}
-    resume = await cluster.cut_replication(standby)
-    await asyncio.sleep(LAG_SECONDS)
-    await fleet.command(SOURCE, "audit", "anchor", str(fleet.anchor), "--force")
-    await cluster.crash(old)
-    resume()
+    settings = read_settings({"database_url": fleet.dsn(OWNER)}, {}).settings
+    async with open_app(settings) as session:
+        resume = await cluster.cut_replication(standby)
+        await asyncio.sleep(LAG_SECONDS)
+        fleet.anchored_at = time.monotonic()
+        await write_anchor(session.call, fleet.anchor)
+        await cluster.crash(old)
+        resume()
 
 
 async def scenario(
@@ -188,18 +205,26 @@ async def _has_written(probe: WriteProbe) -> bool:
 
 async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -> None:
     """Compare the acknowledged results with the stored ones, and copy the counts of the calls."""
-    acknowledged, load.steps = load.steps, set()
+    acknowledged, load.results = load.results, {}
     rows = await fleet.sql("select step_id from step_result")
     stored = {usual_form(str(step)) for (step,) in rows}
-    outcome.acknowledged = len(acknowledged)
-    outcome.lost_results = sum(usual_form(step) not in stored for step in acknowledged)
+    lost = [result for step, result in acknowledged.items() if usual_form(step) not in stored]
+    outcome.acknowledged, outcome.lost_results = len(acknowledged), len(lost)
     if fleet.anchor.exists():
-        words = ("audit", "anchor", str(fleet.anchor), "--json")
-        checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
-        outcome.detected = sum(map(len, checked.get("errors", {}).values()))
+        damaged = await _damaged_chains(fleet)
+        plans = {usual_form(result.plan_id) for result in lost if result.at < fleet.anchored_at}
+        outcome.detected, outcome.undetected = len(damaged), len(plans - damaged)
         await asyncio.to_thread(fleet.anchor.unlink)
     outcome.healed, outcome.lost_calls = phase.healed, phase.lost
     outcome.failed = phase.failed_attempts
+
+
+async def _damaged_chains(fleet: HaFleet) -> set[str]:
+    """Return the ids of the subjects whose audit chains do not match the anchor."""
+    words = ("audit", "anchor", str(fleet.anchor), "--json")
+    checked = json.loads(await fleet.command(SOURCE, *words, may_fail=True))
+    messages = itertools.chain.from_iterable(checked.get("errors", {}).values())
+    return {usual_form(message.partition(":")[0].split()[-1]) for message in messages}
 
 
 def print_outcome(outcome: Outcome) -> None:
