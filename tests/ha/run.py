@@ -5,9 +5,9 @@
 Two servers behind HAProxy use a database of two PostgreSQL servers that Patroni manages. While
 agents work, the primary is frozen and then killed with synchronous replication, a switchover is
 made, and the primary is killed with asynchronous replication whose standby lags behind by a
-second. The run fails if synchronous replication lost an acknowledged result, if an audit anchor does
-not show the loss, if a call was lost, or if an agent waited more than two seconds longer than the
-database needed.
+second. The run fails if synchronous replication lost an acknowledged result, if an audit anchor
+does not show a loss, if a call was lost, or if an agent waited more than two seconds longer than
+the database needed.
 """
 
 import argparse
