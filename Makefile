@@ -38,7 +38,7 @@ help:
 	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; 70 minutes at most"
 	@echo "make faults-planted  ten bugs planted, one at a time: the fault harness must catch each"
 	@echo "make fleet   rolling restarts and a migration behind HAProxy and pgbouncer; two minutes"
-	@echo "make capacity  table of sizes of a fleet, and simulated agents that check it; two minutes"
+	@echo "make capacity  table of sizes of a fleet, and simulated agents that check it; six minutes"
 	@echo "make failover  failovers of a Patroni cluster under load: what is lost, and for how long; minutes"
 	@echo "make citus CITUS_SOURCE=folder  demo and tests on a Citus cluster, and the tasks of each query"
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"

@@ -17,6 +17,7 @@ from tools.capacity.model import (
     read_costs,
     size_for_agents,
 )
+from tools.capacity.simulate import Measured, combine, fit
 
 COSTS = Costs(server_ms=3.0, database_ms=1.5, source="test")
 
@@ -55,3 +56,20 @@ def test_idle_servers_add_load() -> None:
 def test_page_has_the_table_of_sizes_from_the_documented_constants(tmp_path: Path) -> None:
     costs = read_costs("sticky", tmp_path / "none.json")
     assert format_sizes(SIZES, costs) in read("operate.md")
+
+
+def test_costs_of_two_calibrations_are_between_those_of_each() -> None:
+    idle = (0.01, 0.02)
+    quiet = Measured(calls=2_000, seconds=20.0, servers=4.0, database=3.0, bytes_per_call=1_000.0)
+    busy = Measured(calls=1_000, seconds=20.0, servers=4.0, database=3.0, bytes_per_call=4_000.0)
+    both = combine([quiet, busy])
+    assert (both.calls, both.seconds, both.bytes_per_call) == (3_000, 40.0, 2_000.0)
+    assert fit(idle, both, 2).server_ms == pytest.approx(
+        (2 * fit(idle, quiet, 2).server_ms + fit(idle, busy, 2).server_ms) / 3
+    )
+
+
+def test_calibration_with_a_lost_call_is_lost() -> None:
+    sound = Measured(calls=10, seconds=1.0, servers=0.1, database=0.1, bytes_per_call=1.0)
+    assert combine([sound, sound._replace(is_lost=True)]).is_lost
+    assert not combine([sound, sound]).is_lost
