@@ -31,6 +31,7 @@ LEFT_OUT: Final = {
     ),
     "retention creates partitions with several statements in a message, which Citus refuses": (
         "tests/app/test_vector_cache.py::test_retention_deletes_deletion_records_of_passages",
+        "tests/store/test_call_log_retention.py",
         "tests/store/test_retention.py",
     ),
     "they migrate, restart or copy a server of their own": (

@@ -153,7 +153,7 @@ def _reseal_chains(
     """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
-        named = owner.fetch(SQL["chains_with_name"], name=to.name, told=_in_json(to.name))
+        named = owner.fetch(SQL["chains_with_name"], name=to.name, name_json=_in_json(to.name))
         waiting = [chain for chain in named if chain.subject_id not in stones]
         for done, chain in enumerate(waiting, start=1):
             stones[chain.subject_id] = _reseal(owner, chain, to)
@@ -291,7 +291,7 @@ def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
     for table, column in owner.fetch(SQL["json_of_ours"]):
-        named = owner.fetch(SQL["answers_with_name"], table, column, told=_in_json(to.name))
+        named = owner.fetch(SQL["answers_with_name"], table, column, name_json=_in_json(to.name))
         for row in named:
             value = as_json_text(pseudonymize_answer(orjson.loads(row.text), to))
             if value != row.text:

@@ -29,7 +29,7 @@ select c.relname as table, a.attname as column
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
-   and (actor = %(name)s or strpos(:details_of_entry, %(told)s) > 0)
+   and (actor = %(name)s or strpos(:details_of_entry, %(name_json)s) > 0)
    and subject_id <> %(org_id)s
  group by subject, subject_id
  order by subject_id;
@@ -62,7 +62,7 @@ returning t.org_id;
 
 -- name: answers_with_name
 select ctid::text as place, {column}::text as text from {table}
- where org_id = %(org_id)s and strpos({column}::text, %(told)s) > 0
+ where org_id = %(org_id)s and strpos({column}::text, %(name_json)s) > 0
    for update;
 
 -- name: rename_answer
