@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from opentelemetry import context, trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -17,13 +18,15 @@ PROPAGATOR: Final = TraceContextTextMapPropagator()
 class OpenTelemetryCall:
     """Span of a tool call, which is the current span within a `with` block."""
 
-    __slots__ = ("_span", "_token")
+    __slots__ = ("_outer", "_recording", "_span", "_token")
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, outer: Context) -> None:
         self._span = span
+        self._outer = outer
+        self._recording = span.is_recording()
 
     def __enter__(self) -> Self:
-        self._token = context.attach(trace.set_span_in_context(self._span))
+        self._token = context.attach(trace.set_span_in_context(self._span, self._outer))
         return self
 
     def __exit__(
@@ -33,11 +36,12 @@ class OpenTelemetryCall:
         traceback: TracebackType | None,
     ) -> None:
         context.detach(self._token)
-        _end(self._span, kind)
+        if self._recording:
+            _end(self._span, kind)
 
     def is_recording(self) -> bool:
         """Return whether the span is sampled."""
-        return self._span.is_recording()
+        return self._recording
 
     def set_attributes(self, attributes: Mapping[str, str], /) -> None:
         """Add attributes."""
@@ -57,10 +61,13 @@ class OpenTelemetryTracer:
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
         """Return the span of a tool call, which is the current span within the block."""
-        span = self._tracer.start_span(tool, kind=SpanKind.SERVER)
-        if span.is_recording():
+        # The context is passed on, because the library otherwise looks it up four times.
+        outer = context.get_current()
+        span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
+        call = OpenTelemetryCall(span, outer)
+        if call.is_recording():
             span.set_attribute("waybook.tool", tool)
-        return OpenTelemetryCall(span)
+        return call
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
         """Return the span of a message to the database; None if the call is not sampled."""
@@ -102,7 +109,7 @@ class OpenTelemetryTracer:
 
 def _end(span: Span, kind: type[BaseException] | None) -> None:
     """End a span. Of an exception only the type is recorded; its text may contain values."""
-    if kind is not None and span.is_recording():
+    if kind is not None:
         span.set_attribute("error.type", kind.__name__)
         span.set_status(StatusCode.ERROR)
     span.end()
