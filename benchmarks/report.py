@@ -9,6 +9,7 @@ run for a sample of the steps and extrapolated, because the complete naive repor
 """
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -122,6 +123,8 @@ def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
     """Return the median CPU time of `rounds` calls."""
     times = []
     for _ in range(rounds):
+        # Objects of earlier calls would make collections during this one more expensive.
+        gc.collect()
         started = time.process_time()
         work()
         times.append(time.process_time() - started)
