@@ -7,6 +7,7 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.app.tools.plans.modify_plan import ACTION_FIELDS
 from waybook.store.audit import changes_of
 
 
@@ -253,3 +254,11 @@ async def test_modify_plan_accepts_fifty_modifications_and_rejects_fifty_one(
     adding: dict[str, Any] = {"action": "add_steps", "steps": [make_step()]}
     assert len((await modify(agent, plan, *[adding] * 50))["steps"]) == 51
     assert (await refused(agent, plan, *[adding] * 51))["code"] == "TOO_LARGE"
+
+
+async def test_unknown_action_is_refused_with_one_list_of_all_actions(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    error = await refused(agent, plan, {"action": "delete"})
+    (fault,) = error["details"]["faults"]
+    assert (error["code"], fault["at"]) == ("INVALID_INPUT", "modifications.0.action")
+    assert all(f"'{action}'" in fault["fault"] for action in ACTION_FIELDS)

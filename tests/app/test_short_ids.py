@@ -134,8 +134,11 @@ async def test_mistyped_short_id_is_not_found_and_changes_nothing(world: OrgEnv)
 
 async def test_short_id_of_a_step_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
     plan = await agent.plan()
-    error = await agent.refused("get_next_step", planId=plan["stepIds"][0])
-    assert error["code"] == "NOT_FOUND"
+    step_id = plan["stepIds"][0]
+    for client in (agent, agent.elsewhere()):
+        error = await client.refused("get_next_step", planId=step_id)
+        assert (error["code"], error["details"]) == ("NOT_FOUND", {"argument": "planId"})
+        assert f"{step_id!r} is the id of a step, not of a plan" in error["message"]
 
 
 async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:

@@ -68,16 +68,26 @@ async def test_tool_call_returns_an_error_of_the_dispatcher_as_json_text(era: Er
 
 
 @BOTH_ERAS
-@pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("no_such_tool", ""),
+        ("", ""),
+        (
+            "start_run",
+            " is not in the tool profile plan of this server; profiles that include it: runs, all",
+        ),
+    ],
+)
 async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
-    era: Era, name: str
+    era: Era, name: str, reason: str
 ) -> None:
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool(name, {})
     assert refusal.value.code == -32602
-    assert refusal.value.message == f"Unknown tool: {name}"
+    assert refusal.value.message == f"Unknown tool: {name}{reason}"
     assert dispatcher.calls == []
 
 

@@ -217,7 +217,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
     """Return the arguments with full ids; one query reads the ids that are not cached.
 
     Raises:
-        NotFound: an id is mistyped, or no object of this org has it.
+        NotFound: an id is mistyped, no object of this org has it, or the object is of another kind.
     """
     if _has_only_full_ids(args):
         return args
@@ -235,16 +235,25 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
     if not missing:
         return resolved
     full_ids = await _look_up(ctx, missing)
+    others = await _kinds_of(ctx, missing - full_ids.keys())
 
     def resolve(kind: IdKind, at: str, text: str) -> str:
         if not looks_like_short_id(text):
             return text
         full_id = full_ids.get((kind, usual_form(text)))
         if full_id is None:
-            raise id_not_found(kind, at, text)
+            raise id_not_found(kind, at, text, others.get(usual_form(text)))
         return full_id
 
     return map_ids(resolved, resolve)
+
+
+async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> dict[str, IdKind]:
+    """Return the kinds of objects that have these short ids, which are not of the kinds given."""
+    if not unknown:
+        return {}
+    wanted = {(kind, short) for wrong, short in unknown for kind in IdKind if kind is not wrong}
+    return {short: kind for kind, short in await _look_up(ctx, wanted)}
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
@@ -292,11 +301,16 @@ async def _look_up(
     return known
 
 
-def id_not_found(kind: IdKind, at: str, text: str) -> NotFound:
-    """Return the error for a short id that no object of the org has."""
+def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) -> NotFound:
+    """Return the error for a short id that no object of this kind in the org has.
+
+    `other` is the kind of the object that has the id.
+    """
+    problem = f"there is no {kind} {text.strip()!r} here, or a character is mistyped"
+    if other is not None:
+        problem = f"{text.strip()!r} is the id of a {other}, not of a {kind}"
     return NotFound(
-        f"{at}: there is no {kind} {text.strip()!r} here, or a character is mistyped; copy the id "
-        "from a reply",
+        f"{at}: {problem}; copy the id from a reply",
         next_call=NEXT_CALLS.get(kind, LIST_PLANS),
         argument=at,
     )

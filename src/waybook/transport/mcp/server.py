@@ -26,7 +26,7 @@ from waybook.transport.mcp.resources import (
 from waybook.transport.mcp.review_tasks import ReviewTasks
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
-from waybook.transport.mcp.tools import PublishedTool, tools_in_profile
+from waybook.transport.mcp.tools import PublishedTool, tools_in_profile, unknown_tool
 
 # Cache hints for responses that do not change while the process runs. The list of tools depends on
 # the capabilities that the client declares.
@@ -68,7 +68,7 @@ def build_server(
 
     async def call_tool(context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         if params.name not in schemas:
-            raise invalid_params(f"Unknown tool: {params.name}")
+            raise invalid_params(unknown_tool(tools, params.name, profile))
         result = await asking.call(context, params)
         if conversations is not None:
             conversations.record(params, result)

@@ -49,6 +49,17 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
     return [tool.listed for tool in tools.values() if every or profile in tool.profiles]
 
 
+def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
+    """Return the message for a call of a tool that the profile does not include."""
+    if name not in tools:
+        return f"Unknown tool: {name}"
+    having = [other for other in PROFILES if other == "all" or other in tools[name].profiles]
+    return (
+        f"Unknown tool: {name} is not in the tool profile {profile} of this server; "
+        f"profiles that include it: {', '.join(having)}"
+    )
+
+
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
     """Convert an answer of the tool dispatcher to an MCP tool result.
 

@@ -47,7 +47,8 @@ PublishedAction = Literal[
 #: Actions of `modify_plan`. The published schema omits the actions that only web pages and programs
 #: use, to keep the tool list small.
 Action = Annotated[
-    PublishedAction | Literal["set_title", "set_dependencies", "set_budget"],
+    # A single literal, because an error in a union of two has a message for each.
+    Literal[PublishedAction, "set_title", "set_dependencies", "set_budget"],
     WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
 ]
 
