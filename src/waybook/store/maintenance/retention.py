@@ -168,6 +168,7 @@ def _make_partition_of_moved_calls(
         # the partition.
         owner.execute(SQL["lock_calls"])
         owner.execute(SQL["make_week"], name)
+        owner.execute_ddl(SQL["distribute_week"], name, name=name)
         _guard_partition(owner, name)
         owner.execute_ddl(SQL["open_week"], name)
         for org_id in (org_id for org_id, count in calls.items() if count):
@@ -179,7 +180,9 @@ def _make_partition_of_moved_calls(
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
     """Enable and force row-level security on a new partition of the call log."""
-    owner.execute_ddl(SQL["guard_partition"], name)
+    # Citus refuses several statements in a message.
+    for query in ("enable_policies", "force_policies", "create_policy"):
+        owner.execute_ddl(SQL[query], name)
 
 
 def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:

@@ -18,9 +18,13 @@ select c.relname
 -- name: make_partition
 create table {table} partition of mcp_tool_call_log for values from ({since}) to ({until});
 
--- name: guard_partition
+-- name: enable_policies
 alter table {table} enable row level security;
+
+-- name: force_policies
 alter table {table} force row level security;
+
+-- name: create_policy
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
 -- name: count_calls_of_week
@@ -36,6 +40,19 @@ lock table mcp_tool_call_log in access exclusive mode;
 -- name: make_week
 -- Create a table that becomes a partition after the calls of its week are copied into it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
+
+-- name: distribute_week
+-- Store the table on the nodes that have the call log, if the log is distributed: Citus attaches no
+-- other table, and copies rows under row-level security only within a node.
+do $$
+begin
+  if exists (select from pg_extension where extname = 'citus') then
+    if exists (select from pg_dist_partition where logicalrelid = 'mcp_tool_call_log'::regclass) then
+      perform set_config('citus.multi_shard_modify_mode', 'sequential', true);
+      perform create_distributed_table({name}, 'org_id', colocate_with => 'mcp_tool_call_log');
+    end if;
+  end if;
+end $$;
 
 -- name: open_week
 -- Grant access to the maintenance role, if it exists: the owner may switch to it to change rows.
