@@ -4,8 +4,9 @@
 
 Citus is built from the source tree in the folder, and a coordinator and two workers are started on
 loopback; or the cluster whose coordinator has the URL is used, as its superuser. There, the schema
-is migrated and distributed, the demo is run, agents of two orgs call a server, two orgs use one
-connection in turn, and the tests of the store, of the tools, and of whole plans and runs are run.
+is migrated and distributed, the demo and retention are run, agents of two orgs call a server, two
+orgs use one connection in turn, and the tests of the store, of the tools, and of whole plans and
+runs are run.
 The run prints the number of tasks of each frequent query, the tests that passed, and the tests that
 were left out. It fails if anything failed, or if a frequent query is more than one task.
 """
@@ -20,7 +21,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from citus.build import build
@@ -83,8 +83,7 @@ def run_waybook(place: ServerDatabase, *words: str) -> None:
 
 def report_tasks(place: ServerDatabase) -> bool:
     """Print the tasks of the queries of the store; return whether each is routed as expected."""
-    with psycopg.connect(place.owner_dsn, autocommit=True) as connection:
-        planned = {query.name: query for query in plan_queries(connection)}
+    planned = {query.name: query for query in plan_queries(place.owner_dsn)}
     for name, use in FREQUENT.items():
         say(f"{planned[name].tasks} task   {use} ({name})")
     routed = [query for query in planned.values() if query.is_routed]
@@ -118,6 +117,8 @@ def main() -> int:
         say("migrated and distributed")
         run_waybook(place, "demo", "--fast", "--keep")
         say("the demo ended, and its audit is verified")
+        run_waybook(place, "retain")
+        say("retention created partitions, and found nothing to delete")
         say(serve_two_orgs(url_of(place)))
         say(asyncio.run(alternate(place)))
         is_routed = report_tasks(place)

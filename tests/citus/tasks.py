@@ -5,11 +5,14 @@ must be one task, or none if it reads no table of orgs.
 """
 
 import re
+from collections.abc import Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import psycopg
 from psycopg import sql
 
+from embedded_postgres.processes import eventually
 from tools.schema_check.check import query_texts
 from waybook.store.driver.queries import Query, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
@@ -32,8 +35,8 @@ VALUES: Final = {
     "timestamp with time zone": "2030-01-01T00:00:00Z",
     "interval": "1 second",
 }
-
-
+#: Values of a query that does not accept the value of its type.
+OWN_VALUES: Final = {"driver/replica.replayed": {"text": "0/0"}}
 #: Queries of the calls that agents make all the time, and their use.
 FREQUENT: Final = {
     "accounts/accounts.name_org_by_token_of_org": "look up the org of a token",
@@ -43,12 +46,13 @@ FREQUENT: Final = {
     "links.link_by_hash_of_org": "look up a link",
     "plans/load.load_plan": "load a plan",
     "plans/load.lock_if_unchanged": "lock a cached plan",
+    "plans/refresh.changes_since": "refresh a cached plan",
     "plans/load.load_candidates": "next step",
     "plans/load.load_call": "submit a step",
     "plans/writer.update_plan": "claim and submit: the plan",
     "plans/writer.update_step": "claim and submit: the step",
     "plans/writer.insert_result": "submit: the result",
-    "plans/writer.insert_answer": "store the answer of a call",
+    "calls.insert_answer": "store the answer of a call",
     "calls.stored_answer": "find the answer of a repeated call",
     "audit.insert_audit": "write audit entries",
     "plans/writer.touch_steps": "heartbeat of a step",
@@ -62,7 +66,8 @@ FREQUENT: Final = {
     "plans/lists.open_reviews": "list of reviews",
     "runs/load.runs_by_activity": "list of runs",
     "agents.agents_page": "list of agents",
-    "calls.insert_calls": "log calls",
+    "logged_calls.insert_calls": "log failed calls",
+    "logged_calls.insert_batches": "log calls in batches",
     "agents.record_agents": "record agents",
     "plans/writer.check_stalls": "look for stalled plans",
     "runs/jobs.runs_to_render": "look for documents to render",
@@ -87,7 +92,7 @@ UNROUTED: Final = {
     "research/artifacts.without_vectors": _NO_VECTORS,
 }
 #: Queries that read `org` in a transaction without an org; on a cluster, others take their place.
-SKIP: Final = {"accounts/accounts.member", "accounts/accounts.name_org_by_slug"}
+SKIP: Final = {"accounts/members.member", "accounts/members.name_org_by_slug"}
 
 
 class Planned(NamedTuple):
@@ -105,28 +110,49 @@ class Planned(NamedTuple):
         return not self.refusal and self.tasks <= 1 and not self.subplans
 
 
-def plan_queries(connection: psycopg.Connection) -> list[Planned]:
-    """Plan every query of the store that a server sends."""
+def plan_queries(dsn: str) -> list[Planned]:
+    """Plan every query of the store that a server sends.
+
+    Raises:
+        SystemExit: a query that is named in this module does not exist.
+    """
+    texts = query_texts()
+    if missing := {*FREQUENT, *UNROUTED, *SKIP, *OWN_VALUES} - texts.keys():
+        raise SystemExit(f"these queries do not exist: {', '.join(sorted(missing))}")
     return [
-        plan_query(connection, name, text)
-        for name, text in query_texts().items()
+        plan_query(dsn, name, text)
+        for name, text in texts.items()
         if not name.startswith("maintenance/") and "{" not in text and name not in SKIP
     ]
 
 
-def plan_query(connection: psycopg.Connection, name: str, text: str) -> Planned:
-    """Plan a query with values of the right types, in a transaction that is rolled back."""
+def plan_query(dsn: str, name: str, text: str) -> Planned:
+    """Plan a query with values of the right types, in a transaction that is rolled back.
+
+    Each query has a connection of its own, because Citus crashes on some queries, and the server
+    then ends all connections.
+    """
     numbered = Query(name.rpartition(".")[2], text)._numbered(2, _width(text))
+    eventually(partial(_answers, dsn), "the coordinator answers")
     try:
-        with connection.transaction(force_rollback=True):
+        with psycopg.connect(dsn) as connection:
             connection.execute(f"set local role {APP_ROLE}".encode())
             connection.execute(f"set local app.org_id = '{VALUES['uuid']}'".encode())
             connection.execute(b"set local plan_cache_mode = force_custom_plan")
-            return Planned(name, *_explain(connection, numbered))
+            values = {**VALUES, **OWN_VALUES.get(name, {})}
+            planned = Planned(name, *_explain(connection, numbered, values))
+            connection.rollback()
+            return planned
     except psycopg.Error as error:
         return Planned(name, 0, 0, str(error).splitlines()[0])
-    finally:
-        connection.execute(b"deallocate all")
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _width(text: str) -> int:
@@ -135,13 +161,17 @@ def _width(text: str) -> int:
     return listed[1].count(",") + 1 if listed else 3
 
 
-def _explain(connection: psycopg.Connection, text: str) -> tuple[int, int]:
+def _explain(
+    connection: psycopg.Connection, text: str, values_by_type: Mapping[str, str]
+) -> tuple[int, int]:
     connection.execute(f"prepare asked as {text}".encode())
     row = connection.execute(
         "select parameter_types::regtype[]::text[] from pg_prepared_statements where name = 'asked'"
     ).fetchone()
     types: list[str] = row[0] if row else []
-    values = [sql.Literal("{}" if "[]" in kind else VALUES.get(kind, "1")) for kind in types]
+    values = [
+        sql.Literal("{}" if "[]" in kind else values_by_type.get(kind, "1")) for kind in types
+    ]
     if types and types[-1] == "uuid":
         values[-1] = sql.Literal(VALUES["uuid"])
     parameters = sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
