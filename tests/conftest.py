@@ -10,7 +10,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import uvloop
@@ -36,6 +36,7 @@ settings.load_profile(PROFILE)
 
 ALIVE = pytest.StashKey[int]()
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+LEFT_OUT_BY_WORKER = "waybook_left_out"
 DATABASE_FIXTURES = "database_fixtures"
 
 
@@ -82,11 +83,11 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
         collector.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Mark every test with its test layer, so that `-m` can select by layer."""
-    if CITUS in os.environ:
-        leave_out(config, items)
     # The tests in a browser take longest. They start first, so that none of them runs alone at the
     # end while the other processes have nothing to do.
     items.sort(key=lambda item: item.path.parent.name != "browser")
@@ -100,13 +101,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow" if repeated else "pg15")
         if PROFILE == "quick":
             limit_examples(item)
+    yield
+    if CITUS in os.environ:
+        leave_out(config, items)
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove the tests that are not run on a Citus cluster, and count them by reason."""
+    """Remove the selected tests that are not run on a Citus cluster, and count them by reason."""
     reasons = {item: reason_of(item.nodeid, frozenset(item.fixturenames)) for item in items}  # type: ignore[attr-defined]  # an item of a test function
     items[:] = [item for item in items if reasons[item] is None]
-    config.stash[LEFT_OUT] = Counter(why for why in reasons.values() if why is not None)
+    counts = Counter(why for why in reasons.values() if why is not None)
+    config.stash[LEFT_OUT] = counts
+    if hasattr(config, "workeroutput"):
+        # Only the workers collect tests; each reports the same counts to the controller.
+        config.workeroutput[LEFT_OUT_BY_WORKER] = dict(counts)
+
+
+class WorkerNode(Protocol):
+    """Worker process of pytest-xdist, as the controller sees it."""
+
+    config: pytest.Config
+    #: Values that the worker reported when it ended; a crashed worker has none.
+    workeroutput: dict[str, dict[str, int]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerNode) -> None:
+    """Store the counts of a worker that ends, for the summary."""
+    if counts := getattr(node, "workeroutput", {}).get(LEFT_OUT_BY_WORKER):
+        node.config.stash[LEFT_OUT] = Counter[str](counts)
 
 
 def database_fixtures(item: pytest.Item) -> list[str]:

@@ -29,11 +29,6 @@ LEFT_OUT: Final = {
         "tests/store/test_tenancy.py",
         "tests/store/test_without_org.py",
     ),
-    "retention creates partitions with several statements in a message, which Citus refuses": (
-        "tests/app/test_vector_cache.py::test_retention_deletes_deletion_records_of_passages",
-        "tests/store/test_call_log_retention.py",
-        "tests/store/test_retention.py",
-    ),
     "they migrate, restart or copy a server of their own": (
         "tests/acceptance/test_killed_server.py",
         "tests/acceptance/test_runs_killed.py",
