@@ -78,6 +78,7 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         try:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
+                connection.execute(SQL["one_snapshot_per_node"].text.encode())
                 # Take the table locks before the first query, because that query takes the
                 # snapshot. Otherwise, a change to a table between the snapshot and the locks would
                 # be missed.

@@ -5,6 +5,11 @@
 -- Block DROP and ALTER until the backup ends; reads and writes continue.
 lock table {table} in access share mode;
 
+-- name: one_snapshot_per_node
+-- Read each node of a Citus cluster over one connection, which has one snapshot. Other servers ignore
+-- this setting.
+set local citus.max_adaptive_executor_pool_size = 1;
+
 -- name: about
 -- Return the database name, the server version, and the time of the backup's snapshot.
 select current_database() as database, current_setting('server_version_num')::integer as version,

@@ -42,7 +42,7 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
     """Confine the transaction to this org until it ends; rows of other orgs are hidden."""
-    connection.execute(SQL["enter_org"].text.encode(), {"org_id": str(org_id)})
+    _set(connection, SQL["enter_org"], str(org_id))
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
@@ -57,5 +57,8 @@ def filled_in(query: Query, table: str, columns: tuple[str, ...] = ()) -> sql.Co
 
 
 def _show_directory(connection: psycopg.Connection, *, visible: bool) -> None:
-    shown = {"visible": "on" if visible else ""}
-    connection.execute(SQL["see_directory"].text.encode(), shown)
+    _set(connection, SQL["see_directory"], "on" if visible else "")
+
+
+def _set(connection: psycopg.Connection, query: Query, value: str) -> None:
+    connection.execute(sql.SQL(query.text).format(value=sql.Literal(value)))
