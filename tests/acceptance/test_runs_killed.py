@@ -67,7 +67,7 @@ class Cut:
 
 def end_backend(world: OrgEnv, pid: int) -> None:
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
-        ended = admin.execute("select pg_terminate_backend(%s, 10000)", (pid,)).fetchone()
+        ended = admin.execute("select pg_terminate_backend(%s::integer, 10000)", (pid,)).fetchone()
     assert ended == (True,)
 
 

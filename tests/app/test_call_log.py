@@ -148,7 +148,7 @@ async def test_successful_calls_of_a_user_and_channel_share_a_row(
     plan = await agent.plan(3)
     await agent.work_through(plan)
     await world.dispatcher.calls.flush()
-    query = "select (select sum(size) from tool_call_batch), count(*) from tool_call_batch"
+    query = "select sum(size), count(*) from tool_call_batch"
     ((size, rows),) = (await world.database.read_org(agent.org_id, query))[0]
     assert (size >= 7, rows) == (True, 1)
     (single,) = await world.database.read_org(agent.org_id, "select from mcp_tool_call_log")

@@ -13,9 +13,11 @@ were left out. It fails if anything failed, or if a frequent query is more than 
 
 import argparse
 import asyncio
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -77,8 +79,32 @@ def run_waybook(place: ServerDatabase, *words: str) -> None:
     Raises:
         subprocess.CalledProcessError: the command failed.
     """
-    environment = {**os.environ, "WAYBOOK_DATABASE_URL": url_of(place), "COLUMNS": "100"}
-    subprocess.run([WAYBOOK, *words], check=True, env=environment, stdout=subprocess.DEVNULL)
+    _run(["--database-url", url_of(place)], *words)
+
+
+def _run(database: list[str], *words: str) -> str:
+    environment = {**os.environ, "COLUMNS": "100"}
+    command = [WAYBOOK, *words, *database]
+    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def restored(place: ServerDatabase) -> str:
+    """Restore a backup of the cluster into a single server; return a line for the report.
+
+    Raises:
+        AssertionError: the restored audit differs, or has no entries.
+    """
+    cluster, verify = ["--database-url", url_of(place)], ("audit", "verify", "--json")
+    with tempfile.TemporaryDirectory(prefix="waybook-citus-") as folder:
+        archive, single = str(Path(folder, "all.wbk")), ["--data-dir", str(Path(folder, "data"))]
+        _run(cluster, "backup", archive)
+        _run(single, "restore", archive)
+        before, after = json.loads(_run(cluster, *verify)), json.loads(_run(single, *verify))
+    entries = sum(chain["entries"] for chain in before["chains"])
+    assert entries
+    assert before["chains"] == after["chains"]
+    return f"a backup was restored into a single server, with {entries} audit entries"
 
 
 def report_tasks(place: ServerDatabase) -> bool:
@@ -119,6 +145,7 @@ def main() -> int:
         say("the demo ended, and its audit is verified")
         run_waybook(place, "retain")
         say("retention created partitions, and found nothing to delete")
+        say(restored(place))
         say(serve_two_orgs(url_of(place)))
         say(asyncio.run(alternate(place)))
         is_routed = report_tasks(place)

@@ -34,7 +34,7 @@ async def used(database: Database) -> int:
 def end(place: ServerDatabase, process: int) -> None:
     """Terminate a database backend, and wait until its connection is closed."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
-        admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
+        admin.execute("select pg_terminate_backend(%s::integer, 5000)", (process,))
 
 
 async def test_connection_is_reused_but_never_shared_between_open_transactions(

@@ -19,6 +19,7 @@ from tools.schema_check.exceptions import OBJECTS, QUERIES
 CATALOG = Catalog(frozenset({"plan", "run", "source"}), frozenset({"app_now", "random"}))
 TABLE = "create table planted (org_id uuid not null, id uuid not null)"
 FUNCTION = "create function planted() returns trigger language plpgsql as 'begin end'"
+EXECUTE = "execute function planted()"
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def test_each_exception_of_the_check_is_needed(connection: psycopg.Connection) -
             "foreign key",
         ),
         (
-            f"{FUNCTION}; create trigger planted after delete on plan execute function planted()",
-            "plan.planted",
+            f"{TABLE}; {FUNCTION}; create trigger planted after delete on planted {EXECUTE}",
+            "planted.planted",
             "trigger",
         ),
         (
@@ -105,10 +106,25 @@ def test_check_finds_a_planted_violation_in_the_schema(
             "another change",
         ),
         ("insert into plan (x) values (1) on conflict do update set x = y[1:8]", "array slice"),
+        ("update plan set at = at - interval '1 day' where org_id = %(org)s", "an interval"),
+        ("delete from plan p where org_id = %(org)s and p.at + interval '1 h' < %(t)s", "interval"),
     ],
 )
 def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> None:
     (violation,) = check_queries({"planted": text}, CATALOG)
+    assert rule in violation.rule
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("alter table {table} enable row level security; drop table {table};", "several"),
+        ("set local timezone = 'UTC'; create table x (y text default ';')", "several"),
+        ("select set_config('app.org_id', %(org_id)s, true)", "set_config"),
+    ],
+)
+def test_check_finds_a_planted_violation_in_a_query_of_the_owner(text: str, rule: str) -> None:
+    (violation,) = check_queries({"maintenance/planted": text}, CATALOG)
     assert rule in violation.rule
 
 
@@ -121,8 +137,21 @@ def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> Non
         "select 1 from plan p join run r on r.org_id = p.org_id where p.org_id = %(org)s",
         "select 1 from plan p join run r using (org_id, id) where p.org_id = %(org)s",
         "insert into plan (id) values (%(id)s) on conflict (org_id, id) do update set n = 1",
+        "delete from plan where org_id = %(org)s and at < %(t)s::timestamptz - interval '1 h'",
         "select 1",
     ],
 )
 def test_check_accepts_a_query_with_a_condition_on_each_org(text: str) -> None:
     assert [*check_queries({"q": text}, CATALOG)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do $$ begin alter table x add y text; drop table z; end $$;",
+        "set local timezone = 'UTC'; set local lock_timeout = '30s';",
+        "set local app.org_id = {value};",
+    ],
+)
+def test_check_accepts_a_query_of_the_owner_that_nodes_can_run(text: str) -> None:
+    assert [*check_queries({"maintenance/q": text}, CATALOG)] == []

@@ -70,7 +70,8 @@ select c.relname || '.' || k.conname, 'a foreign key needs the column org_id on 
 select c.relname || '.' || t.tgname, 'a distributed table has no triggers'
   from pg_trigger t
   join pg_class c on c.oid = t.tgrelid
- where not t.tgisinternal;
+ where not t.tgisinternal
+   and c.relnamespace = 'public'::regnamespace;
 
 -- name: violation_definer
 select p.proname, 'a function with the rights of its owner does not run on the nodes'

@@ -24,6 +24,13 @@ _LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
 _CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
 _INSERT_SELECT = re.compile(r"\binsert\s+into\s+\w+\s*\(([^)]*)\)\s*select\b")
 _CHANGE_IN_WITH = re.compile(r"\bas\s*\(\s*(?:insert|update|delete)\b")
+#: Texts and function bodies, in which a semicolon does not end a statement.
+_LITERAL = re.compile(r"'(?:[^']|'')*'|(\$\w*\$).*?\1", re.DOTALL)
+_DDL = re.compile(r"\s*(?:create|alter|drop|grant|revoke)\b")
+#: Setting of a transaction, such as its org, that a function changes.
+_SET_BY_FUNCTION = re.compile(r"\bset_config\(\s*'app\.")
+#: Sum of a column and an interval, which depends on the time zone.
+_MOVED_TIME = re.compile(r"(?<![\w.%)':])(?!interval\b)[a-z_][\w.]*\s*[-+]\s*(?:make_)?interval\b")
 _SLICE = re.compile(r"\[\s*\w*\s*:\s*\w*\s*\]")
 
 
@@ -83,11 +90,24 @@ def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violat
         }
         if lacking:
             yield Violation(name, f"no condition on the org of {_listed(lacking)}")
-        elif not name.startswith("maintenance/"):
+        elif name.startswith("maintenance/"):
+            yield from _not_passed_on(name, text)
+        else:
             yield from _unroutable(name, text, catalog)
         is_change = _CHANGE.search(_LOCK_OR_UPSERT.sub("", text))
         if is_change and (functions := _calls(text) & catalog.volatile_functions):
             yield Violation(name, f"an update or delete calls volatile {_listed(functions)}")
+        if is_change and _MOVED_TIME.search(text):
+            yield Violation(name, "an update or delete adds an interval to a column")
+
+
+def _not_passed_on(name: str, text: str) -> Iterator[Violation]:
+    """Yield what Citus 13 does not pass on to the nodes in commands of the owner."""
+    statements = _LITERAL.sub("''", text).rstrip().rstrip(";").split(";")
+    if len(statements) > 1 and any(map(_DDL.match, statements)):
+        yield Violation(name, "a change of the schema in a message of several statements")
+    if _SET_BY_FUNCTION.search(text):
+        yield Violation(name, "set_config does not reach the nodes; use set local")
 
 
 def _unroutable(name: str, text: str, catalog: Catalog) -> Iterator[Violation]:
