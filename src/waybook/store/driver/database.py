@@ -250,7 +250,10 @@ class Database:
         return self._opened(begin, f"set local app.org_id = '{org}'")
 
     def _opened(self, begin: Statement, named: str) -> Message:
-        opening = (begin, *self._role, named)
+        opening: Message = (begin, *self._role, named)
+        if self.wire.is_cluster:
+            # The lock timeout of the session does not reach the nodes, where the rows are locked.
+            opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening
         return (*opening, f"set local app.now = '{self.frozen_now.isoformat()}'")
