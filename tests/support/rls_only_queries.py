@@ -21,9 +21,9 @@ SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 #: never run them.
 OPERATORS = frozenset({"maintenance/migrate"})
 
-#: Queries that the database owner runs across all orgs: they create a partition with its policy, or
+#: Queries that the database owner runs across all orgs: they create the policy of a partition, or
 #: list erased orgs.
-OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
+OF_ALL_ORGS = frozenset({"create_policy", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"

@@ -49,11 +49,11 @@ select org_id from org union select org_id from erasure order by org_id;
 -- name: enter_org
 -- Restrict the rest of the transaction to this org. A Citus cluster passes `set local` on to its
 -- nodes, but not the function `set_config`.
-set local app.org_id = {value};
+set local app.org_id to {value};
 
 -- name: see_directory
 -- Make the list of all orgs visible or hidden in this transaction.
-set local app.sweep = {value};
+set local app.sweep to {value};
 
 -- name: same_text
 -- Set fixed text formats for values, independent of the server's settings, and allow long
