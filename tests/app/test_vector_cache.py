@@ -266,7 +266,7 @@ async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCor
     owner = (library.org_id, "another model")
     held = await library.cache.get(library.database, owner)
     assert held.vectors is not None
-    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+    assert held.vectors.candidates(EMBEDDER.embed(FLOOD), 5) == b""
 
 
 # Housekeeping

@@ -1,4 +1,4 @@
-"""Exact ranking of quantized vectors equals a ranking with floats, after any change."""
+"""Candidates by four bits contain the nearest vectors, and exact ranking equals that of floats."""
 
 from collections.abc import Sequence
 from threading import Thread
@@ -6,13 +6,19 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from waybook.research import ranking
+from waybook.app.request.portable_search import MIN_CANDIDATES
+from waybook.research import ranking, vector_blocks
 from waybook.research.fusion import RankedPassage
-from waybook.research.ranking import VectorIndex, quantize
+from waybook.research.quantization import ZERO_REMAINDER, quantize
+from waybook.research.ranking import VectorIndex, rank_exactly
 
 MANY = 10_000
+KEY_BYTES = 20
+RECORD_BYTES = 276
 
 
 def unit_vectors(count: int, seed: int = 1) -> NDArray[np.float64]:
@@ -25,12 +31,37 @@ def key(number: int, part: int = 1) -> bytes:
     return UUID(int=number << 64 | number * 7919).bytes + part.to_bytes(4)
 
 
-def packed(vectors: Sequence[Sequence[float]], first: int = 0) -> bytes:
-    return b"".join(key(first + n) + quantize(vector) for n, vector in enumerate(vectors))
+def records_of(vectors: NDArray[np.float64], first: int = 0) -> NDArray[np.void]:
+    """Return exact records, quantized together, because `quantize` takes one vector at a time."""
+    peaks = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-9)
+    steps = np.rint(vectors * (127 * 16 / peaks)).astype(np.int16) + 8
+    codes, remainders = steps >> 4, (steps & 15).astype(np.uint8)
+    records = np.empty(len(vectors), vector_blocks.EXACT_RECORDS)
+    numbers = np.arange(first, first + len(vectors), dtype=np.uint64)
+    records["high"], records["low"], records["part"] = numbers, numbers * np.uint64(7919), 1
+    records["codes"] = codes
+    records["remainders"] = remainders[:, :128] | remainders[:, 128:] << 4
+    return records
+
+
+def packed(vectors: NDArray[np.float64], first: int = 0) -> bytes:
+    """Return packed records without the remainders."""
+    records = records_of(vectors, first)
+    return b"".join([record.tobytes()[:RECORD_BYTES] for record in records])
+
+
+def exact(vectors: NDArray[np.float64], first: int = 0) -> bytes:
+    return records_of(vectors, first).tobytes()
 
 
 def numbers(hits: Sequence[RankedPassage]) -> list[int]:
     return [UUID(hit.subject_id).int >> 64 for hit in hits]
+
+
+def candidates(index: VectorIndex, query: Sequence[float], most: int) -> list[int]:
+    """Return the numbers of the candidates, best first."""
+    keys = index.candidates(query, most)
+    return [int.from_bytes(keys[start : start + 8]) for start in range(0, len(keys), KEY_BYTES)]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +71,7 @@ def vectors() -> NDArray[np.float64]:
 
 @pytest.fixture(scope="module")
 def records(vectors: NDArray[np.float64]) -> bytes:
-    return packed(vectors.tolist())
+    return packed(vectors)
 
 
 @pytest.fixture
@@ -48,36 +79,145 @@ def index(records: bytes) -> VectorIndex:
     return VectorIndex(records)
 
 
-def test_nearest_vectors_are_ranked_like_exact_cosine_similarities(
+def test_candidates_are_ordered_about_like_exact_cosine_similarities(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     for n in (0, 4_096, MANY - 1):
         query = vectors[n] + 0.5 * vectors[n - 1]
         query /= np.linalg.norm(query)
-        exact = vectors @ query
-        hits = index.nearest(query.tolist(), 50)
-        best = np.argsort(-exact)[:50]
-        assert numbers(hits)[0] == best[0] == n
-        assert len({*numbers(hits)} & {*best.tolist()}) >= 48
-        for hit, number in zip(hits, numbers(hits), strict=True):
-            assert hit.measure == pytest.approx(exact[number], abs=0.004)
+        cosines = vectors @ query
+        best = np.argsort(-cosines)[:50].tolist()
+        found = candidates(index, query.tolist(), MIN_CANDIDATES)
+        assert found[0] == best[0] == n
+        assert {*best} <= {*found}
 
 
-def test_nearest_vectors_with_equal_similarity_are_sorted_by_key() -> None:
-    same = unit_vectors(1).tolist() * 300
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 3_000),
+    topics=st.integers(1, 40),
+    spread=st.floats(0.01, 3.0),
+)
+def test_search_by_candidates_has_the_recall_of_an_exact_search(
+    seed: int, count: int, topics: int, spread: float
+) -> None:
+    chance = np.random.default_rng(seed)
+    made = unit_vectors(topics, seed)[chance.integers(0, topics, count)]
+    made = made + spread / 16 * chance.standard_normal(made.shape)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    query = made[0] + chance.standard_normal(256) / 32
+    query /= np.linalg.norm(query)
+    records = records_of(made)
+    index = VectorIndex()
+    index.change(records.tobytes(), b"")
+    found = candidates(index, query.tolist(), MIN_CANDIDATES)
+    hits = rank_exactly(records[found].tobytes(), query.tolist(), 50)
+    cosines = made @ query
+    last_of_ten = np.sort(cosines)[-min(10, count)]
+    # A passage that is as near as the tenth counts as found, because neighbors may be equal.
+    nearest = [number for number in numbers(hits)[:10] if cosines[number] >= last_of_ten - 1e-4]
+    assert len(nearest) >= 0.98 * min(10, count)
+
+
+@pytest.mark.parametrize("topics", [1, 100, 25_000])
+def test_search_by_signs_first_has_the_recall_of_an_exact_search(topics: int) -> None:
+    chance = np.random.default_rng(topics)
+    made = unit_vectors(topics)[chance.integers(0, topics, 25_000)]
+    made += chance.standard_normal(made.shape) / 16
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    assert len(made) > ranking.LARGE_ROWS
+    index, found = VectorIndex(packed(made)), 0
+    for number in range(20):
+        query = made[number] + 1.5 / 16 * chance.standard_normal(256)
+        cosines = made @ query
+        best = np.argsort(-cosines)[:10].tolist()
+        found += len({*best} & {*candidates(index, query.tolist(), MIN_CANDIDATES)})
+    assert found >= 0.98 * 20 * 10
+
+
+def test_deleted_vectors_of_a_large_index_are_no_candidates() -> None:
+    made = unit_vectors(ranking.LARGE_ROWS + 500)
+    index = VectorIndex(packed(made))
+    index.change(b"", b"".join(key(n) for n in range(0, 1_000, 2)))
+    for number in (0, 1, 998, 999, len(made) - 1):
+        found = candidates(index, made[number].tolist(), MIN_CANDIDATES)
+        assert len(found) == MIN_CANDIDATES
+        assert not {*found} & {*range(0, 1_000, 2)}
+        assert (found[0] == number) is (number % 2 == 1)
+
+
+def test_equally_similar_vectors_of_a_large_index_are_ordered_by_key() -> None:
+    same = unit_vectors(1).repeat(ranking.LARGE_ROWS + 100, axis=0)
+    assert candidates(VectorIndex(packed(same)), same[0].tolist(), 50) == list(range(50))
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 300), most=st.integers(1, 60))
+def test_exact_ranking_equals_a_ranking_of_floats(seed: int, count: int, most: int) -> None:
+    made = unit_vectors(count + 1, seed)
+    query, stored = made[0], made[1:]
+    hits = rank_exactly(exact(stored), query.tolist(), most)
+    cosines = stored @ query
+    best = np.sort(cosines)[::-1][:most]
+    assert len({*numbers(hits)}) == len(hits) == min(most, count)
+    for hit, number, cosine in zip(hits, numbers(hits), best, strict=True):
+        assert hit.measure == pytest.approx(cosines[number], abs=2e-4)
+        assert hit.measure == pytest.approx(cosine, abs=2e-4)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_exact_ranking_without_remainders_equals_the_cosines_of_codes(seed: int) -> None:
+    query, stored = unit_vectors(1, seed)[0], unit_vectors(80, seed + 1)
+    records = records_of(stored)
+    records["remainders"] = ZERO_REMAINDER << 4 | ZERO_REMAINDER
+    codes = records["codes"].astype(float)
+    cosines = codes @ query / np.linalg.norm(codes, axis=1)
+    hits = rank_exactly(records.tobytes(), query.tolist(), 80)
+    measures = {number: hit.measure for number, hit in zip(numbers(hits), hits, strict=True)}
+    assert measures == pytest.approx(dict(enumerate(cosines.tolist())), abs=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=256, max_size=256))
+def test_quantized_vector_is_within_half_a_step_of_the_vector(
+    vector: list[float],
+) -> None:
+    codes, remainders = map(list, quantize(vector))
+    parts = [byte & 15 for byte in remainders] + [byte >> 4 for byte in remainders]
+    signed = [code - 256 if code > 127 else code for code in codes]
+    peak = max(map(abs, vector)) or 1.0
+    for number, code, part in zip(vector, signed, parts, strict=True):
+        assert code + (part - 8) / 16 == pytest.approx(number / peak * 127, abs=1 / 32 + 1e-9)
+
+
+def test_vectors_quantized_together_equal_those_quantized_one_by_one() -> None:
+    vectors = unit_vectors(20)
+    singly = [key(n) + b"".join(quantize(vector)) for n, vector in enumerate(vectors.tolist())]
+    assert exact(vectors) == b"".join(singly)
+
+
+def test_equally_similar_vectors_are_ordered_by_key() -> None:
+    same = unit_vectors(1).repeat(300, axis=0)
+    query = same[0].tolist()
     index = VectorIndex(packed(same[:200], first=100))
     index.extend(packed(same[200:], first=0))
-    hits = index.nearest(same[0], 150)
+    assert candidates(index, query, 150) == list(range(150))
+    hits = rank_exactly(exact(same[:200], first=100) + exact(same[200:]), query, 150)
     assert numbers(hits) == list(range(150))
     assert hits[0].measure == pytest.approx(1, abs=0.001)
 
 
-def test_vector_search_in_an_empty_index_returns_an_empty_list() -> None:
-    assert VectorIndex().nearest([1.0] * 256, 50) == []
+def test_record_that_occurs_twice_is_ranked_once() -> None:
+    records = exact(unit_vectors(3))
+    hits = rank_exactly(records + records, unit_vectors(1)[0].tolist(), 5)
+    assert sorted(numbers(hits)) == [0, 1, 2]
+
+
+def test_vector_search_in_an_empty_index_returns_no_candidates() -> None:
+    assert VectorIndex().candidates([1.0] * 256, 50) == b""
+    assert rank_exactly(b"", [1.0] * 256, 50) == []
 
 
 def test_similarity_of_a_zero_vector_is_zero() -> None:
-    (hit,) = VectorIndex(packed([[0.0] * 256])).nearest(unit_vectors(1)[0].tolist(), 5)
+    (hit,) = rank_exactly(exact(np.zeros((1, 256))), unit_vectors(1)[0].tolist(), 5)
     assert hit.measure == 0
 
 
@@ -86,48 +226,64 @@ def test_vector_index_change_adds_and_removes_vectors(
 ) -> None:
     index.change(b"", key(5) + key(9_000) + key(123_456))
     assert len(index) == MANY - 2
-    assert 5 not in numbers(index.nearest(vectors[5].tolist(), 50))
+    assert 5 not in candidates(index, vectors[5].tolist(), 50)
     newer = unit_vectors(3, seed=2)
-    index.change(packed(newer.tolist(), first=MANY), b"")
+    index.change(exact(newer, first=MANY), b"")
     assert len(index) == MANY + 1
-    assert numbers(index.nearest(newer[1].tolist(), 1)) == [MANY + 1]
+    assert candidates(index, newer[1].tolist(), 1) == [MANY + 1]
 
 
 def test_applying_a_vector_index_change_twice_adds_no_duplicates(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
-    newer = packed(unit_vectors(3, seed=2).tolist(), first=MANY)
+    newer = exact(unit_vectors(3, seed=2), first=MANY)
     for _ in range(2):
-        index.change(newer + packed(vectors[:2].tolist()), key(7))
+        index.change(newer + exact(vectors[:2]), key(7))
     assert len(index) == MANY + 2
 
 
 def test_passage_that_is_deleted_and_stored_again_has_the_new_vector(
     index: VectorIndex,
 ) -> None:
-    newer = unit_vectors(1, seed=3).tolist()
-    index.change(packed(newer, first=11), key(11))
-    assert numbers(index.nearest(newer[0], 1)) == [11]
+    newer = unit_vectors(1, seed=3)
+    index.change(exact(newer, first=11), key(11))
+    assert candidates(index, newer[0].tolist(), 1) == [11]
     assert len(index) == MANY
 
 
 def test_vector_index_deletes_only_the_named_passage_of_a_document() -> None:
     vector, other = unit_vectors(2).tolist()
-    index = VectorIndex(key(1, 1) + quantize(vector) + key(1, 2) + quantize(other))
+    index = VectorIndex(key(1, 1) + quantize(vector).codes + key(1, 2) + quantize(other).codes)
     index.change(b"", key(1, 1))
-    assert [(hit.part, len(index)) for hit in index.nearest(vector, 5)] == [(2, 1)]
+    assert (index.candidates(vector, 5), len(index)) == (key(1, 2), 1)
 
 
-def test_vector_index_shrinks_after_most_vectors_are_deleted(index: VectorIndex) -> None:
+def test_vector_index_shrinks_after_most_vectors_are_deleted(
+    index: VectorIndex, vectors: NDArray[np.float64]
+) -> None:
     before = index.size_bytes
-    assert before / MANY < 1.25 * ranking.ROW_BYTES
+    assert before / MANY < 1.25 * vector_blocks.ROW_BYTES
     index.change(b"", b"".join(key(n) for n in range(MANY // 2 + MANY // 4)))
     assert len(index) == MANY // 4
     assert index.size_bytes < before / 2
+    remaining = vectors[MANY - 1].tolist()
+    assert candidates(index, remaining, 1) == [MANY - 1]
+
+
+def test_vector_index_takes_at_most_200_bytes_per_vector(records: bytes) -> None:
+    whole_blocks = records[: 2 * vector_blocks.BLOCK_ROWS * RECORD_BYTES]
+    arrays = [
+        array
+        for block in VectorIndex(whole_blocks)._blocks
+        for array in (*block.content, block.deleted)
+    ]
+    taken = sum(array.nbytes for array in arrays)
+    assert taken == VectorIndex(whole_blocks).size_bytes
+    assert taken <= 200 * 2 * vector_blocks.BLOCK_ROWS
 
 
 def test_vector_index_of_three_vectors_takes_less_than_20000_bytes() -> None:
-    assert VectorIndex(packed(unit_vectors(3).tolist())).size_bytes < 20_000
+    assert VectorIndex(packed(unit_vectors(3))).size_bytes < 20_000
 
 
 def test_vector_search_does_not_fail_during_concurrent_index_changes(
@@ -138,15 +294,14 @@ def test_vector_search_does_not_fail_during_concurrent_index_changes(
     def rank() -> None:
         try:
             for n in range(60):
-                hits = index.nearest(vectors[n].tolist(), 50)
-                assert len({*numbers(hits)}) == 50
+                assert len({*candidates(index, vectors[n].tolist(), 50)}) == 50
         except BaseException as error:  # noqa: BLE001 - handed to the test
             faults.append(error)
 
     thread = Thread(target=rank)
     thread.start()
     for n in range(60):
-        newer = packed(unit_vectors(50, seed=n).tolist(), first=MANY + 50 * n)
+        newer = exact(unit_vectors(50, seed=n), first=MANY + 50 * n)
         index.change(newer, b"".join(key(MANY - 1 - 60 * n - k) for k in range(60)))
     thread.join()
     assert faults == []

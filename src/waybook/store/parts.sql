@@ -422,6 +422,11 @@ count(*) as results;
 -- An embedding as bytes: 16 for the subject id, 4 for the part number, then the codes.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
+-- name: exact_embedding
+-- A packed embedding with the remainders of its codes, which are zero if none are stored.
+uuid_send(e.subject_id) || int4send(e.part) || e.codes
+  || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
+
 -- name: erasures_of_org
 -- Number of erasures in the org so far.
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;

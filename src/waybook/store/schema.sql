@@ -588,9 +588,11 @@ create table passage_embedding (
   model text not null,
   codes bytea not null,
   added bigint not null default app_transaction(),
+  remainders bytea,
   constraint passage_embedding_pkey PRIMARY KEY (org_id, subject_id, part, model),
   constraint passage_embedding_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE,
-  constraint passage_embedding_codes_check CHECK ((octet_length(codes) = 256))
+  constraint passage_embedding_codes_check CHECK ((octet_length(codes) = 256)),
+  constraint passage_embedding_remainders_check CHECK ((octet_length(remainders) = 128))
 );
 CREATE INDEX passage_embedding_added ON public.passage_embedding USING btree (org_id, model, added);
 alter table passage_embedding enable row level security;

@@ -1,4 +1,8 @@
-"""Semantic search without a database extension: SQL statements, and ranking in memory."""
+"""Semantic search without a database extension: SQL statements, and ranking in memory.
+
+The vector cache has only a few bits of each vector. It finds candidates, several times as many as
+are needed, and the database returns the exact embeddings of these, by which they are ranked.
+"""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,7 +14,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Statement
 from waybook.store.research import embeddings
-from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES
+from waybook.store.research.embeddings import EXACT_RECORD_BYTES, FIRST, PAGE_ROWS
 from waybook.store.research.search import (
     MAX_RANKED,
     MAX_UNINDEXED_SCAN,
@@ -19,6 +23,17 @@ from waybook.store.research.search import (
     filters,
 )
 
+#: Minimum number of candidates of a search whose exact embeddings are read.
+MIN_CANDIDATES = 4 * MAX_RANKED
+#: A search in a large org reads one candidate per this many vectors, because the number of vectors
+#: that are about as near as the last hit grows with the number of vectors.
+VECTORS_PER_CANDIDATE = 1_000
+#: Maximum number of vectors that are ranked before the statements of a search are sent, so that the
+#: same message requests the exact embeddings. More vectors are ranked while the database searches.
+MAX_RANKED_FIRST = 16_384
+#: Maximum number of exact embeddings that are ranked on the event loop, in less than a millisecond,
+#: because numpy is loaded and a change of threads would take longer on a busy machine.
+MAX_INLINE_RECORDS = 512
 #: Number of nearest passages that the search examines first, if most passages match the filters. If
 #: too few of them match, the search multiplies this number by `WIDER` and tries again.
 CANDIDATES = 1_000
@@ -37,6 +52,12 @@ class PortableSearch:
     #: Version of the cached vectors since which `begin` requests the changes; None if `begin`
     #: requests no changes.
     _base: int | None = field(init=False, default=None)
+    #: Keys of the candidates among the cached vectors; None if the search has filters.
+    _candidates: asyncio.Future[bytes] | None = field(init=False, default=None)
+    #: True if `begin` requests the exact embeddings of the candidates.
+    _requested: bool = field(init=False, default=False)
+    #: Exact embeddings that were added since the candidates were found.
+    _added: bytes = field(init=False, default=b"")
 
     async def begin(self) -> list[Statement]:
         """Return the SQL statements that the search needs; load embeddings not yet cached."""
@@ -49,10 +70,17 @@ class PortableSearch:
             ]
         self._held = await self.cache.get(self.database, self._owner)
         statements: list[Statement] = []
-        if self._held.vectors is not None and self._held.snapshot is not None:
-            self._base, since = self._held.version, self._held.snapshot.running
+        vectors, snapshot = self._held.vectors, self._held.snapshot
+        if vectors is not None and snapshot is not None:
+            self._base, since = self._held.version, snapshot.running
             is_cluster = await self.database.is_cluster()
             statements += embeddings.changes_statements(model, since, is_cluster=is_cluster)
+            if not self._narrowed:
+                self._candidates = self._find_candidates(vectors, _wanted(vectors))
+                if len(vectors) <= MAX_RANKED_FIRST:
+                    keys = await self._candidates
+                    statements.append(embeddings.nearest_statement(model, keys))
+                    self._requested = True
         if self._narrowed:
             statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
         return statements
@@ -61,12 +89,7 @@ class PortableSearch:
         """Return the passages nearest to the query, best first."""
         if self.scope.plan_id is not None:
             return await self._rank(embeddings.read_packed(results[0]))
-        vectors = None
-        if self._base is not None:
-            changes = embeddings.read_changes(*results[:2])
-            vectors = await self.cache.update(
-                self.database, self._owner, self._held, self._base, changes
-            )
+        vectors = await self._update(results)
         if self._narrowed:
             few = embeddings.read_few_fitting(results[-1])
             if few is not None:
@@ -75,7 +98,10 @@ class PortableSearch:
             return await self._stream()
         if self._narrowed:
             return await self._filtered(vectors)
-        return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
+        exact = await self._read_nearest(vectors, results) + self._added
+        if len(exact) <= MAX_INLINE_RECORDS * EXACT_RECORD_BYTES:
+            return rank_packed(exact, self.query_vector.vector, MAX_RANKED)
+        return await self._rank(exact)
 
     @property
     def _owner(self) -> tuple[UUID, str]:
@@ -85,19 +111,50 @@ class PortableSearch:
     def _narrowed(self) -> bool:
         return any(value is not None for value in filters(self.scope).values())
 
+    async def _update(self, results: Results) -> Vectors | None:
+        """Apply the changes in the results to the cached vectors; return the vectors."""
+        if self._base is None:
+            return None
+        changes = embeddings.read_changes(*results[:2])
+        if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
+            # The candidates, which were found before, are complete together with these.
+            self._added = changes.added
+        else:
+            self._candidates = None
+        return await self.cache.update(self.database, self._owner, self._held, self._base, changes)
+
+    async def _read_nearest(self, vectors: Vectors, results: Results) -> bytes:
+        """Return the exact embeddings of the candidates."""
+        if self._candidates is not None and self._requested:
+            return embeddings.read_packed(results[2])
+        candidates = self._candidates or self._find_candidates(vectors, _wanted(vectors))
+        return await self._read(
+            embeddings.nearest_statement(self.query_vector.model, await candidates)
+        )
+
+    def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
+        # The future of an executor, unlike a task, may be dropped if the statements fail.
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
+
     async def _rank(self, packed: bytes) -> list[RankedPassage]:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
+    async def _read(self, statement: Statement) -> bytes:
+        (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
+        return embeddings.read_packed(rows)
+
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
         """Rank the cached vectors; take more candidates until enough of them match the filters."""
-        most = CANDIDATES
+        model, wanted, most = self.query_vector.model, _wanted(vectors), CANDIDATES
         while True:
-            near = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
-            statement = embeddings.which_fit_statement(near, **filters(self.scope))
-            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
-            fitting = embeddings.read_which_fit(rows, near)
-            if len(fitting) >= MAX_RANKED or len(near) < most:
-                return fitting[:MAX_RANKED]
+            keys = await self._find_candidates(vectors, most)
+            exact = await self._read(
+                embeddings.nearest_fitting_statement(model, keys, wanted, **filters(self.scope))
+            )
+            found_all = len(exact) >= wanted * EXACT_RECORD_BYTES
+            if found_all or len(keys) < most * embeddings.KEY_BYTES:
+                return await self._rank(exact)
             most *= WIDER
 
     async def _stream(self) -> list[RankedPassage]:
@@ -105,15 +162,20 @@ class PortableSearch:
         best: list[RankedPassage] = []
         after = FIRST
         while True:
-            statement = embeddings.fitting_page_statement(
-                self.query_vector.model, after, **filters(self.scope)
+            packed = await self._read(
+                embeddings.fitting_page_statement(
+                    self.query_vector.model, after, **filters(self.scope)
+                )
             )
-            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
-            packed = embeddings.read_packed(rows)
             best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
-            if len(packed) < PAGE_ROWS * RECORD_BYTES:
+            if len(packed) < PAGE_ROWS * EXACT_RECORD_BYTES:
                 return best
-            after = embeddings.last_key(packed)
+            after = embeddings.last_key(packed, EXACT_RECORD_BYTES)
+
+
+def _wanted(vectors: Vectors) -> int:
+    """Return the number of candidates whose exact embeddings are read."""
+    return max(MIN_CANDIDATES, len(vectors) // VECTORS_PER_CANDIDATE)
 
 
 def _best_first(passage: RankedPassage) -> tuple[float, str, int]:

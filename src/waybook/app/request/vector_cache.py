@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import ModuleType
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
@@ -41,14 +42,17 @@ class Vectors(Protocol):
     def size_bytes(self) -> int:
         """Return the memory that the index takes, in bytes."""
 
+    def __len__(self) -> int:
+        """Return the number of vectors in the index."""
+
     def extend(self, packed: bytes) -> None:
         """Add records with keys that the index does not contain yet."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the records with the deleted keys from the index, then add new records."""
+        """Remove the records with the deleted keys from the index, then add exact records."""
 
-    def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
-        """Return the vectors nearest to the query, best first."""
+    def candidates(self, query: Sequence[float], most: int) -> bytes:
+        """Return the keys of the vectors that are approximately nearest to the query."""
 
 
 @dataclass(slots=True)
@@ -189,19 +193,25 @@ class VectorCache:
             del self._held[oldest]
 
 
-def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of packed embeddings; call this in a thread, since it may import numpy."""
-    # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
-    # would reserve memory at startup.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    module = import_module("waybook.research.ranking")
-    made: Vectors = module.VectorIndex(packed)
+def make_vectors() -> Vectors:
+    """Return an empty vector index; call this in a thread, since it may import numpy."""
+    made: Vectors = _ranking().VectorIndex()
     return made
 
 
 def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Return the packed embeddings that are nearest to the query."""
-    return make_vectors(packed).nearest(query, most) if packed else []
+    """Return the exact embeddings that are nearest to the query, best first."""
+    if not packed:
+        return []
+    ranked: list[RankedPassage] = _ranking().rank_exactly(packed, query, most)
+    return ranked
+
+
+def _ranking() -> ModuleType:
+    # OpenBLAS is limited to one thread: on busy cores, its threads would wait for each other ten
+    # times as long as a product takes, and each thread would reserve memory at startup.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return import_module("waybook.research.ranking")
 
 
 def _now() -> float:

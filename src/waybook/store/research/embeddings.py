@@ -1,11 +1,14 @@
 """Queries for quantized embeddings and for quarantined passages, and pgvector encoding.
 
 A packed embedding, which `research.ranking` reads, is a key of twenty bytes (subject, part)
-followed by 256 bytes, one for each dimension. A passage is quarantined if indexing it broke the
-database connection. The HNSW index of pgvector contains the vectors of all orgs, so a search in a
-small org would scan many vectors of other orgs. Each vector therefore has extra dimensions with a
-random direction per org, which increase the similarity of vectors of the same org by `ORG_WEIGHT`.
-The similarity order within an org does not change.
+followed by 256 bytes, one for each dimension. An exact embedding has another 128 bytes with the
+remainders, half a byte for each dimension; rows written by earlier versions have none, which counts
+as zero. A passage is quarantined if indexing it broke the database connection.
+
+The HNSW index of pgvector contains the vectors of all orgs, so a search in a small org would scan
+many vectors of other orgs. Each vector therefore has extra dimensions with a random direction per
+org, which increase the similarity of vectors of the same org by `ORG_WEIGHT`. The similarity order
+within an org does not change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,20 +20,19 @@ from typing import NamedTuple
 from uuid import UUID
 
 from waybook.research.embedding import DIMENSIONS, Vector
-from waybook.research.fusion import RankedPassage
-from waybook.research.ranking import quantize
+from waybook.research.quantization import quantize
 from waybook.store.driver.queries import (
     Ids,
     Rows,
     Statement,
     Value,
-    first_column,
     first_value,
     load,
 )
 
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
+EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Number of embeddings that are read in one message, whose size is then about two megabytes.
 PAGE_ROWS = 8_192
 #: If at most this many passages match the filters of a search, their embeddings are fetched and
@@ -87,7 +89,7 @@ class PageRow(NamedTuple):
 
 
 class ChangesRow(NamedTuple):
-    """Packed added and deleted embeddings, their counts, and the number of erasures in the org."""
+    """Exact added embeddings, deleted keys, their counts, and the number of erasures in the org."""
 
     additions: int
     added: bytes | None
@@ -97,7 +99,7 @@ class ChangesRow(NamedTuple):
 
 
 class FewFittingRow(NamedTuple):
-    """Number of passages that match the filters, and their packed embeddings if few match."""
+    """Number of passages that match the filters, and their exact embeddings if few match."""
 
     passages: int
     packed: bytes | None
@@ -131,7 +133,7 @@ SQL = load(
 
 
 class Changes(NamedTuple):
-    """Packed embeddings that were added, and packed keys of passages that were deleted."""
+    """Exact embeddings that were added, and packed keys of passages that were deleted."""
 
     added: bytes
     deleted: bytes
@@ -147,7 +149,7 @@ class Changes(NamedTuple):
 
 def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> Statement:
     """Insert the quantized embeddings of passages."""
-    written = [(subject, part, model, quantize(vector)) for subject, part, vector in rows]
+    written = [(subject, part, model, *quantize(vector)) for subject, part, vector in rows]
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
@@ -168,7 +170,7 @@ def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snaps
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
-    """Select the next page of embeddings after a key, for passages that match the filters."""
+    """Select the next page of exact embeddings after a key, of passages that match the filters."""
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
@@ -191,39 +193,42 @@ def few_fitting_statement(model: str, **filters: Value) -> Statement:
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the packed embeddings of the matching passages, or None if too many match."""
+    """Return the exact embeddings of the matching passages, or None if too many match."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
-    """Select the embeddings of a plan's artifacts and of their sources."""
+    """Select the exact embeddings of a plan's artifacts and of their sources."""
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
 def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
-    """Return the packed embeddings that `among_statement` or `fitting_page_statement` selected."""
+    """Return the exact embeddings that a statement selected."""
     return first_value(rows) or b""
 
 
-def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> Statement:
-    """Select those of the given passages that match the search filters."""
-    parts = f"{{{','.join(str(passage.part) for passage in passages)}}}"
-    return SQL["which_fit"](
-        subjects=Ids(passage.subject_id for passage in passages), parts=parts, **filters
-    )
+def nearest_statement(model: str, keys: bytes) -> Statement:
+    """Select the exact embeddings of passages with these packed keys."""
+    return SQL["nearest"](model=model, **_key_arrays(keys))
 
 
-def read_which_fit(
-    rows: Iterable[Sequence[int]], passages: Sequence[RankedPassage]
-) -> list[RankedPassage]:
-    """Return the passages that were selected as matching the filters, in original order."""
-    return [passages[place - 1] for place in sorted(first_column(rows))]
+def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Value) -> Statement:
+    """Select the exact embeddings of the first of these passages that match the filters."""
+    return SQL["nearest_fitting"](model=model, **_key_arrays(keys), most=most, **filters)
 
 
-def last_key(packed: bytes) -> Key:
-    """Return the key of the last embedding in a page of packed embeddings."""
-    record = packed[-RECORD_BYTES:]
+def _key_arrays(keys: bytes) -> dict[str, Value]:
+    """Return packed keys as query parameters; PostgreSQL reads ids without hyphens."""
+    texts = [keys[start : start + KEY_BYTES].hex() for start in range(0, len(keys), KEY_BYTES)]
+    subjects = ",".join([text[:32] for text in texts])
+    parts = ",".join([str(int(text[32:], 16)) for text in texts])
+    return {"subjects": f"{{{subjects}}}", "parts": f"{{{parts}}}"}
+
+
+def last_key(packed: bytes, record_bytes: int = RECORD_BYTES) -> Key:
+    """Return the key of the last embedding in a page of packed or exact embeddings."""
+    record = packed[-record_bytes:]
     return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
 
 
