@@ -16,7 +16,9 @@ from waybook.app.request import portable_search, vector_cache
 from waybook.app.request import services as libraries
 from waybook.app.request.vector_cache import Held, VectorCache
 from waybook.errors import Misconfigured
-from waybook.research.embedding import DIMENSIONS
+from waybook.research.embedding import DIMENSIONS, cosine_similarity
+from waybook.research.query import parse_query
+from waybook.research.vector_blocks import ROW_BYTES
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from waybook.store.research import artifacts, embeddings
@@ -241,6 +243,79 @@ async def test_vector_cache_uses_bounded_memory_per_passage(library: SearchCorpu
         await library.store(f"note {n}", FLOOD)
     await near(library, FLOOD)
     assert library.cache.size_bytes / 64 <= DIMENSIONS + 25
+
+
+def test_default_limit_of_vector_cache_holds_a_million_passages() -> None:
+    assert vector_cache.DEFAULT_MAX_BYTES // ROW_BYTES >= 1_000_000
+
+
+# Ranking
+
+
+NOTES = [
+    f"{FLOOD if n % 2 else BEES} {' '.join(FLOOD.split()[n % 11 :])} note {n}" for n in range(24)
+]
+
+
+@pytest.fixture(params=[0, portable_search.MAX_RANKED_FIRST])
+def ranked_first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank the cached vectors before the statements of a search are sent, or meanwhile."""
+    monkeypatch.setattr(portable_search, "MAX_RANKED_FIRST", request.param)
+
+
+@pytest.mark.usefixtures("ranked_first")
+async def test_search_ranks_passages_like_the_vectors_of_their_texts(library: SearchCorpus) -> None:
+    ids = {await library.store("note", text): text for text in NOTES}
+    for question in (FLOOD, BEES, "insects pointing to blossoms"):
+        vector = EMBEDDER.embed(parse_query(question).embedding_text)
+        found = (await library.lists(question))["meaning"]
+        assert {hit.subject_id for hit in found} == {*ids}
+        measures = [hit.measure for hit in found]
+        assert measures == sorted(measures, reverse=True)
+        for hit in found:
+            stored = EMBEDDER.embed(artifacts.embedding_text("note", ids[hit.subject_id]))
+            assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
+
+
+@pytest.mark.usefixtures("ranked_first")
+async def test_search_includes_changes_since_the_last_search(library: SearchCorpus) -> None:
+    ids = [await library.store(f"n {n}", text) for n, text in enumerate(NOTES)]
+    assert set(await near(library, FLOOD)) == {*ids}
+    ids.append(await library.store("added", FLOOD))
+    found = await near(library, FLOOD)
+    assert set(found) == {*ids}
+    assert found == await near(another_process(library), FLOOD)
+    await library.write(*artifacts.unindex_statements(ids.pop(0)))
+    ids.append(await library.store("added later", FLOOD))
+    found = await near(library, FLOOD)
+    assert set(found) == {*ids}
+    assert found == await near(another_process(library), FLOOD)
+
+
+async def test_search_by_candidates_returns_the_hits_of_a_search_in_pages(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nearest are among the candidates, even if only a few of all passages are candidates."""
+    for number, text in enumerate(NOTES):
+        await library.store(f"n {number}", text)
+    in_pages = replace(library, cache=VectorCache(max_bytes=1_000))
+    monkeypatch.setattr(portable_search, "MIN_CANDIDATES", 12)
+    for question in (FLOOD, BEES):
+        assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
+
+
+async def test_embeddings_without_remainders_are_ranked_by_their_codes(
+    library: SearchCorpus, shared_place: ServerDatabase
+) -> None:
+    for number, text in enumerate(NOTES):
+        await library.store(f"n {number}", text)
+    before = (await library.lists(FLOOD))["meaning"]
+    with psycopg.connect(shared_place.admin_dsn) as admin:
+        admin.execute(
+            "update passage_embedding set remainders = null where org_id = %s", (library.org_id,)
+        )
+    measures = {hit.subject_id: hit.measure for hit in (await library.lists(FLOOD))["meaning"]}
+    assert measures == pytest.approx({hit.subject_id: hit.measure for hit in before}, abs=0.004)
 
 
 # Filters
