@@ -313,10 +313,12 @@ bench-large: env
 plugins: env
 	@PYTHONPATH=tests:tests/support $(BIN)/python -m plugins.real_clients
 
-# Apart, for it fills a database of 200,000 artifacts first.
+# Apart, for it fills a database of 200,000 passages first; PASSAGES=1000000 fills two million. With
+# PGVECTOR_URL, the search is compared with that of pgvector on this server.
+PASSAGES ?= 100000
 bench-search: env
 	@$(BIN)/python benchmarks/retrieval.py
-	@$(BIN)/python benchmarks/search_scale.py
+	@$(BIN)/python benchmarks/search_scale.py --passages $(PASSAGES)
 
 # Wheel and sdist in dist/, built twice and compared. WAYBOOK_REPOSITORY_URL sets the addresses.
 wheel: env

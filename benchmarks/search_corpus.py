@@ -248,7 +248,8 @@ def quantize(vectors: Floats) -> tuple[Bytes, Bytes]:
     parts = (steps & REMAINDER_STEPS - 1).astype(np.uint8)
     half = parts.shape[1] // 2
     codes = (steps >> REMAINDER_BITS).astype(np.int8)
-    return codes.view(np.uint8), parts[:, :half] | parts[:, half:] << REMAINDER_BITS
+    remainders: Bytes = parts[:, :half] | parts[:, half:] << np.uint8(REMAINDER_BITS)
+    return codes.view(np.uint8), remainders
 
 
 def half_vectors(vectors: Floats, org_numbers: NDArray[np.intp]) -> Bytes:
