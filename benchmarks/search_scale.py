@@ -70,6 +70,7 @@ MAX_OTHER_BYTES = 20_000_000
 #: Goal of the ratio of the times of the portable backend and of pgvector, on the same server.
 PGVECTOR_RATIO_GOAL = 1.0
 NEAREST = 10
+DEFAULT_PASSAGES = 100_000
 #: Number of rounds of a check.
 ROUNDS = 3
 
@@ -302,7 +303,7 @@ def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
     else:
         print("pgvector was not measured: pass --pgvector-url with a server that has it")
     finish(
-        "search_scale" if stored.own <= 100_000 else f"search_scale-{stored.own}",
+        "search_scale" if stored.own == DEFAULT_PASSAGES else f"search_scale-{stored.own}",
         checks,
         passages=stored.own,
         rows={
@@ -320,7 +321,7 @@ def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--passages", type=int, default=DEFAULT_PASSAGES)
     parser.add_argument("--others", type=int)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--pgvector-url", default=os.environ.get("PGVECTOR_URL"))

@@ -226,18 +226,21 @@ class VectorIndex:
 
 def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: int) -> Selection:
     """Return the rows that may be among the best, and at least `most` rows."""
-    total = sum(rows for _, rows in blocks)
-    cosines = np.empty(total, np.float32)
-    ends = itertools.accumulate(rows for _, rows in blocks)
-    parts = [cosines[end - rows : end] for (_, rows), end in zip(blocks, ends, strict=True)]
-    for (block, _), part in zip(blocks, parts, strict=True):
-        query.compare_signs(block, part)
+    starts = [0, *itertools.accumulate(rows for _, rows in blocks)]
+    cosines = np.empty(starts[-1], np.float32)
+    for (block, rows), start in zip(blocks, starts, strict=False):
+        query.compare_signs(block, cosines[start : start + rows])
 
     def at_least(bound: np.float32) -> Selection:
-        near = ((part >= bound) & (part > -np.inf) for part in parts)
-        return [(block, np.flatnonzero(p)) for (block, _), p in zip(blocks, near, strict=True)]
+        # Deleted rows are below every bound.
+        near = np.flatnonzero(cosines >= max(bound, np.float32(-DIMENSIONS)))
+        cuts = np.searchsorted(near, starts)
+        return [
+            (block, near[cuts[number] : cuts[number + 1]] - starts[number])
+            for number, (block, _) in enumerate(blocks)
+        ]
 
-    first = at_least(_nth_greatest(cosines, max(int(FIRST_SHARE * total), most)))
+    first = at_least(_nth_greatest(cosines, max(int(FIRST_SHARE * len(cosines)), most)))
     sure = _nth_greatest(_compare_levels(first, query), most // CANDIDATES_PER_HIT)
     return at_least(min(sure - np.float32(MAX_SIGN_ERROR), _nth_greatest(cosines, most)))
 
