@@ -279,6 +279,18 @@ def test_running_plans_and_runs_look_up_failed_steps_by_id(full: ServerDatabase)
     assert all("plan_id" in text or "run_id" in text for text in conditions), conditions
 
 
+@pytest.mark.parametrize("name", ["in trouble", "finished"])
+def test_canceled_plans_are_found_by_audit_entries_of_the_plan(
+    full: ServerDatabase, name: str
+) -> None:
+    """A hashed subplan would read all modifications of plans in the org."""
+    query_plan = explained(full, unbounded_reads()[name], "enable_seqscan = off")
+    used = {index for index in indexes(query_plan) if index.startswith("audit_entry")}
+    conditions = [node.get("Index Cond", "") for i in used for node in _through(query_plan, i)]
+    assert conditions
+    assert all("subject_id" in text for text in conditions), conditions
+
+
 def test_work_in_trouble_is_looked_up_by_id(full: ServerDatabase) -> None:
     """Other indexes would read all open plans and runs of the org."""
     query_plan = explained(full, unbounded_reads()["in trouble"], "enable_seqscan = off")

@@ -256,13 +256,17 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                     where i.org_id = :org and i.step_id = s.id));
 
 -- name: plan_is_canceled
--- True if a person or agent canceled the plan.
+-- True if a person or agent canceled the plan. The entries of each plan are looked up by its id:
+-- without `offset 0`, all modifications of plans in the org could be read once to look up plans in
+-- them, and without `|| ''`, they could be read through the index of events for each plan.
 (p.status = 'failed'
- and exists (select from audit_entry e
+ and exists (select
+               from audit_entry e
               where e.org_id = :org
                 and e.subject_id = p.id
-                and e.event = 'plan_modified'
-                and e.details ->> 'action' = 'cancel_plan'));
+                and e.event || '' = 'plan_modified'
+                and e.details ->> 'action' = 'cancel_plan'
+             offset 0));
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.
