@@ -1,11 +1,12 @@
-"""Totals of the sections of the overview, which count a limited number of plans and runs."""
+"""Sections of the overview, which select from and count a limited number of plans and runs."""
 
 import pytest
 
 from app.test_plan_names import looking
-from org_env import OrgEnv
+from org_env import AgentClient, Body, OrgEnv
 from waybook.app.queries import overview as overview_query
 from waybook.app.queries.overview import LastLook, SectionTotal, read_overview
+from waybook.plan.states import StepStatus
 from waybook.store import overview as overview_rows
 
 
@@ -21,3 +22,40 @@ async def test_total_of_running_work_is_a_minimum_at_the_limit(
     for module in (overview_query, overview_rows):
         monkeypatch.setattr(module, "MAX_COUNTED", 1)
     assert (await read_overview(ctx, LastLook())).totals.running.is_minimum
+
+
+async def test_closed_plans_with_failed_steps_hide_no_plan_in_trouble(
+    own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, ctx = own_world.agent, looking(own_world.agent)
+    await fail_steps(agent, await agent.plan(3, name="Open"))
+    # A plan is completed when none of its steps is left.
+    await fail_steps(agent, await agent.plan(2, name="Completed"))
+    monkeypatch.setattr(overview_rows, "MAX_TROUBLED", 1)
+    overview = await read_overview(ctx, LastLook(), most=1)
+    assert [entry.name for entry in overview.trouble] == ["Open"]
+    assert overview.totals.in_trouble == SectionTotal(1, is_minimum=True)
+
+
+async def test_plan_with_several_failed_steps_is_counted_once_as_trouble(
+    own_world: OrgEnv,
+) -> None:
+    agent, ctx = own_world.agent, looking(own_world.agent)
+    for name in ("Rivers", "Lakes"):
+        await fail_steps(agent, await agent.plan(3, name=name))
+    overview = await read_overview(ctx, LastLook())
+    assert {entry.name for entry in overview.trouble} == {"Rivers", "Lakes"}
+    assert overview.totals.in_trouble == SectionTotal(2, is_minimum=False)
+    assert overview.totals.running == SectionTotal(0, is_minimum=False)
+
+
+async def fail_steps(agent: AgentClient, plan: Body) -> None:
+    """Let the first two steps of a plan fail."""
+    for step_id in plan["stepIds"][:2]:
+        change = {"action": "fail_step", "stepId": step_id, "reason": "Closed."}
+        await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+
+
+def test_statuses_of_steps_have_different_first_letters() -> None:
+    letters = [letter for letter, _ in overview_query.STATUS_LETTERS]
+    assert len(letters) == len(set(letters)) == len(StepStatus)

@@ -7,12 +7,8 @@ from datetime import timedelta
 from full_ids import full_id
 from org_env import FakeClock, OrgEnv
 from waybook.app.operations.reminders import remind_of_reviews
-from waybook.app.queries.inbox import (
-    PendingReview,
-    pending_actions,
-    pending_statements,
-    read_review,
-)
+from waybook.app.queries.inbox import read_review
+from waybook.app.queries.overview import LastLook, read_overview
 from waybook.app.request.request_context import RequestContext
 from webhook_env import (
     EVERY_EVENT,
@@ -110,10 +106,8 @@ async def test_list_of_pending_reviews_marks_exactly_the_overdue_reviews(
     late = await make_review(world.agent)
     clock.advance(hours=25)
     early = await make_review(world.agent)
-    reviews, runs = await ctx.read(*pending_statements(ctx, 10))
-    pending = await pending_actions(ctx, reviews, runs, most=10)
-    reviews_shown = [item for item in pending if isinstance(item, PendingReview)]
-    assert [(item.id, item.is_overdue) for item in reviews_shown] == [
+    needs = (await read_overview(ctx, LastLook())).needs
+    assert [(item.id, item.is_overdue) for item in needs if item.kind == "review"] == [
         (full_id(late["reviewId"]), True),
         (full_id(early["reviewId"]), False),
     ]

@@ -71,13 +71,19 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
 
 #: Indexes that limit the number of rows that a query about all plans or runs reads.
 LIMITING_INDEXES = {
-    "totals": {"plan_status", "plan_ended", "plan_pkey", "run_awaiting"},
+    "waiting for a person": {"review_waiting", "run_awaiting"},
     "in trouble": {"plan_status", "plan_step_failed", "plan_failed", "stage_step_failed"},
     "running": {"plan_open_activity", "run_open_activity"},
-    "finished": {"plan_ended", "run_completed", "run_canceled"},
+    "finished": {
+        "plan_status",
+        "plan_ended",
+        "plan_pkey",
+        "run_awaiting",
+        "run_completed",
+        "run_canceled",
+    },
     "counts": {"plan_status"},
     "plans to check for stalls": {"plan_stall_check"},
-    "open reviews": {"review_waiting"},
     "waiting": {"review_waiting", "run_awaiting"},
     "waiting runs": {"run_awaiting"},
     "plans by name": {"plan_word_pkey"},

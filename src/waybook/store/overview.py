@@ -1,6 +1,7 @@
 """Queries for the plans and runs on the overview page."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
@@ -8,12 +9,13 @@ from waybook.store.driver.queries import Statement, load
 #: Number of plans and of runs at which counting stops.
 MAX_COUNTED = 200
 #: Number of running plans and runs, with the latest activity, and of ended ones, with the latest
-#: end, from which the entries of these sections are selected.
+#: end, from which the entries of these sections are selected, and of failed steps, of the newest
+#: plans and runs, whose plans and runs are looked up.
 MAX_CANDIDATES = 200
-#: Number of plans and of runs in trouble, starting with the newest, from which the entries are
-#: selected, if no more entries are requested. All of them are read, because they are counted and
-#: sorted by their activity.
-MAX_TROUBLED = 50
+#: Number of stalled plans, of plans with failed steps, of failed plans, and of runs in trouble,
+#: starting with the newest, from which the entries are selected, if no more entries are requested.
+#: All of them are read, because they are counted and sorted by their activity.
+MAX_TROUBLED = 25
 
 
 class OverviewTotals(NamedTuple):
@@ -34,8 +36,33 @@ class OverviewTotals(NamedTuple):
     now: datetime
 
 
-#: Id, order number, title, holder and fail reason of a step.
-StepColumns = tuple[str, int, str, str | None, str | None]
+class WaitingRow(NamedTuple):
+    """Open review, or a run that awaits feedback."""
+
+    kind: str
+    id: str
+    #: Name of the plan or run.
+    name: str
+    since: datetime
+    is_overdue: bool
+    #: Beginning of the summary and order number of the step of a review; None for a run.
+    summary: str | None
+    step_order: int | None
+    #: Workflow definition of a run; empty and 0 for a review.
+    dag_slug: str
+    dag_version: int
+    #: Stages of a run that have no feedback, in the order of their start; None for a review.
+    stages: list[str] | None
+
+    @property
+    def dag(self) -> tuple[str, int]:
+        """Return the slug and the version of a run's workflow definition."""
+        return self.dag_slug, self.dag_version
+
+
+#: Time since which a step of a stalled plan has been inactive, None for a failed step; id, order
+#: number, title, holder and fail reason of the step.
+StepColumns = tuple[str | None, str, int, str, str | None, str | None]
 #: Stage with failed jobs, and step, model, attempt, error, holder and end of the job that failed
 #: last, whether it used all its retries, and the number of failed jobs.
 FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
@@ -51,21 +78,25 @@ class TroubledRow(NamedTuple):
     status: str | None
     revision: int | None
     updated_at: datetime
-    now: datetime
     fail_reason: str | None
-    failed_steps: list[StepColumns] | None
-    stalled_step: StepColumns | None
-    #: Time since which a stalled plan has been inactive.
-    inactive_since: datetime | None
+    #: Failed steps of a plan and, if it is stalled, the step that has been inactive longest.
+    steps: list[StepColumns] | None
     #: Actor of the change that ended a failed plan.
     last_change: str | None
     failures: list[FailureColumns] | None
-    #: Number of all plans and runs in trouble, of the plans that agents can still work on, of the
-    #: plans that ended lately, and of the runs.
-    in_trouble: int
-    open_plans: int
-    finished_plans: int
-    runs: int
+    #: One letter for each plan and run in trouble; see `TroubleLetter`.
+    found: str
+
+
+class TroubleLetter(StrEnum):
+    """Kind of a plan or run in trouble, in `TroubledRow.found`."""
+
+    OPEN = "o"
+    STALLED = "s"
+    #: Plan that failed since the reader's last look, and one that failed earlier.
+    FAILED = "f"
+    FAILED_EARLIER = "e"
+    RUN = "r"
 
 
 class RunningRow(NamedTuple):
@@ -80,12 +111,17 @@ class RunningRow(NamedTuple):
     dag_slug: str
     dag_version: int
     updated_at: datetime
-    #: Number of a plan's steps in each status, and order number and title of its current step.
-    counts: dict[str, int]
-    current_step: tuple[int, str] | None
+    #: First letters of the statuses of a plan's steps.
+    statuses: str | None
+    #: Steps of a plan that are in progress or await input: whether the step awaits input, its order
+    #: number, title and holder.
+    active_steps: list[tuple[bool, int, str, str | None]] | None
+    #: Holders of the jobs of a run.
     holders: list[str] | None
-    #: Started stages of a run, as in `RunSummaryRow`.
-    stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
+    #: Number of a run's closed steps; None for a plan.
+    steps_done: int | None
+    #: Stage of a run that was started last among those that are not completed.
+    stage: str | None
 
     @property
     def dag(self) -> tuple[str, int]:
@@ -94,9 +130,10 @@ class RunningRow(NamedTuple):
 
 
 class FinishedRow(NamedTuple):
-    """Plan or run that was completed or canceled."""
+    """Totals, and a plan or run that was completed or canceled, if there is one."""
 
-    kind: str
+    totals: OverviewTotals
+    kind: str | None
     id: str
     name: str
     canceled: bool
@@ -104,13 +141,13 @@ class FinishedRow(NamedTuple):
     canceled_by: str | None
     created_at: datetime
     ended_at: datetime
-    #: Number of a plan's steps in each status; None for a run.
-    counts: dict[str, int] | None
+    #: First letters of the statuses of a plan's steps; None for a run.
+    statuses: str | None
 
 
 SQL = load(
     "overview",
-    overview_totals=OverviewTotals,
+    work_waiting=WaitingRow,
     work_in_trouble=TroubledRow,
     work_running=RunningRow,
     work_finished=FinishedRow,
@@ -127,19 +164,35 @@ class LastLook(NamedTuple):
 
 
 def max_troubled(most: int) -> int:
-    """Return the number of plans and of runs in trouble from which the entries are selected."""
+    """Return the number of plans and runs of each kind in trouble that are read."""
     return max(most, MAX_TROUBLED)
 
 
 def overview_statements(
-    look: LastLook, *, most: int, wide: int
+    look: LastLook, *, most: int, wide: int, long: int, patience: float | None
 ) -> tuple[Statement, Statement, Statement, Statement]:
-    """Select totals, and work that has problems, is running, or finished recently."""
-    times = look._asdict()
-    listed = {"newest": MAX_CANDIDATES, "most": most}
+    """Select work that waits for a person, has problems, is running, or finished recently.
+
+    `wide` and `long` are the maximum lengths of a title and of a summary; `patience` is the number
+    of seconds after which a review is overdue.
+    """
+    since, looked_at = look
     return (
-        SQL["overview_totals"](**times, counted=MAX_COUNTED, newest=MAX_COUNTED),
-        SQL["work_in_trouble"](**times, newest=max_troubled(most), most=most, wide=wide),
-        SQL["work_running"](**listed, wide=wide),
-        SQL["work_finished"](**times, **listed),
+        SQL["work_waiting"](most=most, long=long, patience=patience),
+        SQL["work_in_trouble"](
+            since=since,
+            looked_at=looked_at,
+            newest=max_troubled(most),
+            most=most,
+            wide=wide,
+            walked=MAX_CANDIDATES,
+        ),
+        SQL["work_running"](newest=MAX_CANDIDATES, most=most, wide=wide),
+        SQL["work_finished"](
+            since=since,
+            looked_at=looked_at,
+            newest=MAX_CANDIDATES,
+            most=most,
+            counted=MAX_COUNTED,
+        ),
     )

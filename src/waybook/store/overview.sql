@@ -1,70 +1,71 @@
--- name: overview_totals
--- Return the numbers of open plans and runs and of those that ended lately, each counted up to a
--- limit and including those in trouble, and the number of runs that await feedback.
-select (select count(*)
-          from ((select p.status from plan p
-                  where p.org_id = :org and p.status = 'executing' limit %(counted)s)
+-- name: work_waiting
+-- Return open reviews and runs that await feedback: overdue reviews first, then those that have
+-- waited longest. A review has the order number of its step, and a run its stages without feedback.
+select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long)s) as summary,
+       case when w.kind = 'review'
+            then (select s.step_order from plan_step s where s.org_id = :org and s.id = w.step_id)
+       end as step_order,
+       w.dag_slug, w.dag_version,
+       case when w.kind = 'run'
+            then (select json_agg(g.stage_slug order by g.started_at, g.stage_slug)
+                    from stage_run g
+                   where g.org_id = :org and g.run_id = w.id and g.feedback is null)
+       end as stages
+  from (select w.*
+          from ((select 'review' as kind, r.id, p.name, r.requested_at as since,
+                        coalesce(r.requested_at < app_now() - make_interval(secs => %(patience)s),
+                                 false) as is_overdue,
+                        r.summary, r.step_id, '' as dag_slug, 0 as dag_version
+                   from review r
+                   join plan p on p.org_id = :org and p.id = r.plan_id
+                  where r.org_id = :org
+                    and r.decision is null
+                    and p.completed_at is null
+                  order by r.requested_at, r.id
+                  limit %(most)s)
                  union all
-                (select p.status from plan p
-                  where p.org_id = :org and p.status = 'planning' limit %(counted)s)
-                limit %(counted)s) p) as open_plans,
-       (select count(*)
-          from (select
-                  from run r
-                 where r.org_id = :org and r.completed_at is null and r.canceled_at is null
-                 limit %(counted)s) r) as open_runs,
-       (select count(*)
-          from (select
-                  from run r
-                 where r.org_id = :org and r.awaiting_since is not null
-                 limit %(counted)s) r) as awaiting_runs,
-       (select count(*)
-          from (select
-                  from plan p
-                 where p.org_id = :org and p.completed_at >= :last_look
-                 order by p.completed_at desc
-                 limit %(counted)s) p) as finished_plans,
-       (select count(*)
-          from (select
-                  from :runs_ended_since
-                 limit %(counted)s) r) as finished_runs,
-       -- Ordered, so that the primary keys are used: another index may begin with another column,
-       -- and would be read completely for an org without rows.
-       coalesce((select true from plan p where p.org_id = :org order by p.id limit 1),
-                (select true from run r where r.org_id = :org order by r.id limit 1),
-                false) as has_work,
-       :last_look as since, app_now() as now;
+                (select 'run', r.id, r.name, r.awaiting_since, false, null, null, r.dag_slug,
+                        r.dag_version
+                   from run r
+                  where r.org_id = :org and r.awaiting_since is not null
+                  order by r.awaiting_since, r.id
+                  limit %(most)s)) w
+         order by w.is_overdue desc, w.since, w.kind, w.id
+         limit %(most)s) w
+ order by w.is_overdue desc, w.since, w.kind, w.id;
 
 -- name: work_in_trouble
 -- Return open plans that are stalled or have a failed step, plans that failed lately, and open runs
--- with jobs that failed permanently, latest activity first. A plan has its failed steps and, if it is
--- stalled, the step that has been inactive longest; a run has its stages with failed jobs, each with
--- the job that failed last. Each row also has the number of all such plans and runs, of the plans
--- that agents can still work on, of the plans that ended since the reader's last look, and of the
--- runs.
-select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, app_now() as now,
-       w.fail_reason,
+-- with jobs that failed permanently, latest activity first, among a limited number of the newest ones
+-- of each kind. A plan has its failed steps and, if it is stalled, the step that has been inactive
+-- longest, with the time since which it has been inactive; a run has its stages with failed jobs,
+-- each with the job that failed last. Each row also has one letter for each plan and run found: `o`
+-- for a plan that agents can still work on, `s` for a stalled plan, `f` for a plan that failed since
+-- the reader's last look, `e` for one that failed earlier, and `r` for a run. With `offset 0`, each
+-- plan and run is looked up by its id until enough are found, whatever the statistics are.
+select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_reason,
        case when w.kind = 'plan'
-            then (select json_agg(json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
-                                                   s.fail_reason)
+            then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
+                                                   :title_of_step, s.held_by, s.fail_reason)
                                   order by s.step_order)
-                    from plan_step s
-                   where s.org_id = :org
-                     and s.plan_id = w.id and s.fail_reason is not null and s.status = 'failed')
-       end as failed_steps,
-       case when w.status = 'stalled'
-            then (select json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
-                                          s.fail_reason)
-                    from plan_step s
-                   where s.org_id = :org and s.plan_id = w.id and s.status = 'in_progress'
-                   order by greatest(s.in_progress_since, s.last_seen_at), s.step_order
-                   limit 1)
-       end as stalled_step,
-       case when w.status = 'stalled'
-            then (select min(greatest(s.in_progress_since, s.last_seen_at))
-                    from plan_step s
-                   where s.org_id = :org and s.plan_id = w.id and s.status = 'in_progress')
-       end as inactive_since,
+                    from ((select null::timestamptz as inactive_since, s.id, s.step_order, s.title,
+                                  s.held_by, s.fail_reason
+                             from plan_step s
+                            where s.org_id = :org
+                              and s.plan_id = w.id
+                              and s.fail_reason is not null
+                              and s.status = 'failed')
+                           union all
+                          (select greatest(s.in_progress_since, s.last_seen_at), s.id,
+                                  s.step_order, s.title, s.held_by, s.fail_reason
+                             from plan_step s
+                            where s.org_id = :org
+                              and s.plan_id = w.id
+                              and w.status = 'stalled'
+                              and s.status = 'in_progress'
+                            order by greatest(s.in_progress_since, s.last_seen_at), s.step_order
+                            limit 1)) s)
+       end as steps,
        case when w.status = 'failed'
             then (select :last_change_of_plan from (values (w.id)) as p (id))
        end as last_change,
@@ -84,32 +85,37 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, app_now()
                              and j.job_type <> 'RENDER'
                            order by j.stage_slug, j.completed_at desc, j.id) j)
        end as failures,
-       w.in_trouble, w.open_plans, w.finished_plans, w.runs
-  from (select w.*, count(*) over () as in_trouble,
-               count(*) filter (where w.status in ('planning', 'executing')) over () as open_plans,
-               count(*) filter (where w.completed_at >= :last_look) over () as finished_plans,
-               count(*) filter (where w.kind = 'run') over () as runs
-          from (select 'plan' as kind, p.id, p.name, p.status, p.revision, p.updated_at,
-                       p.fail_reason, p.completed_at
-                  from plan p
-                 where p.org_id = :org
-                   and p.completed_at is null
-                   and p.id = any (array((select t.id
-                                            from plan t
-                                           where t.org_id = :org and t.status = 'stalled'
-                                           order by t.id desc
-                                           limit %(newest)s)
-                                          union all
-                                         (select s.plan_id
-                                            from plan_step s
-                                           where s.org_id = :org
-                                             and s.fail_reason is not null
-                                             and s.status = 'failed'
-                                           order by s.plan_id desc
-                                           limit %(newest)s)))
+       w.found
+  from (select w.*, string_agg(w.letter, '') over () as found
+          from ((select 'plan' as kind, 's' as letter, p.id, p.name, p.status, p.revision,
+                        p.updated_at, p.fail_reason
+                   from plan p
+                  where p.org_id = :org and p.status = 'stalled'
+                  order by p.id desc
+                  limit %(newest)s)
                  union all
-                select 'plan', p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
-                       p.completed_at
+                (select distinct on (s.plan_id) 'plan', 'o', p.id, p.name, p.status, p.revision,
+                        p.updated_at, p.fail_reason
+                   from (select s.plan_id
+                           from plan_step s
+                          where s.org_id = :org
+                            and s.fail_reason is not null
+                            and s.status = 'failed'
+                          order by s.plan_id desc
+                          limit %(walked)s) s
+                  cross join lateral (select p.id, p.name, p.status, p.revision, p.updated_at,
+                                             p.fail_reason
+                                        from plan p
+                                       where p.org_id = :org
+                                         and p.id = s.plan_id
+                                         and p.completed_at is null
+                                         and p.status <> 'stalled'
+                                      offset 0) p
+                  order by s.plan_id desc
+                  limit %(newest)s)
+                 union all
+                select 'plan', case when p.completed_at >= :last_look then 'f' else 'e' end, p.id,
+                       p.name, p.status, p.revision, p.updated_at, p.fail_reason
                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
                                p.completed_at
                           from plan p
@@ -121,49 +127,59 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, app_now()
                          limit %(newest)s) p
                  where not :plan_is_canceled
                  union all
-                select 'run', r.id, r.name, null, null, r.updated_at, null, null
-                  from run r
-                 where r.org_id = :org
-                   and r.completed_at is null
-                   and r.canceled_at is null
-                   and r.id = any (array(select s.run_id
-                                           from stage_step s
-                                          where s.org_id = :org
-                                            and s.failed > 0
-                                            and s.closed_at is null
-                                          order by s.run_id desc
-                                          limit %(newest)s))) w
+                (select distinct on (s.run_id) 'run', 'r', r.id, r.name, null, null, r.updated_at,
+                        null
+                   from (select s.run_id
+                           from stage_step s
+                          where s.org_id = :org and s.failed > 0 and s.closed_at is null
+                          order by s.run_id desc
+                          limit %(walked)s) s
+                  cross join lateral (select r.id, r.name, r.updated_at
+                                        from run r
+                                       where r.org_id = :org
+                                         and r.id = s.run_id
+                                         and r.completed_at is null
+                                         and r.canceled_at is null
+                                      offset 0) r
+                  order by s.run_id desc
+                  limit %(newest)s)) w
          order by w.updated_at desc, w.id desc
          limit %(most)s) w
  order by w.updated_at desc, w.id desc;
 
 -- name: work_running
 -- Return open plans and runs on which agents can work and that have no failed steps, latest activity
--- first, among a limited number of those with the latest activity. Each has the holders of its steps
--- or jobs; a plan has the number of its steps in each status and its current step, and a run has its
--- stages.
+-- first, among a limited number of those with the latest activity; of plans that were active in the
+-- same minute, any are selected. A plan has the statuses of its steps, and its steps that are in
+-- progress or await input; a run has the holders of its jobs, the number of its closed steps, and its
+-- current stage.
 select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.updated_at,
-       c.counts,
-       (select json_build_array(s.step_order, :title_of_step)
-          from plan_step s
-         where s.org_id = :org and s.plan_id = w.id and s.step_order = c.current_order)
-       as current_step,
-       case when w.kind = 'plan' then c.holders
-            else (select json_agg(distinct j.held_by)
+       c.statuses, c.active_steps,
+       case when w.kind = 'run'
+            then (select json_agg(distinct j.held_by)
                     from job j
                    where j.org_id = :org and j.run_id = w.id
                      and j.status = 'processing' and j.held_by is not null)
        end as holders,
        case when w.kind = 'run'
-            then (select :stages_of_run from (values (w.id)) as r (id))
-       end as stages
+            then (select count(*)
+                    from stage_step s
+                   where s.org_id = :org and s.run_id = w.id and s.closed_at is not null)
+       end as steps_done,
+       case when w.kind = 'run'
+            then (select g.stage_slug
+                    from stage_run g
+                   where g.org_id = :org and g.run_id = w.id and g.completed_at is null
+                   order by g.started_at desc, g.stage_slug desc
+                   limit 1)
+       end as stage
   from (select w.*
           from ((select 'plan' as kind, p.id, p.name, p.status, '' as dag_slug,
                         0 as dag_version, p.updated_at
                    from (select p.id, p.name, p.status, p.updated_at, p.active_minute
                            from plan p
                           where p.org_id = :org and p.completed_at is null
-                          order by p.active_minute desc, p.updated_at desc, p.id desc
+                          order by p.active_minute desc
                           limit %(newest)s) p
                   where p.status in ('planning', 'executing')
                     and not exists (select
@@ -173,7 +189,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
                                        and s.fail_reason is not null
                                        and s.status = 'failed'
                                     offset 0)
-                  order by p.active_minute desc, p.updated_at desc, p.id desc
+                  order by p.active_minute desc
                   limit %(most)s)
                  union all
                 (select 'run', r.id, r.name, null, r.dag_slug, r.dag_version, r.updated_at
@@ -183,7 +199,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
                           where r.org_id = :org
                             and r.completed_at is null
                             and r.canceled_at is null
-                          order by r.active_minute desc, r.updated_at desc, r.id desc
+                          order by r.active_minute desc
                           limit %(newest)s) r
                   where r.awaiting_since is null
                     and not exists (select
@@ -193,56 +209,111 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
                                        and s.failed > 0
                                        and s.closed_at is null
                                     offset 0)
-                  order by r.active_minute desc, r.updated_at desc, r.id desc
+                  order by r.active_minute desc
                   limit %(most)s)) w
          order by w.updated_at desc, w.id desc
          limit %(most)s) w
  cross join lateral (
-       select :status_counts as counts,
-              coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
-                       min(s.step_order) filter (where s.status = 'in_progress'))
-              as current_order,
-              json_agg(distinct s.held_by)
-                filter (where s.status = 'in_progress' and s.held_by is not null) as holders
+       select :status_letters as statuses,
+              json_agg(json_build_array(s.status = 'awaiting_input', s.step_order, :title_of_step,
+                                        s.held_by))
+                filter (where s.status in ('awaiting_input', 'in_progress')) as active_steps
          from plan_step s
         where s.org_id = :org and s.plan_id = w.id) c
  order by w.updated_at desc, w.id desc;
 
 -- name: work_finished
 -- Return plans and runs that were completed or canceled since a given time, latest first, among a
--- limited number of those that ended.
-select w.kind, w.id::text, w.name, w.canceled, w.reason,
+-- limited number of those that ended. Each row also has the numbers of open plans and runs and of
+-- those that ended since then, each counted up to a limit and including those in trouble, and the
+-- number of runs that await feedback. Without entries, there is one row with these numbers.
+select t.*, :last_look as since, app_now() as now,
+       w.kind, w.id::text, w.name, w.canceled, w.reason,
        case when w.kind = 'run' then w.canceled_by
             when w.canceled
             then (select :last_change_of_plan from (values (w.id)) as p (id))
        end as canceled_by,
        case when w.kind = 'plan'
             then (select b.created_at from plan_brief b where b.org_id = :org and b.plan_id = w.id)
-            else (select b.created_at from run_brief b where b.org_id = :org and b.run_id = w.id)
+            when w.kind = 'run'
+            then (select b.created_at from run_brief b where b.org_id = :org and b.run_id = w.id)
        end as created_at,
        w.ended_at,
        case when w.kind = 'plan'
-            then (select :status_counts
+            then (select :status_letters
                     from plan_step s
                    where s.org_id = :org and s.plan_id = w.id)
-       end as counts
-  from (select w.*
+       end as statuses
+  from (select (select count(*)
+                  from ((select
+                           from plan p
+                          where p.org_id = :org and p.status = 'executing'
+                          limit %(counted)s)
+                         union all
+                        (select
+                           from plan p
+                          where p.org_id = :org and p.status = 'planning'
+                          limit %(counted)s)
+                         limit %(counted)s) p) as open_plans,
+               (select count(*)
+                  from (select
+                          from run r
+                         where r.org_id = :org
+                           and r.completed_at is null
+                           and r.canceled_at is null
+                         limit %(counted)s) r) as open_runs,
+               (select count(*)
+                  from (select
+                          from run r
+                         where r.org_id = :org and r.awaiting_since is not null
+                         limit %(counted)s) r) as awaiting_runs,
+               (select count(*)
+                  from (select
+                          from plan p
+                         where p.org_id = :org and p.completed_at >= :last_look
+                         order by p.completed_at desc
+                         limit %(counted)s) p) as finished_plans,
+               (select count(*)
+                  from ((select
+                           from run r
+                          where r.org_id = :org and r.completed_at >= :last_look
+                          order by r.completed_at desc
+                          limit %(counted)s)
+                         union all
+                        (select
+                           from run r
+                          where r.org_id = :org and r.canceled_at >= :last_look
+                          order by r.canceled_at desc
+                          limit %(counted)s)
+                         limit %(counted)s) r) as finished_runs,
+               -- Ordered, so that the primary keys are used: another index may begin with another
+               -- column, and would be read completely for an org without rows.
+               coalesce((select true from plan p where p.org_id = :org order by p.id limit 1),
+                        (select true from run r where r.org_id = :org order by r.id limit 1),
+                        false) as has_work) t
+  left join (select w.*
           from ((select 'plan' as kind, p.id, p.name, p.status = 'failed' as canceled,
                         p.fail_reason as reason, null as canceled_by, p.completed_at as ended_at
                    from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
                            from plan p
                           where p.org_id = :org and p.completed_at >= :last_look
-                          order by p.completed_at desc, p.id desc
+                          order by p.completed_at desc
                           limit %(newest)s) p
                   where p.status = 'completed' or :plan_is_canceled
-                  order by p.completed_at desc, p.id desc
+                  order by p.completed_at desc
                   limit %(most)s)
                  union all
-                (select 'run', r.id, r.name, r.completed_at is null, r.cancel_reason,
-                        r.canceled_by, r.ended_at
-                   from :runs_ended_since
-                  order by r.ended_at desc, r.id desc
+                (select 'run', r.id, r.name, false, null, null, r.completed_at
+                   from run r
+                  where r.org_id = :org and r.completed_at >= :last_look
+                  order by r.completed_at desc
+                  limit %(most)s)
+                 union all
+                (select 'run', r.id, r.name, true, r.cancel_reason, r.canceled_by, r.canceled_at
+                   from run r
+                  where r.org_id = :org and r.canceled_at >= :last_look
+                  order by r.canceled_at desc
                   limit %(most)s)) w
          order by w.ended_at desc, w.id desc
-         limit %(most)s) w
+         limit %(most)s) w on true
  order by w.ended_at desc, w.id desc;

@@ -206,6 +206,11 @@ json_build_object(
   'skipped', count(*) filter (where s.status = 'skipped'),
   'failed', count(*) filter (where s.status = 'failed'));
 
+-- name: status_letters
+-- First letter of the status of each step of a plan, which differ. This is cheaper than counting the
+-- steps in each status.
+string_agg(left(s.status, 1), '');
+
 -- name: steps_of_plan
 -- Number of a plan's steps in each status, the order number of its current step, and the time since
 -- which its steps in progress have been inactive, all from one read of the steps.
@@ -308,20 +313,6 @@ and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 -- Time of a call in a batch of the call log; its first value is the number of seconds before the
 -- latest call of the batch.
 (b.at - make_interval(secs => (c.value ->> 0)::float8));
-
--- name: runs_ended_since
--- Runs that were completed or canceled since the reader's last look, a limited number of the latest.
-((select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.completed_at as ended_at
-    from run r
-   where r.org_id = :org and r.completed_at >= :last_look
-   order by r.completed_at desc
-   limit %(newest)s)
-  union all
- (select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.canceled_at
-    from run r
-   where r.org_id = :org and r.canceled_at >= :last_look
-   order by r.canceled_at desc
-   limit %(newest)s)) r;
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity; on the first

@@ -9,11 +9,11 @@ from waybook.app.queries.runs.run_list import RunFilter, RunSummary, list_runs, 
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import lists
-from waybook.store.plans.lists import PendingCounts, PendingReview, ReviewRecord
+from waybook.store.plans.lists import PendingCounts, ReviewRecord
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
-__all__ = ["PendingCounts", "PendingReview", "ReviewRecord"]
+__all__ = ["PendingCounts", "ReviewRecord"]
 
 #: Number of waiting reviews and of waiting runs at which counting stops; every page shows it.
 MAX_PENDING = 250
@@ -43,10 +43,6 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     return review
 
 
-#: Maximum length in characters of a summary that is shown on one line of the inbox.
-SUMMARY_LENGTH = 200
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFeedback:
     """Run that is blocked until a person gives feedback on a stage."""
@@ -62,31 +58,6 @@ class PendingFeedback:
     def stage_name(self) -> str:
         stage = self.run.compiled_dag.dag.stage(self.stage_slug)
         return stage.name if stage else self.stage_slug
-
-
-def pending_statements(ctx: RequestContext, most: int) -> tuple[Statement, Statement]:
-    """Return the SQL statements that select the reviews and the stages that wait for a person."""
-    patience = ctx.services.review_reminder
-    seconds = patience.total_seconds() if patience else None
-    return (
-        lists.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH, patience=seconds),
-        load.awaiting_statement(most),
-    )
-
-
-async def pending_actions(
-    ctx: RequestContext,
-    reviews: Sequence[PendingReview],
-    runs: Sequence[RunSummaryRow],
-    *,
-    most: int,
-) -> list[PendingReview | PendingFeedback]:
-    """Return the selected reviews and stages that wait for a person.
-
-    Overdue reviews come first, then the reviews and stages that have waited longest.
-    """
-    every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, runs)]
-    return sorted(every, key=lambda action: (not action.is_overdue, action.since))[:most]
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:

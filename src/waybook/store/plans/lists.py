@@ -74,22 +74,6 @@ class ReviewOutcomeRow(NamedTuple):
     plan_ended_at: datetime | None
 
 
-class PendingReview(NamedTuple):
-    """Undecided review, as a single line in a list."""
-
-    id: str
-    plan_id: str
-    plan_name: str
-    step_order: int
-    summary: str
-    since: datetime
-    is_overdue: bool
-
-    @property
-    def kind(self) -> str:
-        return "review"
-
-
 class PendingCounts(NamedTuple):
     reviews: int
     #: Number of runs that are blocked until a person gives feedback on a stage.
@@ -113,7 +97,6 @@ SQL = load(
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,
     review_outcome=ReviewOutcomeRow,
-    review_lines=PendingReview,
     waiting=PendingCounts,
 )
 

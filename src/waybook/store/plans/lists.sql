@@ -213,21 +213,6 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
   join plan p on p.org_id = :org and p.id = r.plan_id
  where r.org_id = :org and r.id = %(review_id)s;
 
--- name: review_lines
--- Return the open reviews with truncated summaries, longest waiting first.
-select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
-       left(r.summary, %(wide)s) as summary, r.requested_at as since,
-       coalesce(r.requested_at < app_now() - make_interval(secs => %(patience)s), false)
-       as is_overdue
-  from review r
-  join plan p on p.org_id = :org and p.id = r.plan_id
-  join plan_step s on s.org_id = :org and s.id = r.step_id
- where r.org_id = :org
-   and r.decision is null
-   and p.completed_at is null
- order by r.requested_at, r.id
- limit %(most)s;
-
 -- name: waiting
 -- Return the number of reviews and the number of runs that wait for a person, counted up to a limit.
 select (select count(*)

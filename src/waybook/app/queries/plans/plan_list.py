@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id
@@ -216,9 +216,13 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
     )
 
 
+#: Statuses of steps by their names; calling the enumeration is slower.
+_STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
+
+
 def read_progress(counts: Mapping[str, int]) -> Progress:
     """Return the progress of a plan from the number of its steps in each status."""
-    return Progress({StepStatus(status): count for status, count in counts.items() if count})
+    return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
 
 
 def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:

@@ -1,0 +1,242 @@
+"""Entries of the overview: plans and runs, each with the text that says why it is listed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, NamedTuple
+
+from waybook.app.queries.plans.plan_list import CurrentStep
+from waybook.core.durations import format_duration
+from waybook.plan.modify import MODIFIABLE
+from waybook.plan.progress import Progress
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.run.status import RunState
+
+#: Maximum length in characters of a step's title inside a reason.
+LABEL_LENGTH = 40
+
+
+class WaitingWork(NamedTuple):
+    """Open review of a plan, or stage of a run that is completed and waits for feedback."""
+
+    #: Kind of the entry: `review` or `run`.
+    kind: str
+    #: Id of the review or run.
+    id: str
+    #: Name of the plan or run.
+    name: str
+    since: datetime
+    is_overdue: bool
+    #: Beginning of the summary, and order number of the step, of a review.
+    summary: str | None
+    step_order: int | None
+    #: Name of the stage of a run.
+    stage_name: str | None
+
+
+class BlockedStep(NamedTuple):
+    """Failed or stalled step of a plan."""
+
+    id: str
+    order: int
+    title: str
+    holder: str | None
+    fail_reason: str | None
+
+    @property
+    def label(self) -> str:
+        """Return the number of the step and the beginning of its title."""
+        title = self.title.strip()
+        short = title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1].rstrip()}…"
+        return f"{self.order} ({short})"
+
+
+class TroubledPlan(NamedTuple):
+    """Plan that is stalled, has failed steps, or failed."""
+
+    id: str
+    name: str
+    plan_status: PlanStatus
+    revision: int
+    at: datetime
+    now: datetime
+    fail_reason: str | None
+    failed_steps: tuple[BlockedStep, ...]
+    stalled_step: BlockedStep | None
+    #: Time since which a stalled plan has been inactive.
+    inactive_since: datetime | None
+    #: Actor of the change that ended a failed plan.
+    changed_by: str | None
+
+    @property
+    def kind(self) -> str:
+        return "plan"
+
+    @property
+    def status(self) -> str:
+        """Return the status to show: the plan's, or `failed` for a plan that only has failed steps.
+
+        A plan that is neither stalled nor failed is in trouble because of its failed steps.
+        """
+        blocked = self.plan_status in {PlanStatus.STALLED, PlanStatus.FAILED}
+        return self.plan_status if blocked else StepStatus.FAILED
+
+    @property
+    def is_open(self) -> bool:
+        return self.plan_status not in CLOSED_PLAN
+
+    @property
+    def reason(self) -> str:
+        """Return in one line why the plan is in trouble, and who was working on it."""
+        if self.plan_status is PlanStatus.FAILED:
+            return (
+                f"Plan failed{by_user(self.changed_by)}: {self.fail_reason or 'no reason stored'}"
+            )
+        reasons = [self._stall_reason()] if self.stalled_step else []
+        if self.failed_steps:
+            reasons.append(self._failure_reason(self.failed_steps))
+        return "; ".join(reasons) or "Stalled: no step has a holder"
+
+    def _stall_reason(self) -> str:
+        step, since = self.stalled_step, self.inactive_since
+        gap = f" for {format_duration(self.now - since)}" if since else ""
+        who = step.holder if step and step.holder else "the holder"
+        return f"No heartbeat from {who}{gap} on step {step.label}" if step else ""
+
+    @staticmethod
+    def _failure_reason(steps: Sequence[BlockedStep]) -> str:
+        last = steps[-1]
+        first = f"{len(steps)} steps failed, last step" if len(steps) > 1 else "Failed: step"
+        who = f", held by {last.holder}" if last.holder else ""
+        return f"{first} {last.label}{who}: {last.fail_reason or 'no reason stored'}"
+
+    @property
+    def retryable_steps(self) -> tuple[BlockedStep, ...]:
+        """Return the failed or stalled steps that a user can retry."""
+        if self.plan_status not in MODIFIABLE:
+            return ()
+        return (self.stalled_step,) if self.stalled_step else self.failed_steps
+
+
+class RunFailure(NamedTuple):
+    """Stage of a run with failed jobs, and the job that failed last."""
+
+    stage: str
+    step_key: str
+    model: str
+    attempt: int
+    error: str
+    held_by: str | None
+    #: Time at which the job failed, as text in the format of the database, which sorts by time.
+    at: str
+    #: Whether the job failed because it used all its retries.
+    out_of_retries: bool
+    #: Number of failed jobs of the stage.
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubledRun:
+    """Open run with jobs that failed permanently."""
+
+    kind: ClassVar[str] = "run"
+    status: ClassVar[str] = RunState.FAILED
+    is_open: ClassVar[bool] = True
+
+    id: str
+    name: str
+    at: datetime
+    #: Stages with failed jobs, each with the job that failed last.
+    failures: tuple[RunFailure, ...]
+
+    @property
+    def reason(self) -> str:
+        """Return in one line which job failed last, why, and who held it."""
+        if not self.failures:
+            return "A step failed"
+        last = max(self.failures, key=lambda failure: failure.at)
+        jobs = sum(failure.jobs for failure in self.failures)
+        first = f"{jobs} jobs failed, last" if jobs > 1 else "Job failed"
+        retries = f", out of retries after attempt {last.attempt}" if last.out_of_retries else ""
+        who = f", held by {last.held_by}" if last.held_by else ""
+        error = last.error or "no reason stored"
+        return f"{first}: {last.step_key} ({last.model}{who}{retries}): {error}"
+
+
+class RunningPlan(NamedTuple):
+    """Open plan without problems."""
+
+    kind: str
+    id: str
+    name: str
+    status: PlanStatus
+    at: datetime
+    progress: Progress
+    current_step: CurrentStep | None
+    holders: Sequence[str]
+
+
+class RunningRun(NamedTuple):
+    """Open run without problems."""
+
+    kind: str
+    id: str
+    name: str
+    at: datetime
+    #: Name of the current stage, if the run has one.
+    stage_name: str | None
+    steps_done: int
+    #: Number of the steps of all stages, whether started or not.
+    steps_total: int
+    holders: Sequence[str]
+
+    @property
+    def status(self) -> RunState:
+        return RunState.IN_PROGRESS
+
+
+class FinishedWork(NamedTuple):
+    """Plan or run that was completed or canceled."""
+
+    kind: str
+    id: str
+    name: str
+    status: str
+    #: Reason why the work was canceled, and the user who canceled it; empty for completed work.
+    note: str
+    started_at: datetime
+    at: datetime
+    progress: Progress | None
+
+
+class SectionTotal(NamedTuple):
+    """Number of plans and runs of a section."""
+
+    total: int
+    #: Whether there may be more plans or runs than were counted.
+    is_minimum: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionTotals:
+    in_trouble: SectionTotal
+    running: SectionTotal
+    finished: SectionTotal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    needs: Sequence[WaitingWork]
+    trouble: Sequence[TroubledPlan | TroubledRun]
+    running: Sequence[RunningPlan | RunningRun]
+    finished: Sequence[FinishedWork]
+    totals: SectionTotals
+    #: Whether the org has any plan or run.
+    has_work: bool
+    #: Time since which finished work is listed.
+    since: datetime
+    now: datetime
+
+
+def by_user(user: str | None) -> str:
+    return f" by {user}" if user else ""
