@@ -10,37 +10,48 @@ also compared with two workers.
 
 PostgreSQL and the callers share the cores of the machine with the servers, so the ratio of the
 rates depends on the machine. The CPU time of the busiest process does not: its inverse is the rate
-at which the servers are the limit if each process has a core of its own.
+at which the servers are the limit if each process has a core of its own. On two cores, the ratio of
+the rates shows what a second worker adds only if PostgreSQL and the callers need little CPU time,
+so one and two workers are also measured with requests that the servers answer mostly on their own:
+the progress of a plan of 200 steps, and the report of a snapshot of 200 steps and 2,000 jobs.
 
-    python benchmarks/workers.py [--cycles 1600] [--rounds 3]
+    python benchmarks/workers.py [--cycles 1600] [--rounds 3] [--reads 600]
 """
 
 import argparse
 import asyncio
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from flood import Caller, call, cpu_seconds, create_token
+from flood import Caller, call, create_token
 from limits import Check, finish
 from mcp_http import INSTRUCTIONS, RESULT, STEPS
-from server_cpu import find_postmaster, server_cpu_seconds
+from server_cpu import find_postmaster
 from server_process import serving
 from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
+from worker_reads import PROGRESS, REPORT, measure_reads, prepare_requests
+from worker_usage import (
+    CORES,
+    Measured,
+    Target,
+    read_usage,
+    usage_per_cycle,
+    worker_processes,
+)
 
 CONNECTIONS: Final = 16
 ORG: Final = "measured"
-CORES: Final = os.cpu_count() or 1
 SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
 #: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
+#: Minimum ratio of the rates where the servers use nearly all of the CPU time.
+MIN_REPORT_RATE: Final = 1.7
 #: Limits of these ratios: two workers must not be slower, nor cost half as much again.
 MIN_RATE: Final = 0.85
 MAX_CPU: Final = 1.5
@@ -52,47 +63,8 @@ ALTERNATING_GOAL: Final = 1.3
 MAX_ALTERNATING_TO_STICKY_CPU: Final = 1.6
 STICKY_GOAL: Final = 1.1
 
-
-class Target(NamedTuple):
-    """Addresses that an agent calls in turn, and the processes of the servers."""
-
-    addresses: Sequence[str]
-    processes: Sequence[int]
-
-
-class Measured(NamedTuple):
-    """Cycles per second, and CPU milliseconds per cycle."""
-
-    rate: float
-    python: float
-    #: CPU time of the server process that used most.
-    busiest: float
-    postgres: float
-    callers: float
-
-    def share(self, cpu_ms: float) -> float:
-        """Return a CPU time per cycle as a share of the machine, in percent."""
-        return cpu_ms * self.rate / 10 / CORES
-
-
-class Usage(NamedTuple):
-    """CPU seconds used so far by each server process, by PostgreSQL, and by the callers."""
-
-    servers: Sequence[float]
-    postgres: float
-    callers: float
-
-
-def worker_processes(server: int) -> list[int]:
-    """Return the processes that serve: the children of a supervisor, or the process itself."""
-    children = Path(f"/proc/{server}/task/{server}/children").read_text("ascii").split()
-    return [int(child) for child in children] or [server]
-
-
-def read_usage(processes: Sequence[int], postmaster: int) -> Usage:
-    """Return the CPU time that all processes have used so far."""
-    servers = [cpu_seconds(process) for process in processes]
-    return Usage(servers, server_cpu_seconds(postmaster), time.process_time())
+#: Results of all rounds, by the load and the servers.
+Results: TypeAlias = dict[str, list[Measured]]
 
 
 class Agent:
@@ -127,33 +99,24 @@ async def measure(target: Target, postmaster: int, token: str, name: str, plans:
         for _ in range(CONNECTIONS):
             callers = [Caller(address, token) for address in target.addresses]
             agents.append(Agent([await stack.enter_async_context(caller) for caller in callers]))
-        before, started = read_usage(target.processes, postmaster), time.perf_counter()
+        before = read_usage(target.processes, postmaster)
         await asyncio.gather(*(agent.work(f"{name}-{n}", plans) for n, agent in enumerate(agents)))
-        after, seconds = read_usage(target.processes, postmaster), time.perf_counter() - started
-    cycles = CONNECTIONS * plans * STEPS
-    per_cycle = 1000 / cycles
-    servers = [b - a for a, b in zip(before.servers, after.servers, strict=True)]
-    return Measured(
-        rate=cycles / seconds,
-        python=sum(servers) * per_cycle,
-        busiest=max(servers) * per_cycle,
-        postgres=(after.postgres - before.postgres) * per_cycle,
-        callers=(after.callers - before.callers) * per_cycle,
-    )
+        after = read_usage(target.processes, postmaster)
+    return usage_per_cycle(before, after, CONNECTIONS * plans * STEPS)
 
 
-async def main(cycles: int, rounds: int) -> None:
+async def main(cycles: int, rounds: int, reads: int) -> None:
     """Measure the servers alternately; the first round is a warm-up."""
     os.environ["WAYBOOK_CALLS_PER_SECOND"] = "0"  # Zero means that there is no rate limit.
     plans = max(1, cycles // (CONNECTIONS * STEPS))
-    results: dict[str, list[Measured]] = {}
+    results: Results = {}
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings), AsyncExitStack() as stack:
             token, postmaster = await create_token(folder, ORG), find_postmaster(folder)
 
             async def start(workers: int) -> tuple[str, list[int]]:
-                options = ("--auth", "required", "--workers", str(workers))
+                options = ("--auth", "required", "--tools", "all", "--workers", str(workers))
                 address, server = await stack.enter_async_context(serving(folder, *options))
                 return address, worker_processes(server)
 
@@ -163,19 +126,29 @@ async def main(cycles: int, rounds: int) -> None:
                 DOUBLE: Target([shared], pair),
                 ALTERNATING: Target([address, other], [*first, *second]),
             }
+            requests = await prepare_requests(address, token)
             for turn in range(rounds + 1):
+                kept = results if turn else {}
                 for name, target in targets.items():
                     sessions = f"{name} {turn}"
                     measured = await measure(target, postmaster, token, sessions, plans)
-                    if turn:
-                        results.setdefault(name, []).append(measured)
+                    kept.setdefault(name, []).append(measured)
+                for load, request in requests.items():
+                    for name in (SINGLE, DOUBLE):
+                        measured = measure_reads(targets[name], postmaster, request, reads)
+                        kept.setdefault(row_name(load, name), []).append(measured)
     report(results)
 
 
-def report(results: dict[str, list[Measured]]) -> None:
+def row_name(load: str, servers: str) -> str:
+    """Return the name of the results of a load of requests."""
+    return f"{load}, {servers}"
+
+
+def report(results: Results) -> None:
     """Print the medians; exit with code 1 if a limit is missed."""
     columns = ("rate", "python", "busiest", "postgres", "callers")
-    print(f"{'CPU ms per cycle, % of machine':32}{'cycles/s':>9}", end="")
+    print(f"{'CPU ms each, % of machine':40}{'rate/s':>9}", end="")
     print("".join(f"{column:>16}" for column in ("servers", "busiest", "PostgreSQL", "callers")))
     rows: dict[str, dict[str, float]] = {}
     for name, all_ in results.items():
@@ -184,12 +157,36 @@ def report(results: dict[str, list[Measured]]) -> None:
         )
         rows[name] = typical._asdict()
         figures = [f"{ms:.2f} ({typical.share(ms):.0f} %)" for ms in typical[1:]]
-        print(f"{name:32}{typical.rate:9.0f}{''.join(f'{figure:>16}' for figure in figures)}")
+        print(f"{name:40}{typical.rate:9.0f}{''.join(f'{figure:>16}' for figure in figures)}")
     finish("workers", compare(results), rows=rows, cores=CORES, connections=CONNECTIONS)
 
 
-def compare(results: dict[str, list[Measured]]) -> list[Check]:
+def compare(results: Results) -> list[Check]:
     """Return the ratios of two processes to one, within each round."""
+    limits = {PROGRESS: None, REPORT: MIN_REPORT_RATE}
+    return [*compare_cycles(results), *compare_reads(results, limits)]
+
+
+def compare_reads(results: Results, limits: Mapping[str, float | None]) -> list[Check]:
+    """Return the ratios of the rates of two workers to those of one, and their limits."""
+    return [
+        Check(
+            name=f"rate of {load}, 2 workers : 1 worker",
+            rounds=[
+                two.rate / single.rate
+                for single, two in zip(
+                    results[row_name(load, SINGLE)], results[row_name(load, DOUBLE)], strict=True
+                )
+            ],
+            limit=limit,
+            goal=RATE_GOAL,
+        )
+        for load, limit in limits.items()
+    ]
+
+
+def compare_cycles(results: Results) -> list[Check]:
+    """Return the ratios of step cycles with two processes to those with one."""
     turns = list(zip(results[SINGLE], results[DOUBLE], results[ALTERNATING], strict=True))
     return [
         Check(
@@ -241,5 +238,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--cycles", type=int, default=1600)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reads", type=int, default=600)
     arguments = parser.parse_args()
-    asyncio.run(main(arguments.cycles, arguments.rounds))
+    asyncio.run(main(arguments.cycles, arguments.rounds, arguments.reads))

@@ -134,8 +134,8 @@ def mcp_table(result: Body) -> str:
 
 
 def workers_table(result: Body) -> str:
-    """Return the tables of step cycles with one and with two server processes."""
-    header = ["server", "cycles/s", "all servers", "busiest process", "PostgreSQL", "callers"]
+    """Return the tables of step cycles and reads with one and with two server processes."""
+    header = ["server", "rate/s", "all servers", "busiest process", "PostgreSQL", "callers"]
     keys = ("python", "busiest", "postgres", "callers")
     rows = [
         [
