@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from waybook.transport.http import protocol as heads
 from waybook.transport.http import request_checks
-from waybook.transport.http import server as heads
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background

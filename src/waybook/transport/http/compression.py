@@ -87,6 +87,11 @@ def is_compressible(status: int, headers: RawHeaders) -> bool:
     )
 
 
+def is_plain(body: bytes, *, accepted: bool) -> bool:
+    """Return whether a body of JSON is sent as it is; `accepted` says whether gzip is."""
+    return not accepted or len(body) < MIN_BYTES
+
+
 class CompressingSend:
     """ASGI `send` function that compresses one response, once its type and size are known."""
 

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from waybook.tracing import TRACING, trace_fields
 from waybook.transport.gateway import request_state
 from waybook.transport.http.cached_credential import cached_caller, verify_credential
+from waybook.transport.http.pipeline import ResponseSend
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.responses import json_response
@@ -58,7 +59,7 @@ class McpEndpoint:
         # close.
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
-    async def handle(self, request: Request, body: bytes, send: Send) -> None:
+    async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
         """Answer a tool call, pass other messages to the MCP library, and reject other bodies."""
         scope, receive = request.scope, request.receive
         message = read_message(body)
@@ -78,7 +79,7 @@ class McpEndpoint:
             await self._answer(request, body, message, send)
 
     async def _answer(
-        self, request: Request, body: bytes, message: Mapping[str, Any], send: Send
+        self, request: Request, body: bytes, message: Mapping[str, Any], send: ResponseSend
     ) -> None:
         """Answer a tool call, and pass other messages to the MCP library."""
         scope, receive = request.scope, request.receive
@@ -93,10 +94,11 @@ class McpEndpoint:
             await refused(scope, receive, send)
             return
         else:
+            respond: Send = send
             if declares_apps(message):
-                send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
+                respond = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
             manager = self.streamed if streams else self.plain
-            handling = manager.handle_request(scope, replay_body(body, receive), send)
+            handling = manager.handle_request(scope, replay_body(body, receive), respond)
         await (cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
 
 
@@ -124,15 +126,15 @@ async def answer_checked(
     return await direct.answer(request, call)
 
 
-async def send_answer(request: Request, send: Send, answer: Awaitable[bytes | Response]) -> None:
+async def send_answer(
+    request: Request, send: ResponseSend, answer: Awaitable[bytes | Response]
+) -> None:
     """Wait for the answer of a tool call, and send it as the response to a request."""
     body = await answer
     if isinstance(body, Response):
         await body(request.scope, request.receive, send)
-        return
-    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    else:
+        await send.send_json(body)
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:

@@ -6,10 +6,11 @@ here they are called one after the other, because a chain of ASGI apps in front 
 a fifth of the CPU time of the call.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeAlias
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import Final, NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,8 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from waybook.transport.gateway import RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.cached_credential import verify_credential
-from waybook.transport.http.compression import CompressingSend, accepts_gzip
-from waybook.transport.http.headers import HeaderValues, index_headers, strip_headers
+from waybook.transport.http.compression import VARY, CompressingSend, accepts_gzip, is_plain
+from waybook.transport.http.headers import index_headers, strip_headers
+from waybook.transport.http.protocol import Exchange, exchange_of
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
@@ -34,8 +36,30 @@ from waybook.transport.http.request_checks import (
     with_security_headers,
 )
 
-#: Function that handles a request whose body has been read; it sends the response.
-BodyHandler: TypeAlias = Callable[[Request, bytes, Send], Awaitable[None]]
+#: Headers of a response with JSON, apart from the content length, which a single write sends.
+_JSON_TYPE: Final = (b"content-type", b"application/json")
+_JSON_HEAD: Final = b"".join(
+    b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
+)
+#: Maximum number of cached results of the checks of headers, and maximum size in bytes of the
+#: headers of one result. A client sends the same headers with every request.
+MAX_CACHED: Final = 1_024
+MAX_CACHED_BYTES: Final = 2_000
+
+#: Headers of a request that `check_headers` reads.
+CHECKED_HEADERS: Final = frozenset(
+    {
+        b"accept-encoding",
+        b"content-encoding",
+        b"host",
+        b"origin",
+        b"sec-fetch-dest",
+        b"sec-fetch-mode",
+        b"sec-fetch-site",
+    }
+)
+
+RawHeader: TypeAlias = tuple[bytes, bytes]
 #: Function that returns the response for an exception that a handler raised.
 ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -43,9 +67,11 @@ ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 class ResponseSend:
     """ASGI `send` function that adds security headers, and compresses for clients with gzip."""
 
-    def __init__(self, send: Send, headers: HeaderValues) -> None:
-        """Wrap the function `send` of a request with these headers."""
-        self._send = CompressingSend(send, accepted=accepts_gzip(headers))
+    def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
+        """Wrap the function `send` of a request, whose exchange the HTTP server may have passed."""
+        self._send = CompressingSend(send, accepted=accepts_gzip)
+        self._exchange = exchange
+        self._accepts_gzip = accepts_gzip
         #: Function that is called when the response starts, if one is set.
         self.release: Callable[[], None] | None = None
         #: Function that returns the response to send in place of the response that starts, if the
@@ -70,6 +96,21 @@ class ResponseSend:
             return
         await self._send(message)
 
+    async def send_json(self, body: bytes) -> None:
+        """Send a response with status 200 and a body of JSON, in one write if possible."""
+        exchange = self._exchange
+        if exchange is not None and is_plain(body, accepted=self._accepts_gzip):
+            if self.verify is not None and await self._refuse(self.verify):
+                return
+            if exchange.respond(_JSON_HEAD, body):
+                self.is_started = True
+                if self.release is not None:
+                    self.release()
+                return
+        headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
+        await self({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
     async def _refuse(self, verify: Callable[[], Awaitable[Response | None]]) -> bool:
         """Send the refusal of a request whose credential is not valid; return whether it is."""
         self.verify = None
@@ -87,6 +128,38 @@ class ResponseSend:
             await self(message)
         self._is_refused = True
         return True
+
+
+#: Function that handles a request whose body has been read; it sends the response.
+BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
+
+
+class CheckedHeaders(NamedTuple):
+    """Results of the checks of a request's headers, apart from its credential."""
+
+    #: Refusal of the host, the origin or the site of the request.
+    refusal: Response | None
+    #: Refusal of the encoding of the body, which is checked after the credential.
+    body_refusal: Response | None
+    scheme: str
+    accepts_gzip: bool
+
+
+def check_headers(
+    hosts: AllowedHosts, method: str, path: str, scheme: str, headers: Iterable[RawHeader]
+) -> CheckedHeaders:
+    """Check the `CHECKED_HEADERS` of a request."""
+    values = index_headers(headers)
+    refusal = host_refusal(hosts, values, any_host=path in HEALTH_PATHS)
+    return CheckedHeaders(
+        refusal=refusal or cross_site_refusal(method, values),
+        body_refusal=encoded_body_refusal(values),
+        scheme=public_scheme(hosts.encrypted, values, scheme),
+        accepts_gzip=accepts_gzip(values),
+    )
+
+
+cached_check: Final = lru_cache(maxsize=MAX_CACHED)(check_headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,57 +187,65 @@ class RequestPipeline:
 
     async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = strip_headers(scope["headers"])
-        headers = index_headers(raw)
+        own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
+        method, path = scope["method"], scope["path"]
+        handler = self.handlers.get(path) if method == "POST" else None
+        # Other paths are not cached, because clients choose them freely.
+        is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
+        check = cached_check if is_cached else check_headers
+        checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)
         scope = {
             **scope,
             "headers": raw,
-            "scheme": public_scheme(self.hosts.encrypted, headers, scope.get("scheme", "http")),
+            "scheme": checked.scheme,
             "state": {**scope.get("state", {})},
         }
-        respond = ResponseSend(send, headers)
-        request = Request(scope, receive)
-        any_host = scope["path"] in HEALTH_PATHS
-        refusal = host_refusal(self.hosts, headers, any_host=any_host)
-        refusal = refusal or cross_site_refusal(scope["method"], headers)
+        respond = ResponseSend(send, exchange_of(scope), accepts_gzip=checked.accepts_gzip)
+        request, refusal = Request(scope, receive), checked.refusal
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.verify = partial(verify_credential, request)
         if refusal is not None:
             await refusal(scope, receive, respond)
         elif self.pace is None:
-            await self._handle(request, headers, respond)
+            await self._handle(request, handler, checked, respond)
         else:
-            await self._throttle(self.pace, request, headers, respond)
+            await self._throttle(self.pace, request, handler, checked, respond)
 
     async def _throttle(
         self,
         pace: RequestThrottle,
         request: Request,
-        headers: HeaderValues,
+        handler: BodyHandler | None,
+        checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
         """Handle a request within the rate limit and in a slot of its org."""
         org_id, limiter = await pace.slot_of(request)
         if org_id is None:
-            await self._handle(request, headers, respond)
+            await self._handle(request, handler, checked, respond)
             return
         async with limiter.slot(org_id) as release:
             respond.release = release
             setattr(request.state, RELEASE_SLOT, release)
-            await self._handle(request, headers, respond)
+            await self._handle(request, handler, checked, respond)
 
-    async def _handle(self, request: Request, headers: HeaderValues, respond: ResponseSend) -> None:
+    async def _handle(
+        self,
+        request: Request,
+        handler: BodyHandler | None,
+        checked: CheckedHeaders,
+        respond: ResponseSend,
+    ) -> None:
         """Receive the body of a request, and pass the request to its handler."""
         scope, receive = request.scope, request.receive
-        refusal = encoded_body_refusal(headers)
         try:
-            body = refusal or await receive_body(headers, receive, BODY_LIMIT)
+            body = checked.body_refusal or await _receive(scope, receive)
         except ClientDisconnect:
             return
         if isinstance(body, Response):
             await body(scope, receive, respond)
             return
-        handler = self.handlers.get(scope["path"]) if scope["method"] == "POST" else None
         if handler is None:
             await self.app(scope, replay_body(body, receive), respond)
             return
@@ -175,3 +256,16 @@ class RequestPipeline:
                 response = await self.on_error(request, error)
                 await response(scope, receive, respond)
             raise
+
+
+async def _receive(scope: Scope, receive: Receive) -> bytes | Response:
+    """Return the body of a request, or the response to a large or slow body.
+
+    Raises:
+        ClientDisconnect: the client disconnected before the body was complete.
+    """
+    exchange = exchange_of(scope)
+    body = exchange.take_body(BODY_LIMIT) if exchange is not None else None
+    if body is not None:
+        return body
+    return await receive_body(index_headers(scope["headers"]), receive, BODY_LIMIT)

@@ -1,15 +1,9 @@
-"""HTTP server: one socket, one process, limited request headers, graceful shutdown.
-
-uvicorn accepts request headers of any size and waits for them without a limit. The client is not
-authenticated before its headers are read, so any client could exhaust memory with an endless
-header, or occupy every connection with incomplete headers.
-"""
+"""HTTP server: one socket, one process, graceful shutdown."""
 
 import asyncio
 import signal
 import socket
 import sys
-from asyncio import TimerHandle, Transport
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,135 +11,15 @@ from typing import Final, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from waybook.errors import Misconfigured
+from waybook.transport.http.protocol import BoundedHeadProtocol
 
 try:
     from uvloop import new_event_loop
 # uvloop is not available on Windows and for other implementations of Python than CPython.
 except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
-
-#: Maximum total size in bytes of the URL and of all header names and values of a request.
-MAX_BYTES: Final = 64 * 1024
-MAX_HEADERS: Final = 200
-#: Maximum time in seconds for receiving a request head, measured from the start of the connection
-#: or from the end of the previous response.
-HEAD_TIMEOUT_SECONDS: Final = 30.0
-
-TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 26\r\n"
-    b"connection: close\r\n"
-    b"\r\n"
-    b"The headers are too large."
-)
-
-
-class HeadTooLarge(Exception):
-    """Error: the URL and headers of a request exceed their limits."""
-
-
-class BoundedHeadProtocol(HttpToolsProtocol):
-    """HTTP connection that limits the size of request headers and the time to send them."""
-
-    #: Size in bytes and number of headers of the current request head.
-    _bytes = 0
-    _headers = 0
-    #: Number of received bytes that the parser still buffers, because it has produced neither a
-    #: head nor a body from them.
-    _buffered = 0
-    _timer: TimerHandle | None = None
-
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
-        """Start the timer for the headers of the first request."""
-        super().connection_made(transport)
-        self._expect()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer for request headers when the connection is lost."""
-        self._stop_expecting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse received data; refuse the request if the parser buffers too many bytes."""
-        self._buffered += len(data)
-        super().data_received(data)
-        if self.transport.is_closing():
-            return
-        if self._buffered > MAX_BYTES:
-            self._refuse()
-        elif self.cycle is None or self.cycle.response_complete:
-            # Limit the time for the next request head. After a response, the next bytes are either
-            # the unread rest of the request body or a new request head.
-            self._expect()
-
-    def on_message_begin(self) -> None:
-        """Reset the counters of header bytes at the start of each request."""
-        super().on_message_begin()
-        self._bytes = self._headers = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Count the size of a part of the URL."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a complete request header and its size."""
-        self._headers += 1
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Cancel the timer for request headers, because the headers are complete."""
-        self._buffered = 0
-        self._stop_expecting()
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes; `limit_body` limits the size of the body."""
-        self._buffered = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Reset the count of buffered bytes at the end of an HTTP request."""
-        self._buffered = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer 431 if the request headers are too large, otherwise 400."""
-        if self._is_too_much():
-            self._refuse()
-        else:
-            super().send_400_response(msg)
-
-    def _count(self, size: int) -> None:
-        self._bytes += size
-        if self._is_too_much():
-            raise HeadTooLarge
-
-    def _is_too_much(self) -> bool:
-        return self._bytes > MAX_BYTES or self._headers > MAX_HEADERS
-
-    def _refuse(self) -> None:
-        self.transport.write(TOO_LARGE)
-        self.transport.close()
-
-    def _expect(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._give_up)
-
-    def _stop_expecting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _give_up(self) -> None:
-        self._timer = None
-        self.transport.close()
-
 
 BACKLOG: Final = 2048  # Maximum number of TCP connections that wait to be accepted.
 SWITCH_SECONDS: Final = 0.0005

@@ -1,0 +1,193 @@
+"""HTTP connection: limited request headers, and a short path for requests that came as a whole.
+
+uvicorn accepts request headers of any size and waits for them without a limit. The client is not
+authenticated before its headers are read, so any client could exhaust memory with an endless
+header, or occupy every connection with incomplete headers.
+
+uvicorn writes the head and the body of a response separately, and each write is a system call. An
+app that has the whole response can pass it to the `Exchange` of the request instead.
+"""
+
+from asyncio import TimerHandle, Transport
+from typing import Final
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+#: Maximum total size in bytes of the URL and of all header names and values of a request.
+MAX_BYTES: Final = 64 * 1024
+MAX_HEADERS: Final = 200
+#: Maximum time in seconds for receiving a request head, measured from the start of the connection
+#: or from the end of the previous response.
+HEAD_TIMEOUT_SECONDS: Final = 30.0
+
+TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 26\r\n"
+    b"connection: close\r\n"
+    b"\r\n"
+    b"The headers are too large."
+)
+
+
+#: Name of the ASGI extension under which the scope of a request has its `Exchange`.
+EXCHANGE: Final = "waybook.exchange"
+_HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
+
+
+class HeadTooLarge(Exception):
+    """Error: the URL and headers of a request exceed their limits."""
+
+
+class Exchange:
+    """Request and response on an HTTP connection, of which each is read or written as a whole."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        """Create the exchange of a request that uvicorn passes to the app."""
+        self._cycle = cycle
+
+    def take_body(self, limit: int) -> bytes | None:
+        """Return the body of the request, if all of it was received and it is not over the limit.
+
+        A body that is returned here is not received as an ASGI message.
+        """
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected or cycle.response_complete:
+            return None
+        if len(cycle.body) > limit:
+            return None
+        cycle.flow.resume_reading()
+        cycle.message_event.clear()
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
+
+    def respond(self, head: bytes, body: bytes) -> bool:
+        """Send a response with status 200 in one write; return whether it is sent.
+
+        `head` has the lines of all headers apart from the content length and those that every
+        response has. If the connection is to be closed, or cannot take more data at present, the
+        response must be sent with ASGI messages.
+        """
+        cycle = self._cycle
+        if cycle.response_started or cycle.disconnected or not cycle.keep_alive:
+            return False
+        # While the server drains, the default headers contain one that closes the connection.
+        if cycle.flow.write_paused or len(cycle.default_headers) != 1:
+            return False
+        ((name, value),) = cycle.default_headers
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.transport.write(_HEAD % (name, value, len(body)) + head + b"\r\n" + body)
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
+
+def exchange_of(scope: Scope) -> Exchange | None:
+    """Return the exchange of a request, or None if another HTTP server passed it to the app."""
+    extensions = scope.get("extensions")
+    exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
+    return exchange
+
+
+class BoundedHeadProtocol(HttpToolsProtocol):
+    """HTTP connection that limits the size of request headers and the time to send them."""
+
+    #: Size in bytes and number of headers of the current request head.
+    _bytes = 0
+    _headers = 0
+    #: Number of received bytes that the parser still buffers, because it has produced neither a
+    #: head nor a body from them.
+    _buffered = 0
+    _timer: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
+        """Start the timer for the headers of the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timer for request headers when the connection is lost."""
+        self._stop_expecting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse received data; refuse the request if the parser buffers too many bytes."""
+        self._buffered += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._buffered > MAX_BYTES:
+            self._refuse()
+        elif self.cycle is None or self.cycle.response_complete:
+            # Limit the time for the next request head. After a response, the next bytes are either
+            # the unread rest of the request body or a new request head.
+            self._expect()
+
+    def on_message_begin(self) -> None:
+        """Reset the counters of header bytes at the start of each request."""
+        super().on_message_begin()
+        self._bytes = self._headers = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Count the size of a part of the URL."""
+        self._bytes += len(url)
+        if self._is_too_much():
+            raise HeadTooLarge
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a complete request header and its size."""
+        self._headers += 1
+        self._bytes += len(name) + len(value)
+        if self._is_too_much():
+            raise HeadTooLarge
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Cancel the timer for request headers, because the headers are complete."""
+        self._buffered = 0
+        self._stop_expecting()
+        super().on_headers_complete()
+        if self.cycle is not None and self.cycle.scope is self.scope:
+            self.scope["extensions"] = {EXCHANGE: Exchange(self.cycle)}  # type: ignore[dict-item]  # not JSON
+
+    def on_body(self, body: bytes) -> None:
+        """Reset the count of buffered bytes; `limit_body` limits the size of the body."""
+        self._buffered = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Reset the count of buffered bytes at the end of an HTTP request."""
+        self._buffered = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer 431 if the request headers are too large, otherwise 400."""
+        if self._is_too_much():
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _is_too_much(self) -> bool:
+        return self._bytes > MAX_BYTES or self._headers > MAX_HEADERS
+
+    def _refuse(self) -> None:
+        self.transport.write(TOO_LARGE)
+        self.transport.close()
+
+    def _expect(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._give_up)
+
+    def _stop_expecting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        self.transport.close()
