@@ -1,0 +1,215 @@
+"""Tool calls whose request came as a whole, and whose response is sent in one write."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.messages import LEGACY
+from waybook.app.request.caller import Answer
+from waybook.transport.http.app import build_app
+from waybook.transport.http.compression import MIN_BYTES
+from waybook.transport.http.pipeline import CHECKED_HEADERS, CheckedHeaders, check_headers
+from waybook.transport.http.protocol import BoundedHeadProtocol
+from waybook.transport.http.request_checks import BODY_LIMIT, AllowedHosts
+from waybook.transport.http.server import CLOSE_CONNECTION
+from waybook.transport.mcp.server import build_server
+
+DATE = (b"date", b"Tue, 17 Nov 2026 19:05:03 GMT")
+
+
+class RecordingTransport(asyncio.Transport):
+    """Transport that records every write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+        self.paused = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+
+class Line:
+    """Connection to an app, without a network."""
+
+    def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
+        server = build_server(TOOLS, make_gateway(RecordingDispatcher(answers or {})))
+        app = build_app(server, hosts=AllowedHosts(), ready=always)
+        config = uvicorn.Config(app, http=BoundedHeadProtocol, lifespan="off", log_config=None)
+        config.load()
+        self.state = ServerState()
+        self.state.default_headers = [DATE]
+        self.transport = RecordingTransport()
+        self.protocol = BoundedHeadProtocol(config, self.state, {})
+        self.protocol.connection_made(self.transport)
+
+    async def send(self, *parts: bytes) -> list[bytes]:
+        """Receive parts of requests, and return the writes once all requests are answered."""
+        for part in parts:
+            self.protocol.data_received(part)
+            await asyncio.sleep(0)
+        while self.state.tasks:
+            await asyncio.wait(self.state.tasks)
+        return self.transport.writes
+
+
+def request(identity: int = 1, size: int = 0, headers: Mapping[str, str] | None = None) -> bytes:
+    """Return a tool call as an HTTP request, with an argument of this size."""
+    arguments = {"planId": "9y79wg3e8x", **({"sessionId": "x" * size} if size else {})}
+    params = {"name": "get_next_step", "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
+    body = json.dumps(message)
+    all_headers = {
+        "host": "localhost",
+        "content-length": str(len(body)),
+        **LEGACY,
+        **(headers or {}),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in all_headers.items())
+    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n{body}".encode()
+
+
+def read_response(response: bytes) -> tuple[bytes, set[bytes], dict[str, Any]]:
+    """Return the status line, the header lines and the message of a response."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    status, *lines = head.split(b"\r\n")
+    assert len({*lines}) == len(lines)
+    return status, {*lines}, json.loads(body)
+
+
+async def test_answer_of_a_tool_call_is_one_write() -> None:
+    writes = await Line().send(request())
+    assert len(writes) == 1
+    status, lines, message = read_response(writes[0])
+    assert status == b"HTTP/1.1 200 OK"
+    assert b": ".join(DATE) in lines
+    assert message["id"] == 1
+
+
+async def test_answer_in_one_write_equals_answer_in_asgi_messages() -> None:
+    at_once = await Line().send(request())
+    in_parts = await Line().send(request(headers={"connection": "close"}))
+    assert (len(at_once), len(in_parts)) == (1, 2)
+    status, lines, message = read_response(b"".join(at_once))
+    assert read_response(b"".join(in_parts)) == (status, {*lines, b"connection: close"}, message)
+
+
+async def test_answer_closes_the_connection_while_the_server_drains() -> None:
+    line = Line()
+    line.state.default_headers = [DATE, CLOSE_CONNECTION]
+    _, lines, _ = read_response(b"".join(await line.send(request())))
+    assert b"connection: close" in lines
+    assert line.transport.closed
+
+
+async def test_request_in_several_parts_is_answered() -> None:
+    whole = request()
+    head, _, body = whole.partition(b"\r\n\r\n")
+    writes = await Line().send(head + b"\r\n\r\n", body[:10], body[10:])
+    assert len(writes) == 1
+    assert writes == await Line().send(whole)
+
+
+async def test_pipelined_requests_are_answered_in_their_order() -> None:
+    writes = await Line().send(b"".join(request(identity) for identity in (1, 2, 3)))
+    assert [read_response(write)[2]["id"] for write in writes] == [1, 2, 3]
+
+
+async def test_connection_answers_a_request_after_another() -> None:
+    line = Line()
+    await line.send(request(1))
+    writes = await line.send(request(2))
+    assert [read_response(write)[2]["id"] for write in writes] == [1, 2]
+
+
+async def test_body_over_the_limit_in_one_part_is_refused() -> None:
+    writes = await Line().send(request(size=BODY_LIMIT))
+    assert writes[0].startswith(b"HTTP/1.1 413 ")
+
+
+async def test_answer_waits_until_the_client_reads() -> None:
+    line = Line()
+    line.protocol.pause_writing()
+    line.protocol.data_received(request())
+    (task,) = line.state.tasks
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not task.done()
+    assert not line.transport.writes
+    line.protocol.resume_writing()
+    assert b'"id":1' in b"".join(await line.send())
+
+
+@pytest.mark.parametrize(("accepted", "expected"), [("gzip", [b"gzip"]), ("identity", [])])
+async def test_large_answer_is_compressed_if_the_client_accepts_it(
+    accepted: str, expected: list[bytes]
+) -> None:
+    line = Line({"get_next_step": Answer({"text": "x" * MIN_BYTES})})
+    sent = request(headers={"accept-encoding": accepted})
+    head = b"".join(await line.send(sent)).partition(b"\r\n\r\n")[0]
+    lines = [line.partition(b": ") for line in head.split(b"\r\n")]
+    assert [value for name, _, value in lines if name == b"content-encoding"] == expected
+    assert (b"vary", b": ", b"accept-encoding") in lines
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "example.net"}, b"421"),
+        ({"origin": "http://example.net"}, b"403"),
+        ({"sec-fetch-site": "cross-site"}, b"403"),
+        ({"content-encoding": "gzip"}, b"415"),
+    ],
+)
+async def test_request_with_a_refused_header_is_refused_after_an_answer(
+    headers: dict[str, str], status: bytes
+) -> None:
+    line = Line()
+    await line.send(request())
+    writes = await line.send(request(headers=headers))
+    assert writes[1].split()[1] == status
+    assert (await line.send(request()))[-1].startswith(b"HTTP/1.1 200 ")
+
+
+NAMES = st.sampled_from([*sorted(CHECKED_HEADERS), b"cookie", b"accept", b"authorization"])
+VALUES = st.sampled_from(
+    b"localhost example.net http://localhost https://example.net none cross-site navigate document "
+    b"gzip identity".split()
+)
+
+
+def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
+    """Return the results of the checks, with refusals by their status and body."""
+    refusals = [r and (r.status_code, r.body) for r in (checked.refusal, checked.body_refusal)]
+    return *refusals, checked.scheme, checked.accepts_gzip
+
+
+@given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
+def test_checks_depend_on_no_other_headers_than_the_key_of_the_cache(
+    headers: list[tuple[bytes, bytes]], method: str
+) -> None:
+    hosts = AllowedHosts(frozenset({"example.net"}), "example.net")
+    own = [header for header in headers if header[0] in CHECKED_HEADERS]
+    whole, part = (check_headers(hosts, method, "/mcp", "http", h) for h in (headers, own))
+    assert outcome(whole) == outcome(part)
