@@ -99,7 +99,7 @@ class ToolGateway:
             return Answer(error.as_json(), is_error=True)
         release_slot = request_state(request).get(RELEASE_SLOT, keep_slot)
         hooks = WaitHooks(release_slot, partial(self.still_authorized, request))
-        caller = replace(caller, rate_counted=counted, hooks=hooks, client=client)
+        caller = caller.with_call(rate_counted=counted, client=client, hooks=hooks)
         return await dispatcher.dispatch(caller, tool, arguments)
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:

@@ -62,8 +62,8 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
 def is_message(message: object) -> bool:
     """Return whether the value is a single JSON-RPC request, notification or response."""
     match message:
-        case {"jsonrpc": "2.0", "method": str(), **rest}:
-            return isinstance(rest.get("params", {}), Mapping) and is_id(rest.get("id", 0))
+        case {"jsonrpc": "2.0", "method": str()} if isinstance(message, dict):
+            return isinstance(message.get("params", {}), dict) and is_id(message.get("id", 0))
         case {"jsonrpc": "2.0", "id": identity, "result": Mapping()}:
             return is_id(identity)
         case {"jsonrpc": "2.0", "id": identity, "error": {"code": int(), "message": str()}}:

@@ -55,6 +55,22 @@ class Caller:
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
+    def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
+        """Return the caller with the properties of one call.
+
+        The fields are listed, because `dataclasses.replace` takes three times as long.
+        """
+        return Caller(
+            org_id=self.org_id,
+            user=self.user,
+            channel=self.channel,
+            scopes=self.scopes,
+            credential=self.credential,
+            rate_counted=rate_counted,
+            client=client,
+            hooks=hooks,
+        )
+
     @property
     def principal(self) -> str:
         """Return the caller's identity in the audit, which is unique even if names are equal."""

@@ -98,8 +98,7 @@ class AuthGate:
             secret = read_bearer(request.scope).secret
             known = self.cached_bearer(secret, Channel.MCP) if secret else None
             if known is not None:
-                expect_caller(request, known, self._refused)
-                request.state.admitted_by = self
+                expect_caller(request, known, self._refused, admitted_by=self)
                 return None
         return await self._refused(request)
 

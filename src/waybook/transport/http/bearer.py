@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +18,7 @@ REALM: Final = "waybook"
 _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class PresentedToken:
+class PresentedToken(NamedTuple):
     """Bearer token in a request: absent, well-formed, or malformed."""
 
     #: True if the request contains a bearer token, either well-formed or malformed.

@@ -18,10 +18,13 @@ VERIFY: Final = "verify_credential"
 Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 
 
-def expect_caller(request: Request, cached: CachedCaller, verify: Verifier) -> None:
+def expect_caller(
+    request: Request, cached: CachedCaller, verify: Verifier, *, admitted_by: object
+) -> None:
     """Store a cached caller in a request, whose credential must still be verified."""
     state = request.scope.setdefault("state", {})
-    state.update({"caller": cached.caller, CACHED_CALLER: cached, VERIFY: verify})
+    state["caller"], state["admitted_by"] = cached.caller, admitted_by
+    state[CACHED_CALLER], state[VERIFY] = cached, verify
 
 
 def cached_caller(request: Request) -> CachedCaller | None:
@@ -30,13 +33,18 @@ def cached_caller(request: Request) -> CachedCaller | None:
     return cached
 
 
+def is_verified(request: Request) -> bool:
+    """Return whether the credential was looked up, or a message to the database has checked it."""
+    cached = cached_caller(request)
+    return cached is None or cached.check.is_passed
+
+
 async def verify_credential(request: Request) -> Response | None:
     """Look up the credential of a request, unless a message to the database has checked it.
 
     Return the error response, or None if the request may proceed.
     """
-    cached = cached_caller(request)
-    if cached is None or cached.check.is_passed:
+    if is_verified(request):
         return None
     verify: Verifier = request_state(request)[VERIFY]
     request.scope["state"][CACHED_CALLER] = None

@@ -8,7 +8,7 @@ a fifth of the CPU time of the call.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.transport.gateway import RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.cached_credential import verify_credential
+from waybook.transport.http.cached_credential import is_verified, verify_credential
 from waybook.transport.http.compression import VARY, CompressingSend, accepts_gzip, is_plain
 from waybook.transport.http.headers import index_headers, strip_headers
 from waybook.transport.http.protocol import Exchange, exchange_of
@@ -74,16 +74,15 @@ class ResponseSend:
         self._accepts_gzip = accepts_gzip
         #: Function that is called when the response starts, if one is set.
         self.release: Callable[[], None] | None = None
-        #: Function that returns the response to send in place of the response that starts, if the
-        #: credential of the request is not valid.
-        self.verify: Callable[[], Awaitable[Response | None]] | None = None
+        #: Request whose credential must be verified before the response starts, if there is one.
+        self.unverified: Request | None = None
         self.is_started = False
         self._is_refused = False
 
     async def __call__(self, message: Message) -> None:
         """Send a message of the response, once the credential of the request is verified."""
         if message["type"] == "http.response.start":
-            if self.verify is not None and await self._refuse(self.verify):
+            if self.unverified is not None and await self._refuse():
                 return
             self.is_started = True
             if self.release is not None:
@@ -100,7 +99,7 @@ class ResponseSend:
         """Send a response with status 200 and a body of JSON, in one write if possible."""
         exchange = self._exchange
         if exchange is not None and is_plain(body, accepted=self._accepts_gzip):
-            if self.verify is not None and await self._refuse(self.verify):
+            if self.unverified is not None and await self._refuse():
                 return
             if exchange.respond(_JSON_HEAD, body):
                 self.is_started = True
@@ -111,10 +110,15 @@ class ResponseSend:
         await self({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
         await self({"type": "http.response.body", "body": body})
 
-    async def _refuse(self, verify: Callable[[], Awaitable[Response | None]]) -> bool:
-        """Send the refusal of a request whose credential is not valid; return whether it is."""
-        self.verify = None
-        refusal = await verify()
+    async def _refuse(self) -> bool:
+        """Verify the credential of the request; if it is not valid, refuse the request.
+
+        Return whether the request is refused.
+        """
+        request, self.unverified = self.unverified, None
+        if request is None or is_verified(request):
+            return False
+        refusal = await verify_credential(request)
         if refusal is None:
             return False
         for message in (
@@ -204,7 +208,7 @@ class RequestPipeline:
         request, refusal = Request(scope, receive), checked.refusal
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
-            respond.verify = partial(verify_credential, request)
+            respond.unverified = request
         if refusal is not None:
             await refusal(scope, receive, respond)
         elif self.pace is None:

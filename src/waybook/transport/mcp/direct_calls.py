@@ -160,8 +160,8 @@ def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
 
     The result is cached, because a client sends the same headers with every call.
     """
-    own = tuple(h for h in headers if h[0] in CALL_HEADERS or h[0].startswith(PARAM_HEADER))
-    is_short = sum(len(value) for _, value in own) <= MAX_CACHED_BYTES
+    own = tuple([h for h in headers if h[0] in CALL_HEADERS or h[0].startswith(PARAM_HEADER)])
+    is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
     return (cached_call_headers if is_short else read_call_headers)(own)
 
 
