@@ -17,8 +17,8 @@ from mcp_http import INSTRUCTIONS, RESULT
 from report import make_snapshot
 from worker_usage import Measured, Target, read_usage, usage_per_cycle
 
-#: Connections that send requests. The kernel distributes connections at random, so with few of them
-#: one of two workers may have none.
+#: Connections that send requests at the same time. The kernel distributes connections at random: of
+#: 16 connections, the busier of two workers gets 60 % on average, of 64 connections 55 %.
 CONNECTIONS: Final = 64
 #: Steps of the plan whose progress is read, which is the maximum, and number of completed steps.
 PLAN_STEPS: Final = 200

@@ -15,7 +15,7 @@ the rates shows what a second worker adds only if PostgreSQL and the callers nee
 so one and two workers are also measured with requests that the servers answer mostly on their own:
 the progress of a plan of 200 steps, and the report of a snapshot of 200 steps and 2,000 jobs.
 
-    python benchmarks/workers.py [--cycles 1600] [--rounds 3] [--reads 600]
+    python benchmarks/workers.py [--cycles 1920] [--rounds 3] [--reads 600]
 """
 
 import argparse
@@ -34,7 +34,7 @@ from server_process import serving
 from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
-from worker_reads import PROGRESS, REPORT, measure_reads, prepare_requests
+from worker_reads import CONNECTIONS, PROGRESS, REPORT, measure_reads, prepare_requests
 from worker_usage import (
     CORES,
     Measured,
@@ -44,7 +44,6 @@ from worker_usage import (
     worker_processes,
 )
 
-CONNECTIONS: Final = 16
 ORG: Final = "measured"
 SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
 #: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
@@ -236,7 +235,7 @@ def compare_cycles(results: Results) -> list[Check]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cycles", type=int, default=1600)
+    parser.add_argument("--cycles", type=int, default=1920)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--reads", type=int, default=600)
     arguments = parser.parse_args()
