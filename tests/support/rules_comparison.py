@@ -106,8 +106,8 @@ class RulesComparison(RuleBasedStateMachine):
         """Compare an earlier copy after the changes since then with the plan that is read now."""
         database, org_id = self.world.database, self.world.agent.org_id
         wanted = PlanRequest(plan_id=self.plan.id, review=False)
-        results = self.wait(database.read_org(org_id, *refresh.plan_statements(wanted)))
-        now, before = refresh.read_plan(results, wanted), self.copy_before
+        (rows,) = self.wait(database.read_org(org_id, refresh.plan_statement(wanted)))
+        now, before = refresh.read_plan(rows, wanted), self.copy_before
         if now and before and before.plan.id == now.plan.id:
             (rows,) = self.wait(database.read_org(org_id, refresh.changes_statement(before)))
             after = refresh.apply_entries(before, rows)

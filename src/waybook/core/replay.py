@@ -10,8 +10,9 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
-#: Changed fields of a row, each with a list of its old and new value, or of only the new value.
-ChangedFields = dict[str, list[Json]]
+#: Changed fields of a row, each with a list of its old and new value, or of only the new value; see
+#: `new_value`.
+ChangedFields = dict[str, Json]
 
 ENTITIES = frozenset(map(str, Entity))
 
@@ -98,8 +99,6 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
 def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
     """Yield entity, id and changed fields of each group of changes of an audit entry.
 
-    Each field has a list of its old and new value, or of only the new value.
-
     Raises:
         ReplayError: an earlier version stored the entry, which does not group its changes.
     """
@@ -109,9 +108,20 @@ def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, Change
     for group in groups:
         match group:
             case [str(entity), str(row_id), dict(fields)]:
-                yield entity, row_id, fields  # type: ignore[misc]  # each value is a list
+                yield entity, row_id, fields
             case _:
                 raise ReplayError(f"not a group of changes: {group!r}")
+
+
+def new_value(values: Json) -> Json:
+    """Return the new value of a changed field.
+
+    Raises:
+        ReplayError: the field does not have a list of its old and new value.
+    """
+    if not isinstance(values, list) or not values:
+        raise ReplayError(f"not the values of a change: {values!r}")
+    return values[-1]
 
 
 def _old_and_new(values: Json) -> tuple[Json, Json]:

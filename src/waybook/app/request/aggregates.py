@@ -182,8 +182,8 @@ class LockedPlan(Locked[Decision[object]]):
 
     async def _read_plan(self) -> LoadedPlan | None:
         wanted, services = self._request(), self.ctx.services
-        results = await self.ctx.read_in_group(self._plan_id, *refresh.plan_statements(wanted))
-        loaded = refresh.read_plan(results, wanted)
+        (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
+        loaded = refresh.read_plan(rows, wanted)
         if loaded is not None:
             # The sessions of an older copy may not be all sessions of the plan.
             services.plan_cache.invalidate(self._key)

@@ -1,6 +1,6 @@
 """Queries that load plans, with a lock for changes or as a snapshot for reading."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -162,7 +162,7 @@ def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
 
 def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
     """Convert the selected rows to the texts of steps, keyed by step id."""
-    return {StepId(row.id): _text(row.text) for row in rows}
+    return {StepId(row.id): read_text(row.text) for row in rows}
 
 
 def left_behind_statement(step_id: str, most: int) -> Statement:
@@ -196,7 +196,9 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     if not plans:
         return None
     session = wanted.holder.session if call.is_known_session else None
-    loaded = build_plan(plans[0], steps, call.conditions, session)
+    texts = {StepId(step.id): read_text(step.text) for step in steps if step.text is not None}
+    loaded_steps = tuple([_step(step[:-1]) for step in steps])
+    loaded = build_plan(plans[0], loaded_steps, texts, call.conditions, session)
     if not wanted.review:
         return loaded
     return loaded._replace(plan=loaded.plan._replace(review=read_review(reviews[0])))
@@ -204,11 +206,12 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
 
 def build_plan(
     row: PlanRow,
-    steps: Iterable[StepRow],
+    steps: tuple[Step, ...],
+    texts: Mapping[StepId, StepText],
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Convert the selected rows to a plan; `session` is the caller's, if the plan has seen it."""
+    """Return a plan of these parts; `session` is the caller's, if the plan has seen it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,
@@ -218,8 +221,8 @@ def build_plan(
         resumed_at=_in_utc(row.resumed_at),
         fail_reason=row.fail_reason,
         seq=row.audit_seq,
-        steps=tuple([_step(step[:-2]) for step in steps]),
-        texts={StepId(step.id): _text(step.text) for step in steps if step.text is not None},
+        steps=steps,
+        texts=texts,
         conditions=tuple([read_condition(ConditionRow(*c)) for c in conditions or ()]),
         sessions=frozenset((session,)) if session else NO_SESSIONS,
         usage=totals_from_json(row.usage),
@@ -281,7 +284,8 @@ def _step(columns: tuple[Any, ...]) -> Step:
     )
 
 
-def _text(row: list[Any]) -> StepText:
+def read_text(row: list[Any]) -> StepText:
+    """Convert a list of texts of a step."""
     instructions, result_schema, required, *rest = row
     stored = rest[0] if rest else None
     return StepText(

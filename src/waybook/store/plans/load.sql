@@ -47,42 +47,42 @@ select :row_of_step,
                            end)
                     from step_brief b
                    where b.org_id = :org and b.step_id = s.id)
-       end as text,
-       :seq_of_plan as plan_seq
+       end as text
   from plan_step s
  where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: load_candidates
 -- Return the state of every step in plan order, with texts for the requested steps and for the
--- steps that the caller could be assigned now or soon.
+-- steps that the caller could be assigned now or soon. `offset 0` prevents that the first ready step
+-- is searched twice, for both ends of the range.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
                     and (s.held_by is null or :is_held_by_caller)
                  or s.status = 'pending'
-                    and s.step_order - (select n.step_order
-                                          from plan_step n
-                                         where n.org_id = :org
-                                           and n.plan_id = %(plan_id)s
-                                           and n.status = 'pending'
-                                           and (n.depends_on is null
-                                                or not exists (
-                                                  select from plan_step d
-                                                   where d.org_id = :org
-                                                     and d.plan_id = %(plan_id)s
-                                                     and d.id = any (n.depends_on)
-                                                     and d.status in ('pending', 'in_progress',
-                                                                      'awaiting_input')))
-                                         order by n.step_order
-                                         limit 1) between 0 and 7
+                    and s.step_order - first_ready.step_order between 0 and 7
             then (select json_build_array(b.instructions, b.result_schema, b.required_sources)
                     from step_brief b
                    where b.org_id = :org and b.step_id = s.id)
-       end as text,
-       :seq_of_plan as plan_seq
+       end as text
   from plan_step s
+ cross join (select (select n.step_order
+                       from plan_step n
+                      where n.org_id = :org
+                        and n.plan_id = %(plan_id)s
+                        and n.status = 'pending'
+                        and (n.depends_on is null
+                             or not exists (select from plan_step d
+                                             where d.org_id = :org
+                                               and d.plan_id = %(plan_id)s
+                                               and d.id = any (n.depends_on)
+                                               and d.status in ('pending', 'in_progress',
+                                                                'awaiting_input')))
+                      order by n.step_order
+                      limit 1) as step_order
+             offset 0) first_ready
  where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 

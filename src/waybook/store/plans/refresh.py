@@ -11,20 +11,19 @@ audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from waybook.core.changes import Entity
-from waybook.core.replay import ChangedFields, ReplayError, changed_rows
+from waybook.core.replay import ChangedFields, ReplayError, changed_rows, new_value
 from waybook.core.usage import totals_from_json
 from waybook.plan.draft import RESULT_FIELDS
-from waybook.plan.model import Plan, Step
+from waybook.plan.model import Plan, Step, StepId, StepType
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
-from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement, load
-from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, steps_statement
+from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
 from waybook.store.plans.rows import ChangeRow, PlanRow
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
@@ -38,28 +37,41 @@ MAX_DETAILS_BYTES: Final = 32_768
 Convert: TypeAlias = Callable[[Any], object]
 
 
+class Field(NamedTuple):
+    """Field of a plan or step: its place in the named tuple, and the conversion of its values."""
+
+    place: int
+    #: Conversion of values other than null; None if they need none.
+    convert: Convert | None = None
+
+
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
-#: Fields of a plan and of its steps that the calls of agents change. Values other than null are
-#: converted, if there is a conversion. A change of another field needs the whole plan.
-PLAN_FIELDS: Final[Mapping[str, Convert | None]] = {
-    "status": {str(status): status for status in PlanStatus}.__getitem__,
-    "revision": None,
-    "resumed_at": _time,
-    "fail_reason": None,
-    "usage": totals_from_json,
+STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
+STEP_STATUSES: Final = {str(status): status for status in StepStatus}
+PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
+
+#: Fields of a plan and of its steps that the calls of agents change. A change of another field
+#: needs the whole plan.
+PLAN_FIELDS: Final[Mapping[str, Field]] = {
+    "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
+    "revision": Field(Plan._fields.index("revision")),
+    "resumed_at": Field(Plan._fields.index("resumed_at"), _time),
+    "fail_reason": Field(Plan._fields.index("fail_reason")),
+    "usage": Field(Plan._fields.index("usage"), totals_from_json),
 }
-STEP_FIELDS: Final[Mapping[str, Convert | None]] = {
-    "status": {str(status): status for status in StepStatus}.__getitem__,
-    "attempt": None,
-    "in_progress_since": _time,
-    "completed_at": _time,
-    "held_by": None,
-    "held_session": None,
-    "fail_reason": None,
-    "silent_holders": None,
+STEP_FIELDS: Final[Mapping[str, Field]] = {
+    "status": Field(Step._fields.index("status"), STEP_STATUSES.__getitem__),
+    "attempt": Field(Step._fields.index("attempt")),
+    "in_progress_since": Field(Step._fields.index("in_progress_since"), _time),
+    "completed_at": Field(Step._fields.index("completed_at"), _time),
+    "held_by": Field(Step._fields.index("held_by")),
+    "held_session": Field(Step._fields.index("held_session")),
+    "fail_reason": Field(Step._fields.index("fail_reason")),
+    "silent_holders": Field(Step._fields.index("silent_holders")),
 }
 #: Rows and fields that are not part of the class `Plan`.
 OTHER_ROWS: Final = frozenset(
@@ -108,47 +120,45 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
     Raises:
         ReplayError: a change cannot be applied.
     """
-    changed: dict[str, object] = {"seq": rows[-1].seq}
-    changed_steps: dict[str, dict[str, object]] = {}
+    changed, sessions = [*plan], plan.sessions
+    changed_steps: dict[str, list[Any]] = {}
     for entity, row_id, fields in _changed_rows(plan.seq, rows):
         if entity == Entity.STEP:
-            values = _new_values(fields, STEP_FIELDS, OTHER_STEP_FIELDS)
-            changed_steps[row_id] = {**changed_steps.get(row_id, {}), **values}
+            if row_id not in changed_steps:
+                changed_steps[row_id] = [*_step(plan, row_id)]
+            _set_fields(changed_steps[row_id], fields, STEP_FIELDS, OTHER_STEP_FIELDS)
         elif entity == Entity.PLAN:
-            changed |= _new_values(fields, PLAN_FIELDS, OTHER_PLAN_FIELDS)
+            _set_fields(changed, fields, PLAN_FIELDS, OTHER_PLAN_FIELDS)
         elif entity == Entity.SESSION:
-            sessions = changed.get("sessions", plan.sessions)
-            changed["sessions"] = sessions | {row_id}  # type: ignore[operator]  # a set of names
+            sessions |= {row_id}
         elif entity not in OTHER_ROWS:
             raise ReplayError(f"changes of the {entity} {row_id} are not applied")
-    steps = _apply_to_steps(plan.steps, changed_steps) if changed_steps else plan.steps
-    return plan._replace(steps=steps, **changed)  # type: ignore[arg-type]  # names are Plan's own
+    steps = plan.steps
+    if changed_steps:
+        after = {step_id: Step._make(values) for step_id, values in changed_steps.items()}
+        steps = tuple([after.get(step.id, step) for step in steps])
+    return Plan._make(changed)._replace(seq=rows[-1].seq, steps=steps, sessions=sessions)
 
 
-def _new_values(
-    fields: ChangedFields, known: Mapping[str, Convert | None], other: frozenset[str]
-) -> dict[str, object]:
-    """Return the new values of the changed fields of a row, in the types of the class `Plan`."""
-    values: dict[str, object] = {}
-    for name, (*_, value) in fields.items():
-        if name in known:
-            convert = known[name]
-            values[name] = value if convert is None or value is None else convert(value)
+def _step(plan: Plan, step_id: str) -> Step:
+    for step in plan.steps:
+        if step.id == step_id:
+            return step
+    raise ReplayError(f"there is no step {step_id}")
+
+
+def _set_fields(
+    row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
+) -> None:
+    """Set the changed fields of a row to their new values, in the types of the class `Plan`."""
+    for name, values in fields.items():
+        field = known.get(name)
+        if field is not None:
+            value = new_value(values)
+            convert = field.convert
+            row[field.place] = value if convert is None or value is None else convert(value)
         elif name not in other:
             raise ReplayError(f"changes of the field {name} are not applied")
-    return values
-
-
-def _apply_to_steps(
-    steps: tuple[Step, ...], changed: dict[str, dict[str, object]]
-) -> tuple[Step, ...]:
-    after = [
-        step._replace(**changed.pop(step.id)) if step.id in changed else step  # type: ignore[arg-type]  # names are Step's own
-        for step in steps
-    ]
-    if changed:
-        raise ReplayError(f"there are no steps {list(changed)}")
-    return tuple(after)
 
 
 def _changed_rows(seq: int, rows: list[ChangeRow]) -> Iterator[tuple[str, str, ChangedFields]]:
@@ -163,24 +173,73 @@ def _changed_rows(seq: int, rows: list[ChangeRow]) -> Iterator[tuple[str, str, C
         yield from changed_rows(orjson.loads(row.details))
 
 
-def plan_statements(wanted: PlanRequest) -> list[Statement]:
-    """Select a whole plan; each statement may see a later state than the one before."""
-    current = SQL["current_plan"](plan_id=wanted.plan_id, session=wanted.holder.session)
-    return [current, steps_statement(wanted)]
+def plan_statement(wanted: PlanRequest) -> Statement:
+    """Select a whole plan, with the texts of at most one step."""
+    user, session = wanted.holder
+    plan_id = wanted.plan_id
+    if wanted.candidates:
+        return SQL["current_plan_to_claim"](plan_id=plan_id, session=session, holder=user)
+    step_id = wanted.texts[0] if wanted.texts else None
+    return SQL["current_plan"](plan_id=plan_id, session=session, step_id=step_id)
 
 
-def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected rows to a plan.
-
-    Return None if there is no such plan, if it has no steps, or if it changed between the
-    statements.
-    """
-    plans, steps = results
-    if not plans or not steps:
+def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | None:
+    """Convert the selected row to a plan; return None if there is no such plan with steps."""
+    if not rows:
         return None
-    *columns, is_known_session, conditions = plans[0]
-    row = PlanRow(*columns)
-    if steps[0].plan_seq != row.audit_seq:
+    *columns, is_known_session, conditions, step_rows, text = rows[0]
+    if not step_rows:
         return None
+    steps = _read_steps(step_rows)
+    texts = {}
+    if text is not None and any(step.id == text[0] for step in steps):
+        texts[StepId(text[0])] = read_text(text[1:])
     session = wanted.holder.session if is_known_session else None
-    return build_plan(row, steps, conditions, session)
+    return build_plan(PlanRow(*columns), steps, texts, conditions, session)
+
+
+def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
+    """Convert the lists of columns that `step_list_of_plan` selects to steps."""
+    # One expression without function calls, because this is most of the work of reading a plan.
+    return tuple(
+        [
+            Step(
+                step_id,
+                order,
+                STEP_TYPES[step_type],
+                title,
+                STEP_STATUSES[status],
+                attempt,
+                stall_seconds,
+                since and _time(since),
+                seen and _time(seen),
+                completed and _time(completed),
+                held_by,
+                held_session,
+                fail_reason,
+                tuple(depends_on) if depends_on else (),
+                max_attempts,
+                silent_holders,
+                copied_from,
+            )
+            for (
+                step_id,
+                order,
+                step_type,
+                title,
+                status,
+                attempt,
+                stall_seconds,
+                since,
+                seen,
+                completed,
+                held_by,
+                held_session,
+                fail_reason,
+                depends_on,
+                max_attempts,
+                silent_holders,
+                copied_from,
+            ) in rows
+        ]
+    )

@@ -16,9 +16,33 @@ select e.seq, e.at, e.hash, app_now() as now,
  limit %(most)s;
 
 -- name: current_plan
--- Return the plan without its steps, whether it has seen the caller's session before, and its
--- conditions.
-select :row_of_loaded_plan, :is_known_session as is_known_session, :conditions_of_plan as conditions
+-- Return the plan with its steps, whether it has seen the caller's session before, its conditions,
+-- and the texts of one step.
+select :row_of_loaded_plan, :is_known_session as is_known_session,
+       :conditions_of_plan as conditions, :step_list_of_plan as steps,
+       (select :texts_of_step
+          from step_brief t
+         where t.org_id = :org and t.step_id = %(step_id)s) as text
+  from plan p
+  join plan_brief b on b.org_id = :org and b.plan_id = p.id
+ where p.org_id = :org and p.id = %(plan_id)s;
+
+-- name: current_plan_to_claim
+-- Return the same, with the texts of the step that the caller most likely gets: the step that the
+-- caller holds, or else the first pending one, even if it depends on another step that is not
+-- completed. The texts of any other step are read once the rules have chosen the step.
+select :row_of_loaded_plan, :is_known_session as is_known_session,
+       :conditions_of_plan as conditions, :step_list_of_plan as steps,
+       (select :texts_of_step
+          from (select s.id
+                  from plan_step s
+                 where s.org_id = :org
+                   and s.plan_id = %(plan_id)s
+                   and (s.status = 'pending'
+                        or s.status = 'in_progress' and (s.held_by is null or :is_held_by_caller))
+                 order by s.status, s.step_order
+                 limit 1) n
+          join step_brief t on t.org_id = :org and t.step_id = n.id) as text
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s;

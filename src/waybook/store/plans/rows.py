@@ -60,8 +60,6 @@ class StepRow(NamedTuple):
     #: List of the step's instructions, result schema, required sources and stored sources; None if
     #: they were not requested.
     text: list[Any] | None = None
-    #: Number of the plan's last audit entry when the row was read.
-    plan_seq: int = 0
 
 
 class StallCountRow(NamedTuple):
