@@ -31,7 +31,8 @@ async def stored_documents(world: OrgEnv, agent: AgentClient) -> list[tuple[Any,
 async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
     """Return the key, model, version, Markdown and HTML of every rendered document."""
     query = """select d.document_key, d.model, d.version, h.markdown, h.html
-                 from rendered_document h join document d on d.org_id = h.org_id and d.id = h.document_id
+                 from rendered_document h
+                 join document d on d.org_id = h.org_id and d.id = h.document_id
                 order by h.id"""
     return (await world.database.read_org(agent.org_id, query))[0]
 
