@@ -24,8 +24,8 @@ Balancing = Literal["sticky", "alternating"]
 
 #: Bytes that a cycle adds to the database and to the write-ahead log, with results of 100 bytes and
 #: instructions of 240 bytes; the log also has images of pages, whose number depends on checkpoints.
-DISK_BYTES: Final = 3_600
-LOG_BYTES: Final = 5_600
+DISK_BYTES: Final = 2_400
+LOG_BYTES: Final = 4_400
 #: Share of a core that a process uses in operation: the rest is for peaks.
 UTILIZATION: Final = 0.6
 #: Database connections of a worker (`pool_size`) and its connection for notifications; one process
