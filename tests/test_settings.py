@@ -211,7 +211,7 @@ def test_replica_lag_ms_out_of_range_raises_misconfigured(milliseconds: str) -> 
 
 
 @pytest.mark.parametrize("milliseconds", [0, 5_000])
-def test_replica_lag_ms_at_its_bounds_is_accepted(milliseconds: int) -> None:
+def test_replica_lag_ms_at_a_bound_is_accepted(milliseconds: int) -> None:
     assert settings({"WAYBOOK_REPLICA_LAG_MS": str(milliseconds)}).replica_lag_ms == milliseconds
 
 

@@ -256,7 +256,7 @@ async def test_modify_plan_accepts_fifty_modifications_and_rejects_fifty_one(
     assert (await refused(agent, plan, *[adding] * 51))["code"] == "TOO_LARGE"
 
 
-async def test_unknown_action_is_refused_with_one_list_of_all_actions(agent: AgentClient) -> None:
+async def test_unknown_action_is_refused_with_a_list_of_all_actions(agent: AgentClient) -> None:
     plan = await agent.plan()
     error = await refused(agent, plan, {"action": "delete"})
     (fault,) = error["details"]["faults"]

@@ -96,14 +96,14 @@ class Measured(NamedTuple):
 
 def combine(measured: Sequence[Measured]) -> Measured:
     """Return several measurements of the same workload as one."""
-    calls = sum(one.calls for one in measured)
+    calls = sum(part.calls for part in measured)
     return Measured(
         calls=calls,
-        seconds=sum(one.seconds for one in measured),
-        servers=sum(one.servers for one in measured),
-        database=sum(one.database for one in measured),
-        bytes_per_call=sum(one.calls * one.bytes_per_call for one in measured) / calls,
-        is_lost=any(one.is_lost for one in measured),
+        seconds=sum(part.seconds for part in measured),
+        servers=sum(part.servers for part in measured),
+        database=sum(part.database for part in measured),
+        bytes_per_call=sum(part.calls * part.bytes_per_call for part in measured) / calls,
+        is_lost=any(part.is_lost for part in measured),
     )
 
 
