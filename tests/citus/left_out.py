@@ -19,15 +19,22 @@ LEFT_OUT: Final = {
         "tests/store/test_speed.py",
     ),
     "they read or change rows and the schema with statements that Citus does not route": (
-        "tests/app/test_foreign_ids.py",
-        "tests/app/test_quarantine.py",
-        "tests/app/test_runs_documents.py::test_regenerating_document_of_closed_step",
-        "tests/store/test_erasure.py::test_erasing_an_org_with_a_locked_plan_raises_busy",
-        "tests/store/test_group_commit.py::test_locked_row_does_not_delay_the_other_calls",
+        "tests/app/test_foreign_ids.py::test_id_of_other_org_gets_same_answer_as_unknown_id[18-without",
+        "tests/app/test_foreign_ids.py::test_isolation_test_detects_leaks_if_row_level_security",
         "tests/store/test_sampled_decisions.py",
         "tests/store/test_tampering.py",
-        "tests/store/test_tenancy.py",
+        "tests/store/test_tenancy.py::test_serving_role_cannot_move_rows_to_another_org",
         "tests/store/test_without_org.py",
+    ),
+    "they create triggers, which a distributed table cannot have": (
+        "tests/app/test_quarantine.py::test_doctor_command_reports_test_search_that_breaks",
+        "tests/app/test_quarantine.py::test_other_passages_are_indexed_after_a_passage",
+        "tests/app/test_quarantine.py::test_passage_",
+    ),
+    "Citus adds views and an event trigger, and the serving role can log in to the nodes": (
+        "tests/store/test_tenancy.py::test_database_has_no_rules_and_no_triggers",
+        "tests/store/test_tenancy.py::test_public_schema_contains_only_tables_and_indexes",
+        "tests/store/test_tenancy.py::test_serving_role_can_log_in_only_if_server_connects",
     ),
     "they migrate, restart or copy a server of their own": (
         "tests/acceptance/test_killed_server.py",

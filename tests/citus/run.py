@@ -84,7 +84,7 @@ def run_waybook(place: ServerDatabase, *words: str) -> None:
 
 def _run(database: list[str], *words: str) -> str:
     environment = {**os.environ, "COLUMNS": "100"}
-    command = [WAYBOOK, *words, *database]
+    command = [str(WAYBOOK), *words, *database]
     done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
     return done.stdout
 

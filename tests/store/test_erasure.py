@@ -210,7 +210,10 @@ async def test_erasing_an_org_with_a_locked_plan_raises_busy_and_erases_nothing(
     plan = await agent.plan()
     before = rows_of(place, agent.org_id)
     with psycopg.connect(place.admin_dsn) as busy:
-        busy.execute("select from plan where id = %s for update", (full_id(plan["planId"]),))
+        busy.execute(
+            "select from plan where org_id = %s and id = %s for update",
+            (agent.org_id, full_id(plan["planId"])),
+        )
         with pytest.raises(Busy, match="nothing was erased"):
             await erase_org(
                 place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress

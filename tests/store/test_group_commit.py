@@ -114,10 +114,9 @@ async def test_locked_row_does_not_delay_the_other_calls_of_a_group(own_world: O
     database, org_id = own_world.database, own_world.agent.org_id
     await own_world.agent.plan(1)
     async with database.org_transaction(org_id) as tx:
-        await tx.send("select from plan for update")
-        tasks = await start_group(
-            database, org_id, ("a", "select from plan for update"), ("b",), ("c",)
-        )
+        lock = f"select from plan where org_id = '{org_id}' for update"
+        await tx.send(lock)
+        tasks = await start_group(database, org_id, ("a", lock), ("b",), ("c",))
         await asyncio.gather(*tasks[1:])
         assert not tasks[0].done()
     assert (await tasks[0])[0][0][2] == "a"
