@@ -76,7 +76,7 @@ ROUNDS = 3
 
 BARE = "portable, no row-level security"
 PORTABLE = "portable"
-BESIDE_PGVECTOR = "portable, server of pgvector"
+PORTABLE_OF_PGVECTOR = "portable, server of pgvector"
 PGVECTOR = "pgvector"
 
 
@@ -231,7 +231,7 @@ def pgvector_searchers(url: str, stored: Corpus) -> Iterator[list[Searcher]]:
             fill(dsn, stored, list(Backend))
             with open_database(dsn, APP_ROLE) as portable, open_database(dsn, APP_ROLE) as own:
                 yield [
-                    Searcher(BESIDE_PGVECTOR, portable, Backend.PORTABLE),
+                    Searcher(PORTABLE_OF_PGVECTOR, portable, Backend.PORTABLE),
                     Searcher(PGVECTOR, own, Backend.PGVECTOR),
                 ]
         finally:
@@ -282,11 +282,12 @@ def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
     title = f"fused search, {stored.own:,} of one org"
     heads = ("p50 ms", "p95 ms", "CPU ms", f"recall@{NEAREST}", "memory MB", "first ms")
     print(f"{title:38}{''.join(f'{head:>11}' for head in heads)}")
-    for one in searchers:
-        figures = f"{one.p50:11.2f}{one.p95:11.2f}{one.cpu_ms:11.2f}{one.recall:11.3f}"
-        print(f"{one.label:38}{figures}{one.memory / 1e6:11.1f}{one.first_ms:11.0f}")
+    for searcher in searchers:
+        times = f"{searcher.p50:11.2f}{searcher.p95:11.2f}{searcher.cpu_ms:11.2f}"
+        sizes = f"{searcher.recall:11.3f}{searcher.memory / 1e6:11.1f}{searcher.first_ms:11.0f}"
+        print(f"{searcher.label:38}{times}{sizes}")
     print(f"{'one passage by its key':38}{key_ms:11.2f}")
-    bare, protected, *beside = searchers
+    bare, protected, *compared = searchers
     assert protected.recall == bare.recall, "row-level security changed the recall"
     memory = max(bare.memory, protected.memory) / 1e6
     most = (MAX_BYTES_PER_PASSAGE * stored.own + MAX_OTHER_BYTES) / 1e6
@@ -296,8 +297,8 @@ def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
         Check(name=f"recall@{NEAREST}", rounds=[protected.recall], limit=MIN_RECALL),
         Check(name="peak memory in MB", rounds=[memory], direction="<=", limit=most),
     ]
-    if beside:
-        portable, pgvector = beside
+    if compared:
+        portable, pgvector = compared
         ratios, goal = portable.ratios(pgvector), PGVECTOR_RATIO_GOAL
         checks.append(Check(name="ratio to pgvector", rounds=ratios, direction="<=", goal=goal))
     else:
@@ -307,14 +308,14 @@ def report(stored: Corpus, searchers: list[Searcher], key_ms: float) -> None:
         checks,
         passages=stored.own,
         rows={
-            one.label: {
-                "p50": one.p50,
-                "p95": one.p95,
-                "cpu": one.cpu_ms,
-                "recall": one.recall,
-                "memory": one.memory,
+            searcher.label: {
+                "p50": searcher.p50,
+                "p95": searcher.p95,
+                "cpu": searcher.cpu_ms,
+                "recall": searcher.recall,
+                "memory": searcher.memory,
             }
-            for one in searchers
+            for searcher in searchers
         },
     )
 

@@ -264,15 +264,15 @@ def ranked_first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("ranked_first")
-async def test_search_ranks_passages_like_the_vectors_of_their_texts(library: SearchCorpus) -> None:
+async def test_search_ranks_passages_like_the_vectors_of_the_texts(library: SearchCorpus) -> None:
     ids = {await library.store("note", text): text for text in NOTES}
     for question in (FLOOD, BEES, "insects pointing to blossoms"):
         vector = EMBEDDER.embed(parse_query(question).embedding_text)
-        found = (await library.lists(question))["meaning"]
-        assert {hit.subject_id for hit in found} == {*ids}
-        measures = [hit.measure for hit in found]
+        nearest_hits = (await library.lists(question))["meaning"]
+        assert {hit.subject_id for hit in nearest_hits} == {*ids}
+        measures = [hit.measure for hit in nearest_hits]
         assert measures == sorted(measures, reverse=True)
-        for hit in found:
+        for hit in nearest_hits:
             stored = EMBEDDER.embed(artifacts.embedding_text("note", ids[hit.subject_id]))
             assert hit.measure == pytest.approx(cosine_similarity(vector, stored), abs=2e-4)
 
@@ -282,14 +282,14 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     ids = [await library.store(f"n {n}", text) for n, text in enumerate(NOTES)]
     assert set(await near(library, FLOOD)) == {*ids}
     ids.append(await library.store("added", FLOOD))
-    found = await near(library, FLOOD)
-    assert set(found) == {*ids}
-    assert found == await near(another_process(library), FLOOD)
+    nearest_hits = await near(library, FLOOD)
+    assert set(nearest_hits) == {*ids}
+    assert nearest_hits == await near(another_process(library), FLOOD)
     await library.write(*artifacts.unindex_statements(ids.pop(0)))
     ids.append(await library.store("added later", FLOOD))
-    found = await near(library, FLOOD)
-    assert set(found) == {*ids}
-    assert found == await near(another_process(library), FLOOD)
+    nearest_hits = await near(library, FLOOD)
+    assert set(nearest_hits) == {*ids}
+    assert nearest_hits == await near(another_process(library), FLOOD)
 
 
 async def test_search_by_candidates_returns_the_hits_of_a_search_in_pages(
@@ -304,7 +304,7 @@ async def test_search_by_candidates_returns_the_hits_of_a_search_in_pages(
         assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
 
 
-async def test_embeddings_without_remainders_are_ranked_by_their_codes(
+async def test_embeddings_without_remainders_are_ranked_by_codes(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for number, text in enumerate(NOTES):

@@ -87,9 +87,9 @@ def test_candidates_are_ordered_about_like_exact_cosine_similarities(
         query /= np.linalg.norm(query)
         cosines = vectors @ query
         best = np.argsort(-cosines)[:50].tolist()
-        found = candidates(index, query.tolist(), MIN_CANDIDATES)
-        assert found[0] == best[0] == n
-        assert {*best} <= {*found}
+        candidate_numbers = candidates(index, query.tolist(), MIN_CANDIDATES)
+        assert candidate_numbers[0] == best[0] == n
+        assert {*best} <= {*candidate_numbers}
 
 
 @given(
@@ -110,8 +110,8 @@ def test_search_by_candidates_has_the_recall_of_an_exact_search(
     records = records_of(made)
     index = VectorIndex()
     index.change(records.tobytes(), b"")
-    found = candidates(index, query.tolist(), MIN_CANDIDATES)
-    hits = rank_exactly(records[found].tobytes(), query.tolist(), 50)
+    candidate_numbers = candidates(index, query.tolist(), MIN_CANDIDATES)
+    hits = rank_exactly(records[candidate_numbers].tobytes(), query.tolist(), 50)
     cosines = made @ query
     last_of_ten = np.sort(cosines)[-min(10, count)]
     # A passage that is as near as the tenth counts as found, because neighbors may be equal.
@@ -126,13 +126,13 @@ def test_search_by_signs_first_has_the_recall_of_an_exact_search(topics: int) ->
     made += chance.standard_normal(made.shape) / 16
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     assert len(made) > ranking.LARGE_ROWS
-    index, found = VectorIndex(packed(made)), 0
+    index, hits = VectorIndex(packed(made)), 0
     for number in range(20):
         query = made[number] + 1.5 / 16 * chance.standard_normal(256)
         cosines = made @ query
         best = np.argsort(-cosines)[:10].tolist()
-        found += len({*best} & {*candidates(index, query.tolist(), MIN_CANDIDATES)})
-    assert found >= 0.98 * 20 * 10
+        hits += len({*best} & {*candidates(index, query.tolist(), MIN_CANDIDATES)})
+    assert hits >= 0.98 * 20 * 10
 
 
 def test_deleted_vectors_of_a_large_index_are_no_candidates() -> None:
@@ -140,10 +140,10 @@ def test_deleted_vectors_of_a_large_index_are_no_candidates() -> None:
     index = VectorIndex(packed(made))
     index.change(b"", b"".join(key(n) for n in range(0, 1_000, 2)))
     for number in (0, 1, 998, 999, len(made) - 1):
-        found = candidates(index, made[number].tolist(), MIN_CANDIDATES)
-        assert len(found) == MIN_CANDIDATES
-        assert not {*found} & {*range(0, 1_000, 2)}
-        assert (found[0] == number) is (number % 2 == 1)
+        candidate_numbers = candidates(index, made[number].tolist(), MIN_CANDIDATES)
+        assert len(candidate_numbers) == MIN_CANDIDATES
+        assert not {*candidate_numbers} & {*range(0, 1_000, 2)}
+        assert (candidate_numbers[0] == number) is (number % 2 == 1)
 
 
 def test_equally_similar_vectors_of_a_large_index_are_ordered_by_key() -> None:
@@ -188,7 +188,7 @@ def test_quantized_vector_is_within_half_a_step_of_the_vector(
         assert code + (part - 8) / 16 == pytest.approx(number / peak * 127, abs=1 / 32 + 1e-9)
 
 
-def test_vectors_quantized_together_equal_those_quantized_one_by_one() -> None:
+def test_vectors_quantized_together_equal_those_quantized_singly() -> None:
     vectors = unit_vectors(20)
     singly = [key(n) + b"".join(quantize(vector)) for n, vector in enumerate(vectors.tolist())]
     assert exact(vectors) == b"".join(singly)
@@ -271,14 +271,14 @@ def test_vector_index_shrinks_after_most_vectors_are_deleted(
 
 
 def test_vector_index_takes_at_most_200_bytes_per_vector(records: bytes) -> None:
-    whole_blocks = records[: 2 * vector_blocks.BLOCK_ROWS * RECORD_BYTES]
+    full_blocks = records[: 2 * vector_blocks.BLOCK_ROWS * RECORD_BYTES]
     arrays = [
         array
-        for block in VectorIndex(whole_blocks)._blocks
+        for block in VectorIndex(full_blocks)._blocks
         for array in (*block.content, block.deleted)
     ]
     taken = sum(array.nbytes for array in arrays)
-    assert taken == VectorIndex(whole_blocks).size_bytes
+    assert taken == VectorIndex(full_blocks).size_bytes
     assert taken <= 200 * 2 * vector_blocks.BLOCK_ROWS
 
 

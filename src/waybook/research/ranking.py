@@ -71,22 +71,25 @@ class Query:
     """Query vector, prepared for comparisons with levels and with signs."""
 
     def __init__(self, vector: Sequence[float]) -> None:
-        whole = np.array(vector, np.float32)
+        components = np.array(vector, np.float32)
         # A byte is its low level plus 16 times its high level. It is converted to a float without
         # a shift, and the weights of the low levels are lowered by what the byte adds for them.
-        high = whole[HALF:] / (MAX_LEVEL + 1)
-        self._weights = np.concatenate([whole[:HALF] - high, high])
-        self._middle = np.float32(MIDDLE_LEVEL * float(whole.sum()))
+        high = components[HALF:] / (MAX_LEVEL + 1)
+        self._weights = np.concatenate([components[:HALF] - high, high])
+        self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
         self._low = np.empty((SCRATCH_ROWS, HALF), np.uint8)
         self._floats = np.empty((SCRATCH_ROWS, DIMENSIONS), np.float32)
-        magnitudes = np.abs(whole)
+        magnitudes = np.abs(components)
         self._step = max(float(magnitudes.max()), 1e-9) / (2**MAGNITUDE_BITS - 1)
         rounded = np.rint(magnitudes / self._step).astype(np.uint8)
         # The last component does not count, so that the number of different signs fits into a byte.
         rounded[-1] = 0
         self._sum = np.float32(rounded.sum() * self._step)
         # Whole rows are repeated, because numpy combines arrays of the same shape twice as fast.
-        bits = [whole >= 0, *(rounded >> bit & 1 == 1 for bit in reversed(range(MAGNITUDE_BITS)))]
+        bits = [
+            components >= 0,
+            *(rounded >> bit & 1 == 1 for bit in reversed(range(MAGNITUDE_BITS))),
+        ]
         repeated = [pack_bits(row[np.newaxis]).repeat(BLOCK_ROWS, axis=1) for row in bits]
         self._signs, self._planes = repeated[0], repeated[1:]
         self._words = np.empty((2, SIGN_WORDS, BLOCK_ROWS), np.uint64)
@@ -179,8 +182,8 @@ class VectorIndex:
             first, end = np.searchsorted(best, [start, start + len(rows)])
             keys.append(block.keys[rows[best[first:end] - start]])
             start += len(rows)
-        found = np.concatenate(keys, dtype=KEYS)
-        return found[_rank(cosines[best], found)[:most]].tobytes()
+        ranked_keys = np.concatenate(keys, dtype=KEYS)
+        return ranked_keys[_rank(cosines[best], ranked_keys)[:most]].tobytes()
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
         """Return the vector records whose keys are not in the index yet."""

@@ -152,8 +152,8 @@ class PortableSearch:
             exact = await self._read(
                 embeddings.nearest_fitting_statement(model, keys, wanted, **filters(self.scope))
             )
-            found_all = len(exact) >= wanted * EXACT_RECORD_BYTES
-            if found_all or len(keys) < most * embeddings.KEY_BYTES:
+            has_enough = len(exact) >= wanted * EXACT_RECORD_BYTES
+            if has_enough or len(keys) < most * embeddings.KEY_BYTES:
                 return await self._rank(exact)
             most *= WIDER
 
