@@ -98,6 +98,9 @@ async def measure(target: Target, postmaster: int, token: str, name: str, plans:
         for _ in range(CONNECTIONS):
             callers = [Caller(address, token) for address in target.addresses]
             agents.append(Agent([await stack.enter_async_context(caller) for caller in callers]))
+            # One after the other: a server that does not know a token yet refuses many calls at once.
+            for caller in callers:
+                await call(caller, "ping")
         before = read_usage(target.processes, postmaster)
         await asyncio.gather(*(agent.work(f"{name}-{n}", plans) for n, agent in enumerate(agents)))
         after = read_usage(target.processes, postmaster)
