@@ -98,7 +98,7 @@ async def measure(target: Target, postmaster: int, token: str, name: str, plans:
         for _ in range(CONNECTIONS):
             callers = [Caller(address, token) for address in target.addresses]
             agents.append(Agent([await stack.enter_async_context(caller) for caller in callers]))
-            # One after the other: a server that does not know a token yet refuses many calls at once.
+            # A server that does not know the token yet refuses many calls at the same time.
             for caller in callers:
                 await call(caller, "ping")
         before = read_usage(target.processes, postmaster)
@@ -130,15 +130,15 @@ async def main(cycles: int, rounds: int, reads: int) -> None:
             }
             requests = await prepare_requests(address, token)
             for turn in range(rounds + 1):
-                kept = results if turn else {}
+                measurements = results if turn else {}
                 for name, target in targets.items():
                     sessions = f"{name} {turn}"
                     measured = await measure(target, postmaster, token, sessions, plans)
-                    kept.setdefault(name, []).append(measured)
+                    measurements.setdefault(name, []).append(measured)
                 for load, request in requests.items():
                     for name in (SINGLE, DOUBLE):
                         measured = measure_reads(targets[name], postmaster, request, reads)
-                        kept.setdefault(row_name(load, name), []).append(measured)
+                        measurements.setdefault(row_name(load, name), []).append(measured)
     report(results)
 
 

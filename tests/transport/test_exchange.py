@@ -98,7 +98,7 @@ def read_response(response: bytes) -> tuple[bytes, set[bytes], dict[str, Any]]:
     return status, {*lines}, json.loads(body)
 
 
-async def test_answer_of_a_tool_call_is_one_write() -> None:
+async def test_answer_of_a_tool_call_is_a_single_write() -> None:
     writes = await Line().send(request())
     assert len(writes) == 1
     status, lines, message = read_response(writes[0])
@@ -107,7 +107,7 @@ async def test_answer_of_a_tool_call_is_one_write() -> None:
     assert message["id"] == 1
 
 
-async def test_answer_in_one_write_equals_answer_in_asgi_messages() -> None:
+async def test_answer_in_a_single_write_equals_answer_in_asgi_messages() -> None:
     at_once = await Line().send(request())
     in_parts = await Line().send(request(headers={"connection": "close"}))
     assert (len(at_once), len(in_parts)) == (1, 2)
@@ -124,14 +124,14 @@ async def test_answer_closes_the_connection_while_the_server_drains() -> None:
 
 
 async def test_request_in_several_parts_is_answered() -> None:
-    whole = request()
-    head, _, body = whole.partition(b"\r\n\r\n")
+    complete = request()
+    head, _, body = complete.partition(b"\r\n\r\n")
     writes = await Line().send(head + b"\r\n\r\n", body[:10], body[10:])
     assert len(writes) == 1
-    assert writes == await Line().send(whole)
+    assert writes == await Line().send(complete)
 
 
-async def test_pipelined_requests_are_answered_in_their_order() -> None:
+async def test_pipelined_requests_are_answered_in_the_order_received() -> None:
     writes = await Line().send(b"".join(request(identity) for identity in (1, 2, 3)))
     assert [read_response(write)[2]["id"] for write in writes] == [1, 2, 3]
 
@@ -143,7 +143,7 @@ async def test_connection_answers_a_request_after_another() -> None:
     assert [read_response(write)[2]["id"] for write in writes] == [1, 2]
 
 
-async def test_body_over_the_limit_in_one_part_is_refused() -> None:
+async def test_body_over_the_limit_is_refused() -> None:
     writes = await Line().send(request(size=BODY_LIMIT))
     assert writes[0].startswith(b"HTTP/1.1 413 ")
 
@@ -162,7 +162,7 @@ async def test_answer_waits_until_the_client_reads() -> None:
 
 
 @pytest.mark.parametrize(("accepted", "expected"), [("gzip", [b"gzip"]), ("identity", [])])
-async def test_large_answer_is_compressed_if_the_client_accepts_it(
+async def test_large_answer_is_compressed_if_the_client_accepts_gzip(
     accepted: str, expected: list[bytes]
 ) -> None:
     line = Line({"get_next_step": Answer({"text": "x" * MIN_BYTES})})
@@ -211,5 +211,5 @@ def test_checks_depend_on_no_other_headers_than_the_key_of_the_cache(
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")
     own = [header for header in headers if header[0] in CHECKED_HEADERS]
-    whole, part = (check_headers(hosts, method, "/mcp", "http", h) for h in (headers, own))
-    assert outcome(whole) == outcome(part)
+    complete, part = (check_headers(hosts, method, "/mcp", "http", h) for h in (headers, own))
+    assert outcome(complete) == outcome(part)
