@@ -5,10 +5,8 @@ own. Its first message begins with a statement that fails if the credential has 
 that a revocation takes effect at once in every process and costs no round trip.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, Self
 from uuid import UUID
 
 from waybook.errors import StaleCredential
@@ -30,15 +28,19 @@ class CredentialCheck:
         self.is_passed = False
         self.is_failed = False
 
-    @contextmanager
-    def deciding(self) -> Iterator[None]:
+    def deciding(self) -> Self:
         """Pass the check if the block, which executes its statement, ends; else fail or keep it."""
-        try:
-            yield
-        except StaleCredential:
+        return self
+
+    def __enter__(self) -> None:
+        """Begin the block that executes the statement."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Pass the check if the block ended without an error; fail it if the statement failed."""
+        if kind is None:
+            self.is_passed = True
+        elif issubclass(kind, StaleCredential):
             self.is_failed = True
-            raise
-        self.is_passed = True
 
 
 #: Check of the call that the current task carries out; None if its credential was looked up.
