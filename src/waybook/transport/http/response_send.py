@@ -1,0 +1,89 @@
+"""Responses with security headers, which start only once the credential is verified."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.types import Message, Send
+
+from waybook.transport.http.cached_credential import is_verified, verify_credential
+from waybook.transport.http.compression import VARY, CompressingSend, is_plain
+from waybook.transport.http.protocol import Exchange
+from waybook.transport.http.request_checks import with_security_headers
+
+#: Headers of a response with JSON, apart from the content length, which a single write sends.
+_JSON_TYPE: Final = (b"content-type", b"application/json")
+_JSON_HEAD: Final = b"".join(
+    b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
+)
+
+
+class ResponseSend:
+    """ASGI `send` function that adds security headers, and compresses for clients with gzip."""
+
+    def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
+        """Wrap the function `send` of a request, whose exchange the HTTP server may have passed."""
+        self._send = CompressingSend(send, accepted=accepts_gzip)
+        self._exchange = exchange
+        self._accepts_gzip = accepts_gzip
+        #: Function that is called when the response starts, if one is set.
+        self.release: Callable[[], None] | None = None
+        #: Request whose credential must be verified before the response starts, if there is one.
+        self.unverified: Request | None = None
+        self.is_started = False
+        self._is_refused = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message of the response, once the credential of the request is verified."""
+        if message["type"] == "http.response.start":
+            if self.unverified is not None and await self._refuse():
+                return
+            self.is_started = True
+            if self.release is not None:
+                # The slot is released when the response starts, because an event stream stays open
+                # for long.
+                self.release()
+            headers = with_security_headers(message.get("headers", ()))
+            message = {**message, "headers": headers}
+        elif self._is_refused:
+            return
+        await self._send(message)
+
+    async def send_json(self, body: bytes) -> None:
+        """Send a response with status 200 and a body of JSON, in one write if possible."""
+        exchange = self._exchange
+        if exchange is not None and is_plain(body, accepted=self._accepts_gzip):
+            if self.unverified is not None and await self._refuse():
+                return
+            if exchange.respond(_JSON_HEAD, body):
+                self.is_started = True
+                if self.release is not None:
+                    self.release()
+                return
+        headers = [(b"content-length", b"%d" % len(body)), _JSON_TYPE]
+        await self({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
+    async def _refuse(self) -> bool:
+        """Verify the credential of the request; if it is not valid, refuse the request.
+
+        Return whether the request is refused.
+        """
+        request, self.unverified = self.unverified, None
+        if request is None or is_verified(request):
+            return False
+        refusal = await verify_credential(request)
+        if refusal is None:
+            return False
+        for message in (
+            {
+                "type": "http.response.start",
+                "status": refusal.status_code,
+                "headers": refusal.raw_headers,
+            },
+            {"type": "http.response.body", "body": bytes(refusal.body)},
+        ):
+            await self(message)
+        self._is_refused = True
+        return True
