@@ -293,3 +293,10 @@ class RenderedRow(NamedTuple):
     created_at: datetime
     markdown: str
     html: str
+
+
+class UpdatedRow(NamedTuple):
+    """Result of an update of a cached run, with the time of the database."""
+
+    updated: int
+    now: datetime

@@ -18,14 +18,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-
-
-class UpdatedRow(NamedTuple):
-    """Result of an update of a cached run, with the time of the database."""
-
-    updated: int
-    now: datetime
-
+from waybook.store.runs.rows import UpdatedRow
 
 SQL = load("runs/writer", update_unchanged_run=UpdatedRow)
 
@@ -41,13 +34,8 @@ class RunWrite(NamedTuple):
     loaded: Mapping[str, Job]
     write_context: WriteContext
     sealed: list[SealedEntry]
-
-    @property
-    def head(self) -> ChainHead:
-        """Return the head of the audit chain after the decision."""
-        if not self.sealed:
-            return self.write_context.head
-        return ChainHead(self.sealed[-1].seq, self.sealed[-1].hash, self.write_context.now)
+    #: Head of the audit chain after the decision.
+    head: ChainHead
 
 
 def seal_decision(
@@ -55,7 +43,10 @@ def seal_decision(
 ) -> RunWrite:
     """Number the audit entries of a decision and link them to the audit chain of the run."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
-    return RunWrite(decision, loaded, write_context, sealed)
+    head = write_context.head
+    if sealed:
+        head = ChainHead(sealed[-1].seq, sealed[-1].hash, write_context.now)
+    return RunWrite(decision, loaded, write_context, sealed, head)
 
 
 def statements(
@@ -112,8 +103,8 @@ def add_definition(
 def _run(
     before: Run | None, writes: Sequence[RunWrite], patches: Patches, *, is_cached: bool
 ) -> Iterator[Statement]:
-    old_head, (decision, _, write_context, _) = writes[0].write_context.head, writes[-1]
-    run, new_head = decision.run, writes[-1].head
+    old_head, (decision, _, write_context, _, new_head) = writes[0].write_context.head, writes[-1]
+    run = decision.run
     head: dict[str, Value] = {"audit_seq": new_head.seq, "audit_hash": new_head.hash}
     for patch in patches.inserts[Entity.RUN]:
         row = patch.values
@@ -225,16 +216,20 @@ def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
     loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
-    for decision, before, context, _ in writes:
+    for decision, before, context, *_ in writes:
         loaded = {**before, **loaded}
         jobs.update(decision.jobs)
         seen_at.update(dict.fromkeys(decision.touched, context.now))
     for patch in patches.updates[Entity.JOB]:
         yield _changed_job(loaded[patch.id], jobs[patch.id], seen_at.get(patch.id))
-    made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts[Entity.JOB]]
-    for start in range(0, len(made), MAX_ROWS):
-        rows = AsJson(made[start : start + MAX_ROWS])
-        yield SQL["insert_jobs"](run_id=writes[0].decision.run.id, jobs=rows)
+    run_id, new = writes[0].decision.run.id, patches.inserts[Entity.JOB]
+    if len(new) == 1:
+        values = {**_scalars(new[0].values), "unit": AsJson(new[0].values["unit"])}
+        yield SQL["insert_job"](run_id=run_id, id=new[0].id, **values)
+        return
+    for start in range(0, len(new), MAX_ROWS):
+        rows = AsJson([{"id": p.id, **p.values} for p in new[start : start + MAX_ROWS]])
+        yield SQL["insert_jobs"](run_id=run_id, jobs=rows)
 
 
 def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:

@@ -102,6 +102,16 @@ select r.org_id, n.id, r.id, n.stage_slug, n.step_key, n.job_type, n.model, n.ra
              error text, continues_id uuid, part integer, document_id uuid, counted boolean)
  where r.org_id = :org and r.id = %(run_id)s;
 
+-- name: insert_job
+-- Insert one job, which costs less than a list of jobs.
+insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
+                 tries, ready_at, held_by, held_session, started_at, completed_at, error,
+                 continues_id, part, document_id, counted)
+values (%(id)s, %(run_id)s, %(stage_slug)s, %(step_key)s, %(job_type)s, %(model)s, %(rank)s,
+        %(unit)s, %(status)s, %(attempt)s, %(tries)s, %(ready_at)s, %(held_by)s, %(held_session)s,
+        %(started_at)s, %(completed_at)s, %(error)s, %(continues_id)s, %(part)s, %(document_id)s,
+        %(counted)s);
+
 -- name: update_job
 -- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
 -- NULL constraint: the database rejects a stale update.
