@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import pytest
 
@@ -168,7 +167,7 @@ async def test_turn_that_does_not_come_in_time_is_refused_as_busy() -> None:
 
 
 async def test_run_cache_keeps_slots_in_use_and_those_used_last() -> None:
-    runs, org = RunCache(most=2), UUID(int=1)
+    runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     await first.turns.take()
     second = runs.slot((org, "2"))
@@ -178,7 +177,7 @@ async def test_run_cache_keeps_slots_in_use_and_those_used_last() -> None:
 
 
 def test_run_cache_removes_slots_without_a_cached_run_first() -> None:
-    runs, org = RunCache(most=2), UUID(int=1)
+    runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     first.cached = make_slot().cached
     for number in range(2, 6):

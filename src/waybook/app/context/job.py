@@ -28,7 +28,7 @@ from waybook.dag.expansion.inputs import (
 )
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
-from waybook.dag.templates.template import render_prompt
+from waybook.dag.templates.template import is_constant, render_prompt
 from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
@@ -84,10 +84,9 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         so_far = "".join(row.content for part in rest[count:] for row in part)
     supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
-    prompt = render_prompt(
-        step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_brief.input)
-    )
-    return JobMaterials(prompt=prompt, inputs=supplied, so_far=so_far)
+    prompt = step.prompt or DEFAULT_PROMPT
+    context = {} if is_constant(prompt) else _context(locked, job, supplied, run_brief.input)
+    return JobMaterials(render_prompt(prompt, context), supplied, so_far)
 
 
 def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:
@@ -294,33 +293,36 @@ def input_header(job_input: JobInput) -> Body:
     )
 
 
-def _frame(job_input: JobInput, job: Job) -> int:
-    """Return the size in bytes of a job's input in the reply, excluding the input's text."""
-    return len(orjson.dumps(_view(job_input, job, ""))) + 1
+class ShownInput(NamedTuple):
+    """Input of a job that the reply contains, and its description there."""
+
+    input: JobInput
+    header: Body
 
 
-def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[JobInput], int]:
+def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[ShownInput], int]:
     """Return the first inputs of a job that fit in `room` bytes, and their size without texts."""
-    shown, frames = list[JobInput](), 0
+    shown, frames = list[ShownInput](), 0
     for job_input in supplied:
-        frame = _frame(job_input, job)
+        shown_input = ShownInput(job_input, input_header(job_input))
+        frame = len(orjson.dumps(_view(shown_input, job, ""))) + 1
         room -= frame + min(MIN_SHARE_BYTES, job_input.length)
         if room < 0:
             break
-        shown.append(job_input)
+        shown.append(shown_input)
         frames += frame
     return shown, frames
 
 
 async def _with_contents(
-    locked: LockedRun, job: Job, shown: list[JobInput], room: int
+    locked: LockedRun, job: Job, shown: list[ShownInput], room: int
 ) -> list[Json]:
     """Return a job's inputs with their texts; if the total is too long, cut the longest texts."""
     left = max(MIN_SHARE_BYTES, room)
-    share = fair_share([job_input.length for job_input in shown], left)
+    share = fair_share([job_input.length for job_input, _ in shown], left)
     ids = [
         job_input.document.id
-        for job_input in shown
+        for job_input, _ in shown
         if job_input.document and len(job_input.text) < job_input.length
     ]
     contents: dict[str, str] = {}
@@ -329,17 +331,17 @@ async def _with_contents(
         contents = {row.id: row.content for row in rows}
     texts = [
         contents.get(job_input.document.id if job_input.document else "", job_input.text[:share])
-        for job_input in shown
+        for job_input, _ in shown
     ]
     share = fair_share([escaped_size(text) for text in texts], left)
     return [
-        _view(job_input, job, truncate(text, share))
-        for job_input, text in zip(shown, texts, strict=True)
+        _view(shown_input, job, truncate(text, share))
+        for shown_input, text in zip(shown, texts, strict=True)
     ]
 
 
-def _view(job_input: JobInput, job: Job, text: str) -> Body:
-    named = input_header(job_input)
+def _view(shown: ShownInput, job: Job, text: str) -> Body:
+    job_input, named = shown
     if len(text) == job_input.length:
         return {**named, "content": text}
     which = ("documentId",) if job_input.document else ("documentKey", "stageSlug")

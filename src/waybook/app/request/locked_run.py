@@ -73,7 +73,7 @@ class LockedRun(Locked[RunDecision[object]]):
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
         self._takes_turns = is_locked
         self._unless_cached = unless_cached
-        self._slot = ctx.services.run_cache.slot((ctx.caller.org_id, self._run_id.lower()))
+        self._slot = ctx.services.run_cache.slot((ctx.caller.org_id.int, self._run_id.lower()))
         self._has_turn = False
         self._reserved: list[str] = []
         #: Cached run on which the call decides, after the earlier decision of the same call.
@@ -189,8 +189,11 @@ class LockedRun(Locked[RunDecision[object]]):
         cached, now = self._current(), self.ctx.services.database.now()
         if cached is None or now is None:
             return False
-        dag = await load_definition(self.ctx, cached.dag_slug, cached.dag_version)
-        self.run, self.compiled_dag, self.brief = cached.run, dag, cached.brief
+        # A run keeps its definition, so the second call of this method has it already.
+        if self._state is None:
+            slug, version = cached.dag_slug, cached.dag_version
+            self.compiled_dag = await load_definition(self.ctx, slug, version)
+        self.run, self.brief = cached.run, cached.brief
         self.head, self.now = cached.head, cached.head.after(now)
         self._state = cached
         return True

@@ -7,6 +7,7 @@ document matches, it gets all documents of this input.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
@@ -48,8 +49,7 @@ class ResolvedInput:
         return self.input.required and not self.external and not self.documents
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentSlot:
+class DocumentSlot(NamedTuple):
     """Key of the document index; None stands for any lineage or any language model."""
 
     stage: str

@@ -83,6 +83,11 @@ def template_error(text: str, kind: TemplateKind) -> str | None:
     return None
 
 
+def is_constant(text: str) -> bool:
+    """Return whether a template contains only text, so that it needs no context."""
+    return "{" not in text
+
+
 def render_prompt(text: str, context: Mapping[str, Json]) -> str:
     """Return the prompt of a job.
 
@@ -105,6 +110,8 @@ def render_document(text: str, context: Mapping[str, Json]) -> str:
 
 def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
     try:
+        if is_constant(text):
+            return _render_constant(text, kind)
         return render_template(_compiled(text, kind), context)
     except (TemplateRuleError, UndefinedError) as error:
         raise bad_recipe_error(
@@ -112,6 +119,11 @@ def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str
         ) from error
     except TemplateBudgetExceeded as error:
         raise TooLarge(f"the {kind} template: {error}", kind=str(kind)) from error
+
+
+@lru_cache(maxsize=64)
+def _render_constant(text: str, kind: TemplateKind) -> str:
+    return render_template(_compiled(text, kind), {})
 
 
 @lru_cache(maxsize=512)

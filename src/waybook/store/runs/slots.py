@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
-from uuid import UUID
 
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job
@@ -14,7 +13,8 @@ from waybook.store.runs.cache import MAX_FREE_JOBS_AGE, CachedRun, filter_of
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.turns import TurnQueue
 
-RunKey: TypeAlias = tuple[UUID, str]
+#: Org and id of a run. The org is represented as a number, because numbers can be hashed fast.
+RunKey: TypeAlias = tuple[int, str]
 
 MAX_RUNS = 256
 MAX_FILTERS = 64
