@@ -1,4 +1,4 @@
-"""Number of function calls that a warm step cycle makes in Python."""
+"""Number of function calls that step cycles and job cycles make in Python."""
 
 import sys
 from collections.abc import Iterator
@@ -7,11 +7,15 @@ from itertools import count
 from types import FrameType
 
 from org_env import AgentClient
+from sample_definitions import make_definition, make_recipe_step, make_stage
 
 #: Maximum number of function calls for one claim and one submission. The measured number is 7 to
 #: 15 lower. It is independent of the speed of the machine; only an answer of the database that
 #: arrives in several pieces adds about ten calls.
 MAX_CALLS = 1_075
+#: The same if neither call finds the plan in memory, and for a job of a run in memory.
+MAX_UNCACHED_CALLS = 1_530
+MAX_JOB_CALLS = 1_690
 #: Modules whose number of calls depends on how the answers of the database arrive.
 WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
 
@@ -47,3 +51,29 @@ async def test_warm_step_cycle_makes_limited_number_of_calls(agent: AgentClient)
             break
     # The first cycles fill caches, and the last one closes the plan.
     assert sorted(numbers[2:-1])[3] <= MAX_CALLS
+
+
+async def test_uncached_step_cycle_makes_limited_number_of_calls(agent: AgentClient) -> None:
+    plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.plan_cache
+    for number in range(9):
+        key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
+        with counted_calls() as calls:
+            cache.clear()
+            taken = await agent.take(plan, **key)
+            cache.clear()
+            await agent.submit(taken, {"found": "Three agree.", "sources": [1, 2]}, **key)
+        numbers.append(calls[0])
+    assert sorted(numbers[2:])[3] <= MAX_UNCACHED_CALLS
+
+
+async def test_warm_job_cycle_makes_limited_number_of_calls(agent: AgentClient) -> None:
+    stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
+    await agent.call("add_dag", definition=make_definition("wide", stage))
+    run, numbers = await agent.run("wide", [f"m{number}" for number in range(12)]), []
+    for number in range(9):
+        key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
+        with counted_calls() as calls:
+            job = await agent.job(run, **key)
+            await agent.submit_documents(job, **key)
+        numbers.append(calls[0])
+    assert sorted(numbers[2:])[3] <= MAX_JOB_CALLS

@@ -11,6 +11,7 @@ audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -45,7 +46,9 @@ class Field(NamedTuple):
     convert: Convert | None = None
 
 
+@lru_cache(maxsize=4_096)
 def _time(text: str) -> datetime:
+    """Convert a time. It is cached, because a plan is read many times with the same times."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is UTC else at.astimezone(UTC)
 
@@ -192,7 +195,7 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
         return None
     steps = _read_steps(step_rows)
     texts = {}
-    if text is not None and any(step.id == text[0] for step in steps):
+    if text is not None and text[0] in [step.id for step in steps]:
         texts[StepId(text[0])] = read_text(text[1:])
     session = wanted.holder.session if is_known_session else None
     return build_plan(PlanRow(*columns), steps, texts, conditions, session)
