@@ -14,8 +14,8 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 #: arrives in several pieces adds about ten calls.
 MAX_CALLS = 1_075
 #: The same if neither call finds the plan in memory, and for a job of a run in memory.
-MAX_UNCACHED_CALLS = 1_530
-MAX_JOB_CALLS = 1_690
+MAX_UNCACHED_CALLS = 1_435
+MAX_JOB_CALLS = 1_645
 #: Modules whose number of calls depends on how the answers of the database arrive.
 WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
 
