@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -300,4 +301,20 @@ def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDat
 def drop_database(server: Server, dbname: str) -> None:
     """Drop a database on every node that has it."""
     for node in server.nodes:
-        _execute(node, f"drop database if exists {dbname} with (force)")
+        if server.workers:
+            # The daemons of Citus connect again to a database whose sessions were ended.
+            eventually(partial(_is_dropped, node, dbname), f"{dbname} is dropped")
+        else:
+            _drop(node, dbname)
+
+
+def _drop(node: str, dbname: str) -> None:
+    _execute(node, f"drop database if exists {dbname} with (force)")
+
+
+def _is_dropped(node: str, dbname: str) -> bool:
+    try:
+        _drop(node, dbname)
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
