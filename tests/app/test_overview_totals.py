@@ -58,5 +58,5 @@ async def fail_steps(agent: AgentClient, plan: Body) -> None:
 
 
 def test_statuses_of_steps_have_different_first_letters() -> None:
-    letters = [letter for letter, _ in overview_query.STATUS_LETTERS]
-    assert len(letters) == len(set(letters)) == len(StepStatus)
+    initials = [initial for initial, _ in overview_query.STATUS_INITIALS]
+    assert len(initials) == len(set(initials)) == len(StepStatus)

@@ -84,12 +84,12 @@ class TroubledRow(NamedTuple):
     #: Actor of the change that ended a failed plan.
     last_change: str | None
     failures: list[FailureColumns] | None
-    #: One letter for each plan and run in trouble; see `TroubleLetter`.
-    found: str
+    #: One letter for each plan and run in trouble; see `TroubleKind`.
+    kinds: str
 
 
-class TroubleLetter(StrEnum):
-    """Kind of a plan or run in trouble, in `TroubledRow.found`."""
+class TroubleKind(StrEnum):
+    """Kind of a plan or run in trouble, in `TroubledRow.kinds`."""
 
     OPEN = "o"
     STALLED = "s"

@@ -42,7 +42,7 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
 -- each with the job that failed last. Each row also has one letter for each plan and run found: `o`
 -- for a plan that agents can still work on, `s` for a stalled plan, `f` for a plan that failed since
 -- the reader's last look, `e` for one that failed earlier, and `r` for a run. With `offset 0`, each
--- plan and run is looked up by its id until enough are found, whatever the statistics are.
+-- plan and run is looked up by its id, with any statistics.
 select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_reason,
        case when w.kind = 'plan'
             then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
@@ -85,9 +85,9 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
                              and j.job_type <> 'RENDER'
                            order by j.stage_slug, j.completed_at desc, j.id) j)
        end as failures,
-       w.found
-  from (select w.*, string_agg(w.letter, '') over () as found
-          from ((select 'plan' as kind, 's' as letter, p.id, p.name, p.status, p.revision,
+       w.kinds
+  from (select w.*, string_agg(w.initial, '') over () as kinds
+          from ((select 'plan' as kind, 's' as initial, p.id, p.name, p.status, p.revision,
                         p.updated_at, p.fail_reason
                    from plan p
                   where p.org_id = :org and p.status = 'stalled'
@@ -214,7 +214,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
          order by w.updated_at desc, w.id desc
          limit %(most)s) w
  cross join lateral (
-       select :status_letters as statuses,
+       select :status_initials as statuses,
               json_agg(json_build_array(s.status = 'awaiting_input', s.step_order, :title_of_step,
                                         s.held_by))
                 filter (where s.status in ('awaiting_input', 'in_progress')) as active_steps
@@ -240,7 +240,7 @@ select t.*, :last_look as since, app_now() as now,
        end as created_at,
        w.ended_at,
        case when w.kind = 'plan'
-            then (select :status_letters
+            then (select :status_initials
                     from plan_step s
                    where s.org_id = :org and s.plan_id = w.id)
        end as statuses

@@ -218,7 +218,7 @@ json_build_object(
   'skipped', count(*) filter (where s.status = 'skipped'),
   'failed', count(*) filter (where s.status = 'failed'));
 
--- name: status_letters
+-- name: status_initials
 -- First letter of the status of each step of a plan, which differ. This is cheaper than counting the
 -- steps in each status.
 string_agg(left(s.status, 1), '');

@@ -1,7 +1,7 @@
 """Overview: plans and runs that need a person, are in trouble, are running, or have finished."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 from waybook.app.queries.overview_entries import (
@@ -30,9 +30,8 @@ from waybook.store.overview import (
     LastLook,
     OverviewTotals,
     RunningRow,
-    StepColumns,
     TroubledRow,
-    TroubleLetter,
+    TroubleKind,
     WaitingRow,
     max_troubled,
     overview_statements,
@@ -46,7 +45,7 @@ SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
 
 #: Statuses of steps with their first letters, which differ.
-STATUS_LETTERS = tuple((status.value[0], status) for status in StepStatus)
+STATUS_INITIALS = tuple((status.value[0], status) for status in StepStatus)
 #: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
 
@@ -72,7 +71,7 @@ async def read_overview(
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
         finished=[_finished(row) for row in finished if row.kind is not None],
-        totals=_section_totals(totals, troubled[0].found if troubled else "", most),
+        totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
         now=totals.now,
@@ -88,15 +87,15 @@ async def _definitions(
     return await load_definitions(ctx, keys)
 
 
-def _section_totals(counted: OverviewTotals, found: str, most: int) -> SectionTotals:
+def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
     """Return the totals of the sections; plans and runs in trouble count only as such."""
-    letters = Counter(found)
-    open_plans, runs = letters[TroubleLetter.OPEN], letters[TroubleLetter.RUN]
-    failed = letters[TroubleLetter.FAILED]
+    counts = Counter(kinds)
+    open_plans, runs = counts[TroubleKind.OPEN], counts[TroubleKind.RUN]
+    failed = counts[TroubleKind.FAILED]
     highest = max(
-        letters[TroubleLetter.STALLED],
+        counts[TroubleKind.STALLED],
         open_plans,
-        failed + letters[TroubleLetter.FAILED_EARLIER],
+        failed + counts[TroubleKind.FAILED_EARLIER],
         runs,
     )
     running = max(0, counted.open_plans - open_plans) + max(
@@ -104,7 +103,7 @@ def _section_totals(counted: OverviewTotals, found: str, most: int) -> SectionTo
     )
     finished = max(0, counted.finished_plans - failed) + counted.finished_runs
     return SectionTotals(
-        in_trouble=SectionTotal(len(found), highest >= max_troubled(most)),
+        in_trouble=SectionTotal(len(kinds), highest >= max_troubled(most)),
         running=SectionTotal(running, max(counted.open_plans, counted.open_runs) >= MAX_COUNTED),
         finished=SectionTotal(
             finished, max(counted.finished_plans, counted.finished_runs) >= MAX_COUNTED
@@ -114,19 +113,36 @@ def _section_totals(counted: OverviewTotals, found: str, most: int) -> SectionTo
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
     """Return the entry of a review or run; None for a run without a stage that can be continued."""
-    if row.kind == "review":
-        return WaitingWork(*row[:7], stage_name=None)
-    dag = dags[row.dag].dag
-    stage = next((dag.stage(slug) for slug in row.stages or () if dag.after(slug)), None)
-    return None if stage is None else WaitingWork(*row[:7], stage_name=stage.name or stage.slug)
+    stage_name = None
+    if row.kind == "run":
+        dag = dags[row.dag].dag
+        stage = next((dag.stage(slug) for slug in row.stages or () if dag.after(slug)), None)
+        if stage is None:
+            return None
+        stage_name = stage.name or stage.slug
+    return WaitingWork(
+        kind=row.kind,
+        id=row.id,
+        name=row.name,
+        since=row.since,
+        is_overdue=row.is_overdue,
+        summary=row.summary,
+        step_order=row.step_order,
+        stage_name=stage_name,
+    )
 
 
 def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
     if row.status is None or row.revision is None:
         failures = tuple(RunFailure(*failure) for failure in row.failures or ())
         return TroubledRun(id=row.id, name=row.name, at=row.updated_at, failures=failures)
-    steps: Sequence[StepColumns] = row.steps or ()
-    stalled = next((step for step in steps if step[0] is not None), None)
+    failed, stalled, inactive_since = list[BlockedStep](), None, None
+    for since, step_id, order, title, holder, reason in row.steps or ():
+        step = BlockedStep(step_id, order, title, holder, reason)
+        if since is None:
+            failed.append(step)
+        else:
+            stalled, inactive_since = step, datetime.fromisoformat(since)
     return TroubledPlan(
         id=row.id,
         name=row.name,
@@ -135,9 +151,9 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
         at=row.updated_at,
         now=now,
         fail_reason=row.fail_reason,
-        failed_steps=tuple(BlockedStep(*step[1:]) for step in steps if step is not stalled),
-        stalled_step=BlockedStep(*stalled[1:]) if stalled else None,
-        inactive_since=datetime.fromisoformat(stalled[0]) if stalled and stalled[0] else None,
+        failed_steps=tuple(failed),
+        stalled_step=stalled,
+        inactive_since=inactive_since,
         changed_by=row.last_change,
     )
 
@@ -157,7 +173,10 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
             holders=row.holders or (),
         )
     # A step that awaits input is the current one; otherwise, the first step in progress is.
-    steps = sorted(row.active_steps or (), key=lambda step: (not step[0], step[1]))
+    steps = sorted(
+        (not is_waiting, order, title, holder)
+        for is_waiting, order, title, holder in row.active_steps or ()
+    )
     return RunningPlan(
         kind=row.kind,
         id=row.id,
@@ -165,8 +184,8 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
         status=PlanStatus(row.status),
         at=row.updated_at,
         progress=_progress(row.statuses or ""),
-        current_step=CurrentStep(*steps[0][1:3]) if steps else None,
-        holders=sorted({holder for is_waiting, *_, holder in steps if holder and not is_waiting}),
+        current_step=next((CurrentStep(order, title) for _, order, title, _ in steps), None),
+        holders=sorted({holder for is_held, *_, holder in steps if is_held and holder}),
     )
 
 
@@ -183,6 +202,6 @@ def _finished(row: FinishedRow) -> FinishedWork:
     )
 
 
-def _progress(letters: str) -> Progress:
+def _progress(initials: str) -> Progress:
     """Return the progress of a plan from the first letters of the statuses of its steps."""
-    return Progress({s: n for letter, s in STATUS_LETTERS if (n := letters.count(letter))})
+    return Progress({s: n for initial, s in STATUS_INITIALS if (n := initials.count(initial))})
