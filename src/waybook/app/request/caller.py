@@ -58,7 +58,7 @@ class Caller:
     def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
         """Return the caller with the properties of one call.
 
-        The fields are listed, because `dataclasses.replace` takes three times as long.
+        The fields are listed, because `dataclasses.replace` takes half as long again.
         """
         return Caller(
             org_id=self.org_id,

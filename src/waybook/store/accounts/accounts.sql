@@ -20,8 +20,7 @@ select set_config('app.org_id', t.org_id::text, true)
 
 -- name: check_token
 -- Fail unless the token is valid and equal to the cached copy of it. The logarithm of zero is an
--- error that no other statement causes. No row is returned, because reading a row takes longer than
--- sending the statement.
+-- error that no other statement causes. No row is returned, because none would be used.
 select 1
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
