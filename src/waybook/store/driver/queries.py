@@ -152,10 +152,7 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    """Return an SQL statement without parameters, which is not prepared.
-
-    It is cached, because nearly every message sets its org.
-    """
+    """Return an SQL statement without parameters, which is not prepared. It is cached."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
