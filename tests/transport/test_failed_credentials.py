@@ -1,5 +1,6 @@
 """The limit on failed credentials applies per client address, and never blocks valid ones."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -119,6 +120,41 @@ def test_number_of_parallel_checks_of_the_same_secret_is_limited(
             under_way.enter_context(failures.lookup(HERE, "guess"))
         with pytest.raises(RateLimited):
             under_way.enter_context(failures.lookup(HERE, "guess"))
+
+
+async def test_agents_that_share_a_valid_secret_are_not_limited(
+    failures: FailedCredentials,
+) -> None:
+    """The agents call a server that has just started, which has looked up no secret yet."""
+    answered, agents = asyncio.Event(), 3 * MAX_PARALLEL_LOOKUPS
+
+    async def call() -> None:
+        await failures.wait_for_lookup("good")
+        with failures.lookup(HERE, "good"):
+            await answered.wait()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as calls:
+        for _ in range(agents):
+            calls.create_task(call())
+        await asyncio.sleep(0)
+        answered.set()
+    assert not is_refused(failures)
+
+
+async def test_waiting_checks_of_an_invalid_secret_are_limited(
+    failures: FailedCredentials,
+) -> None:
+    async def call() -> None:
+        await failures.wait_for_lookup("bad")
+        with contextlib.suppress(Unauthenticated), failures.lookup(HERE, "bad"):
+            await asyncio.sleep(0)
+            raise Unauthenticated
+
+    calls = [call() for _ in range((MAX_FAILURES + 2) * MAX_PARALLEL_LOOKUPS)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    limited = [outcome for outcome in outcomes if isinstance(outcome, RateLimited)]
+    assert len(limited) >= 2 * MAX_PARALLEL_LOOKUPS
+    assert is_refused(failures)
 
 
 def test_credential_check_during_a_database_outage_is_not_a_failure(

@@ -154,6 +154,7 @@ class AuthGate:
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)
+        await self.failures.wait_for_lookup(secret)
         with self.failures.lookup(address, secret):
             return await self.caller(request)
 

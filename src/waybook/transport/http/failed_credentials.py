@@ -56,6 +56,8 @@ class FailedCredentials:
         self._recent: OrderedDict[int, float] = OrderedDict()
         #: Number of lookups of each secret that are in progress, by the hash of the secret.
         self._pending: Counter[int] = Counter()
+        #: Events that are set when a lookup of a secret ends, by the hash of the secret.
+        self._ended: dict[int, asyncio.Event] = {}
         self._delayed: Counter[str] = Counter()
 
     @contextmanager
@@ -90,6 +92,18 @@ class FailedCredentials:
             self._pending[key] -= 1
             if not self._pending[key]:
                 del self._pending[key]
+            if key in self._ended:
+                self._ended.pop(key).set()
+
+    async def wait_for_lookup(self, secret: str) -> None:
+        """Wait while the maximum number of lookups of the same secret are in progress.
+
+        Many agents may share a token, and call a server that has just started at the same time.
+        Once the first lookup has shown that the token is valid, none of them is limited.
+        """
+        key = hash(secret)
+        while self._pending[key] >= MAX_PARALLEL_LOOKUPS and not self._is_recent(key):
+            await self._ended.setdefault(key, asyncio.Event()).wait()
 
     def exempt(self, secret: str) -> None:
         """Exempt a valid secret from the limit on failed credentials for some time."""
