@@ -181,8 +181,8 @@ def _make_partition_of_moved_calls(
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
     """Enable and force row-level security on a new partition of the call log."""
     # Citus refuses several statements in a message.
-    for query in ("enable_policies", "force_policies", "create_policy"):
-        owner.execute_ddl(SQL[query], name)
+    for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
+        owner.execute_ddl(query, name)
 
 
 def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:
