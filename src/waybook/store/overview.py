@@ -7,7 +7,7 @@ from typing import NamedTuple
 from waybook.store.driver.queries import Statement, load
 
 #: Number of plans and of runs at which counting stops.
-MAX_COUNTED = 200
+MAX_COUNTED = 100
 #: Number of running plans and runs, with the latest activity, and of ended ones, with the latest
 #: end, from which the entries of these sections are selected, and of failed steps, of the newest
 #: plans and runs, whose plans and runs are looked up.
