@@ -115,9 +115,18 @@ job j
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
 r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 
+-- name: limit_of_all_runs
+-- Number of runs to read if no filter leaves out runs; null, which means all, with a filter.
+case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
+     then %(most)s::bigint end;
+
 -- name: runs_asked_for
 -- Runs that match the filters of a list, with the state of each run.
 run r
+:run_is_asked_for;
+
+-- name: run_is_asked_for
+-- Conditions of runs that match the filters of a list, with the state of each run.
 join run_brief b on b.org_id = :org and b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
@@ -331,6 +340,10 @@ and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 -- page, always true.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
+
+-- name: limit_of_all_plans
+-- Number of plans to read if no filter leaves out plans; null, which means all, with a filter.
+case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
 -- True if the plan matches the filters of a list.

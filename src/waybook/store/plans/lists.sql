@@ -55,23 +55,31 @@ select :row_of_plan
 
 -- name: plans_by_activity
 -- Return a page of plans, most recent activity first. Open and closed plans have an index each, by
--- the minute of their last activity; the plans of a minute are sorted.
+-- the minute of their last activity; the plans of a minute are sorted. The filters are applied to the
+-- sorted plans, which have a limit of their own: otherwise the planner expects that nearly no plan
+-- matches, and may sort all plans.
 select :row_of_plan
   from (select p.*
           from ((select p.id, p.name, p.status, p.revision, p.updated_at
-                   from plan p
-                  where p.org_id = :org and p.completed_at is null
-                    and :plan_is_less_active
-                    and :plan_is_asked_for
+                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
+                           from plan p
+                          where p.org_id = :org and p.completed_at is null
+                            and :plan_is_less_active
+                          order by p.active_minute desc, p.updated_at desc, p.id desc
+                          limit :limit_of_all_plans) p
+                  where :plan_is_asked_for
                   order by p.active_minute desc, p.updated_at desc, p.id desc
                   limit %(most)s)
                  union all
                 (select p.id, p.name, p.status, p.revision, p.updated_at
-                   from plan p
-                  where p.org_id = :org and not %(open_only)s
-                    and p.completed_at is not null
-                    and :plan_is_less_active
-                    and :plan_is_asked_for
+                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
+                           from plan p
+                          where p.org_id = :org and not %(open_only)s
+                            and p.completed_at is not null
+                            and :plan_is_less_active
+                          order by p.active_minute desc, p.updated_at desc, p.id desc
+                          limit :limit_of_all_plans) p
+                  where :plan_is_asked_for
                   order by p.active_minute desc, p.updated_at desc, p.id desc
                   limit %(most)s)) p
          order by p.updated_at desc, p.id desc

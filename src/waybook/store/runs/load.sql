@@ -25,23 +25,36 @@ select input, created_at, created_by
 
 -- name: runs_by_activity
 -- Return a list of runs, most recent activity first, without document counts. Open and ended runs
--- have an index each, by the minute of their last activity; the runs of a minute are sorted.
+-- have an index each, by the minute of their last activity; the runs of a minute are sorted, and
+-- have a limit of their own, as in `plans_by_activity`.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
           from ((select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
                         r.canceled_at
-                   from :runs_asked_for
-                    and coalesce(%(state)s::text, '') not in ('completed', 'canceled')
-                    and r.completed_at is null
-                    and r.canceled_at is null
+                   from (select r.*
+                           from run r
+                          where r.org_id = :org
+                            and r.id < %(before)s::uuid
+                            and coalesce(%(state)s::text, '') not in ('completed', 'canceled')
+                            and r.completed_at is null
+                            and r.canceled_at is null
+                          order by r.active_minute desc, r.updated_at desc, r.id desc
+                          limit :limit_of_all_runs) r
+                   :run_is_asked_for
                   order by r.active_minute desc, r.updated_at desc, r.id desc
                   limit %(most)s)
                  union all
                 (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
                         r.canceled_at
-                   from :runs_asked_for
-                    and coalesce(%(state)s::text, 'completed') in ('completed', 'canceled')
-                    and (r.completed_at is not null or r.canceled_at is not null)
+                   from (select r.*
+                           from run r
+                          where r.org_id = :org
+                            and r.id < %(before)s::uuid
+                            and coalesce(%(state)s::text, 'completed') in ('completed', 'canceled')
+                            and (r.completed_at is not null or r.canceled_at is not null)
+                          order by r.active_minute desc, r.updated_at desc, r.id desc
+                          limit :limit_of_all_runs) r
+                   :run_is_asked_for
                   order by r.active_minute desc, r.updated_at desc, r.id desc
                   limit %(most)s)) r
          order by r.updated_at desc, r.id desc
