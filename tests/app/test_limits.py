@@ -9,9 +9,10 @@ import pytest
 from app.test_bad_input import digest
 from org_env import AgentClient, Body, OrgEnv, make_step
 from statements import lock_rows
-from waybook.app.request.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
+from waybook.app.request.arguments import MAX_RESULT
 from waybook.app.tools.research.store_research import MAX_SOURCES, MAX_TAGS
 from waybook.conditions.condition import MAX_SOURCE_LENGTH
+from waybook.core.json_check import MAX_BODY, MAX_DEPTH, check_json
 from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
-from math import isfinite
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -34,12 +33,10 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from waybook.app.request.argument_errors import refusal
+from waybook.core.json_check import check_json, is_plain_json
 from waybook.errors import InvalidInput, TooLarge
 
 MAX_RESULT = 256 * 1024
-MAX_BODY = 1024 * 1024
-MAX_DEPTH = 64
-MAX_INT = 2**63 - 1
 
 
 def is_blank(value: object) -> bool:
@@ -79,7 +76,8 @@ def decode(value: object) -> object:
             decoded = json.loads(value)
         except (ValueError, RecursionError):
             return value
-        check_json(decoded)
+        if not is_plain_json(decoded):
+            check_json(decoded)
         return decoded
     return value
 
@@ -96,73 +94,6 @@ def refuse_boolean(value: object) -> object:
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
-
-
-def _check_text(text: str) -> int:
-    if "\0" in text:
-        raise InvalidInput(
-            "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
-        )
-    if text.isascii():
-        return len(text) + 2
-    try:
-        return len(text.encode()) + 2
-    except UnicodeEncodeError:
-        raise InvalidInput(
-            "a text holds half a character (a lone surrogate); send well-formed Unicode"
-        ) from None
-
-
-def _bounded(size: int) -> int:
-    """Return the size of a call's arguments if it is within the limit.
-
-    Raises:
-        TooLarge: the size exceeds the limit of a call.
-    """
-    if size > MAX_BODY:
-        raise TooLarge(
-            f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
-            limit=MAX_BODY,
-        )
-    return size
-
-
-def check_json(value: object, depth: int = 0) -> int:
-    """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
-
-    Raises:
-        InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or too
-            deep a nesting.
-        TooLarge: the size exceeds the limit of a call.
-    """
-    if depth > MAX_DEPTH:
-        raise InvalidInput(
-            f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
-        )
-    if isinstance(value, dict):
-        # Names and texts are checked as one text. Names count with quotes, texts also with commas.
-        texts = [inner for inner in value.values() if type(inner) is str]
-        others = [inner for inner in value.values() if type(inner) is not str]
-        size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
-        for inner in others:
-            size += 2 + check_json(inner, depth + 1)
-        return _bounded(size)
-    if isinstance(value, list):
-        size = 2
-        for inner in value:
-            # Long lists consist mostly of small integers, which need no further check.
-            is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
-            size += 9 if is_small else check_json(inner, depth + 1) + 1
-        return _bounded(size)
-    return _check_text(value) if isinstance(value, str) else _check_scalar(value)
-
-
-def _check_scalar(value: object) -> int:
-    if type(value) is int and not -MAX_INT <= value <= MAX_INT:
-        raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
-    if type(value) is float and not isfinite(value):
-        raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
-    return 8
 
 
 #: Argument with a structure (list or object) that a client may also send as a string of JSON text.
@@ -258,6 +189,7 @@ def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (str, datetime))
 
 
+@cache
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
     """Return whether this field of a tool's arguments accepts numbers but not booleans."""
     taken = {*_types(kind.model_fields[field].annotation)}
@@ -298,21 +230,22 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
         InvalidInput: the arguments do not match the tool's schema. TooLarge: the arguments exceed a
             limit.
     """
-    _checked(kind, arguments)
+    if not is_plain_json(arguments):
+        _check(kind, arguments)
     try:
         return kind.model_validate(_without_absent(kind, arguments))
     except ValidationError as error:
         raise refusal(_names(kind), error) from None
 
 
-def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
-    """Return the rough size of all arguments; reject an argument that cannot be stored.
+def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
+    """Reject arguments that are too large, and an argument that cannot be stored.
 
     Raises:
         InvalidInput: an argument cannot be stored.
     """
     try:
-        return check_json(dict(arguments))
+        check_json(dict(arguments))
     except TooLarge:
         raise
     except InvalidInput as error:

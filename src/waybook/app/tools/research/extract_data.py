@@ -20,7 +20,6 @@ from waybook.app.request.arguments import (
     DetailField,
     Id,
     ReadArguments,
-    check_json,
     decode,
 )
 from waybook.app.request.locking import OpenTransaction, Written
@@ -28,6 +27,7 @@ from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.decision_context import Scope
+from waybook.core.json_check import check_json
 from waybook.core.usage import Usage
 from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, TooLarge, WaybookError
 from waybook.integrations.llm_messages import Model, ModelReply, ModelRequest, extract_json

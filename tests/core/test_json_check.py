@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from waybook.app.request.arguments import MAX_DEPTH, MAX_INT, check_json
+from waybook.core.json_check import MAX_DEPTH, MAX_INT, check_json, is_plain_json
 from waybook.errors import InvalidInput
 
 
@@ -46,5 +48,30 @@ def test_check_json_accepts_value_at_the_size_or_depth_limit(kind: str) -> None:
 def test_check_json_rejects_unstorable_value_at_any_position(kind: str, where: str) -> None:
     value: Any = REFUSED[kind]
     placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
+    assert not is_plain_json(placed)
     with pytest.raises(InvalidInput):
         check_json(placed)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats()
+    | st.text(st.characters(), max_size=5)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_check_json_accepts_every_plain_value(value: object) -> None:
+    if is_plain_json(value):
+        assert check_json(value)
+
+
+def test_small_value_without_special_content_is_plain() -> None:
+    assert is_plain_json({"name": "a\u00e9", "list": [1, 2.5, True, {"deep": [""]}]})

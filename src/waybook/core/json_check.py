@@ -1,0 +1,96 @@
+"""Check of JSON values that callers send: whether they can be stored, and their size."""
+
+from math import isfinite
+from typing import Final
+
+import orjson
+
+from waybook.errors import InvalidInput, TooLarge
+
+MAX_BODY: Final = 1024 * 1024
+MAX_DEPTH: Final = 64
+MAX_INT: Final = 2**63 - 1
+#: Maximum size in bytes of a value that is checked in its JSON, as a whole.
+MAX_PLAIN_BYTES: Final = 64 * 1024
+
+
+def _check_text(text: str) -> int:
+    if "\0" in text:
+        raise InvalidInput(
+            "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
+        )
+    if text.isascii():
+        return len(text) + 2
+    try:
+        return len(text.encode()) + 2
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "a text holds half a character (a lone surrogate); send well-formed Unicode"
+        ) from None
+
+
+def _bounded(size: int) -> int:
+    """Return the size of a call's arguments if it is within the limit.
+
+    Raises:
+        TooLarge: the size exceeds the limit of a call.
+    """
+    if size > MAX_BODY:
+        raise TooLarge(
+            f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
+            limit=MAX_BODY,
+        )
+    return size
+
+
+def is_plain_json(value: object) -> bool:
+    """Return whether a JSON value is small and certainly can be stored.
+
+    Nearly all values are of this kind; the others need `check_json`, which takes longer.
+    """
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError:
+        return False
+    if len(text) > MAX_PLAIN_BYTES or text.count(b"{") + text.count(b"[") > MAX_DEPTH:
+        return False
+    # In this JSON, NUL is escaped, and `null` stands for None and for numbers that are not finite.
+    return b"\\u0000" not in text and b"null" not in text
+
+
+def check_json(value: object, depth: int = 0) -> int:
+    """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
+
+    Raises:
+        InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or too
+            deep a nesting.
+        TooLarge: the size exceeds the limit of a call.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidInput(
+            f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
+        )
+    if isinstance(value, dict):
+        # Names and texts are checked as one text. Names count with quotes, texts also with commas.
+        texts = [inner for inner in value.values() if type(inner) is str]
+        others = [inner for inner in value.values() if type(inner) is not str]
+        size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
+        for inner in others:
+            size += 2 + check_json(inner, depth + 1)
+        return _bounded(size)
+    if isinstance(value, list):
+        size = 2
+        for inner in value:
+            # Long lists consist mostly of small integers, which need no further check.
+            is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
+            size += 9 if is_small else check_json(inner, depth + 1) + 1
+        return _bounded(size)
+    return _check_text(value) if isinstance(value, str) else _check_scalar(value)
+
+
+def _check_scalar(value: object) -> int:
+    if type(value) is int and not -MAX_INT <= value <= MAX_INT:
+        raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
+    if type(value) is float and not isfinite(value):
+        raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
+    return 8
