@@ -4,6 +4,7 @@ A short id has nine digits in base 31 and a check character. It is computed from
 never changes, and the audit does not contain it. See decision 0059.
 """
 
+import re
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -25,6 +26,8 @@ KEYS: Final = BASE**DIGITS
 #: Largest integer of PostgreSQL's type bigint, as a mask for the bits of a hash.
 MAX_BIGINT: Final = 2**63 - 1
 
+#: Pattern of a full id in its usual spelling.
+_FULL_ID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
 #: Weights of the digits in the check character.
 _WEIGHTS: Final = range(2, DIGITS + 2)
@@ -117,6 +120,8 @@ def usual_form(text: str) -> str:
     ('9y79wg3e8x', '9y79wg3e8x')
     """
     if len(text) == FULL_LENGTH:
+        if _FULL_ID.fullmatch(text):
+            return short_id(text)
         try:
             return short_id(str(UUID(text)))
         except ValueError:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from waybook.core.short_ids import IdKind, short_id
+from waybook.core.short_ids import IdKind, short_id, usual_form
 from waybook.store.driver.queries import Statement, load
 
 
@@ -70,6 +70,14 @@ class ShortIdCache:
     def get(self, org_id: UUID, kind: IdKind, short: str) -> str | None:
         """Return the full id of a short id in its usual spelling, or None if it is not cached."""
         return self._full_ids.get((org_id.int, kind, short))
+
+    def find(self, org_id: UUID, kind: IdKind, text: str) -> str | None:
+        """Return the full id of a short id in any spelling, or None if it is not cached."""
+        # Most callers copy an id from a reply, which has the usual spelling.
+        org = org_id.int
+        return self._full_ids.get((org, kind, text)) or self._full_ids.get(
+            (org, kind, usual_form(text))
+        )
 
     def __len__(self) -> int:
         """Return the number of cached ids."""

@@ -195,7 +195,7 @@ def with_cached_ids(
     for _, alias, kind in _id_fields(model):
         text = arguments.get(alias)
         if kind is not None and type(text) is str and LENGTH <= len(text) < FULL_LENGTH:
-            full_id = cache.get(org_id, kind, usual_form(text))
+            full_id = cache.find(org_id, kind, text)
             if full_id is not None:
                 full_ids[alias] = full_id
     return {**arguments, **full_ids} if full_ids else arguments
@@ -226,7 +226,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
 
     def resolve_cached(kind: IdKind, _: str, text: str) -> str:
         is_full = len(text) == FULL_LENGTH
-        full_id = None if is_full else cache.get(org_id, kind, usual_form(text))
+        full_id = None if is_full else cache.find(org_id, kind, text)
         if full_id is None and looks_like_short_id(text):
             missing.add((kind, usual_form(text)))
         return full_id or text
@@ -324,7 +324,7 @@ def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | N
     for text in named:
         if isinstance(text, str):
             is_full = is_id(text)
-            full_id = text.lower() if is_full else cache.get(org_id, IdKind.STEP, usual_form(text))
+            full_id = text.lower() if is_full else cache.find(org_id, IdKind.STEP, text)
             if full_id is not None:
                 return full_id
     return None
