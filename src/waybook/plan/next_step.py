@@ -79,19 +79,25 @@ def next_step(
     step without unfinished dependencies, and the first step whose holder stopped responding.
     `patience` is the server's stall threshold.
     """
-    if plan.status is PlanStatus.COMPLETED:
-        return Decision(PlanComplete(), plan)
-    if plan.status is PlanStatus.FAILED:
-        return Decision(PlanFailed(plan.fail_reason), plan)
     draft = Draft(plan, context)
+    return draft.decide(take_step(draft, another=another, patience=patience))
+
+
+def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
+    """Assign the next step to the caller, as `next_step` does, in a draft of the plan."""
+    plan = draft.plan
+    if plan.status is PlanStatus.COMPLETED:
+        return PlanComplete()
+    if plan.status is PlanStatus.FAILED:
+        return PlanFailed(plan.fail_reason)
     register_session(draft)
     if is_paused(plan):
-        return draft.decide(AwaitingReview())
+        return AwaitingReview()
     resume_plan(draft)
-    held = None if another else held_step(plan, context.actor)
+    held = None if another else held_step(plan, draft.moment.actor)
     if held:
         draft.record_heartbeat(held.id)
-        return draft.decide(StepReady(held, plan.texts.get(held.id), resumed=True))
+        return StepReady(held, plan.texts.get(held.id), resumed=True)
     return _take(draft, patience)
 
 
@@ -103,7 +109,7 @@ def is_paused(plan: Plan) -> bool:
     return plan.status is PlanStatus.AWAITING_REVIEW and not plan.has_dependencies()
 
 
-def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
+def _take(draft: Draft, patience: timedelta) -> NextStep:
     while True:
         sent_back = unclaimed_step(draft.plan)
         if sent_back:
@@ -114,13 +120,13 @@ def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
             return _record_start(draft, pending, resumed=False)
         silent = next(silent_steps(draft.plan, draft.moment, patience), None)
         if silent is None:
-            return draft.decide(_nothing_to_take(draft.plan))
+            return _nothing_to_take(draft.plan)
         step, gap = silent
         if (step.silent_holders or 0) + 1 < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
             return _take_over(draft, step, gap)
         _give_up(draft, step, gap)
         if draft.plan.status is PlanStatus.COMPLETED:
-            return draft.decide(PlanComplete())
+            return PlanComplete()
 
 
 def silent_steps(
@@ -143,7 +149,7 @@ def _nothing_to_take(plan: Plan) -> NextStep:
     )
 
 
-def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
+def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
     """Assign the step of an inactive holder to the caller, as the next attempt."""
     replaced = ReplacedHolder(
         step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
@@ -195,7 +201,7 @@ def unclaimed_step(plan: Plan) -> Step | None:
 
 def _hand_out(
     draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
-) -> Decision[NextStep]:
+) -> NextStep:
     actor = draft.moment.actor
     draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
     return _record_start(draft, step, resumed=resumed, replaced=replaced)
@@ -203,7 +209,7 @@ def _hand_out(
 
 def _record_start(
     draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
-) -> Decision[NextStep]:
+) -> NextStep:
     draft.record_heartbeat(step.id)
     settle(draft)
     details: dict[str, Json] = {}
@@ -222,7 +228,7 @@ def _record_start(
         **details,
     )
     plan = draft.plan
-    return draft.decide(StepReady(plan.step(step.id), plan.texts.get(step.id), resumed, replaced))
+    return StepReady(plan.step(step.id), plan.texts.get(step.id), resumed, replaced)
 
 
 def is_ready(plan: Plan, step: Step) -> bool:

@@ -4,7 +4,7 @@ An agent's result must match the step's schema and have enough sources. A step t
 approves in a review needs neither a matching result nor sources.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from waybook.core.changes import Entity, Event, as_json
@@ -15,7 +15,7 @@ from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
 from waybook.plan.draft import Decision, Draft, require_open, status_call
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText, StepType
-from waybook.plan.next_step import NextStep, next_step
+from waybook.plan.next_step import NextStep, take_step
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, resume_plan
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, settle
@@ -117,21 +117,7 @@ def submit(
         InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
-    require_open(plan)
-    step = plan.step(step_id)
-    if submission.attempt is not None and submission.attempt != step.attempt:
-        return _keep_late_result(plan, step, submission, context)
-    _refuse_unless_open(plan, step)
-    _refuse_unreviewed_checkpoint(step, context)
-    check_result_evidence(plan, step_id, submission.result_summary)
-    draft = Draft(plan, context)
-    register_session(draft)
-    resume_plan(draft)
-    if step.status is StepStatus.PENDING:
-        draft.move_step(step_id, StepStatus.IN_PROGRESS)
-    draft.assign_to_actor(step_id)
-    record_usage(draft, step_id, step.attempt, submission.usage)
-    return complete(draft, step_id, submission.values())
+    return _submit(Draft(plan, context), step_id, submission)
 
 
 def submit_and_take_next(
@@ -148,17 +134,40 @@ def submit_and_take_next(
         InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
-    done = submit(plan, step_id, submission, context)
-    if done.refusal is not None:
-        return done
-    taken = next_step(done.plan, context, patience=patience)
-    return Decision(
-        replace(done.reply, following=taken.reply),
-        taken.plan,
-        (*done.entries, *taken.entries),
-        (*done.touched, *taken.touched),
-        texts=done.texts,
-    )
+    return _submit(Draft(plan, context), step_id, submission, patience)
+
+
+def _submit(
+    draft: Draft, step_id: StepId, submission: Submission, patience: timedelta | None = None
+) -> Decision[StepDone]:
+    """Complete a step; with the stall threshold `patience`, also claim the caller's next step."""
+    require_open(draft.plan)
+    step = draft.plan.step(step_id)
+    if submission.attempt is not None and submission.attempt != step.attempt:
+        return _keep_late_result(draft, step, submission)
+    done = _accept(draft, step, submission)
+    if patience is None:
+        return draft.decide(done)
+    following = take_step(draft, patience=patience)
+    return draft.decide(StepDone(done.step, done.branches, following))
+
+
+def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
+    """Complete a step with its result.
+
+    Raises: InvalidTransition, InvalidInput: as in `submit`.
+    """
+    plan, step_id = draft.plan, step.id
+    _refuse_unless_open(plan, step)
+    _refuse_unreviewed_checkpoint(step, draft.moment)
+    check_result_evidence(plan, step_id, submission.result_summary)
+    register_session(draft)
+    resume_plan(draft)
+    if step.status is StepStatus.PENDING:
+        draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    draft.assign_to_actor(step_id)
+    record_usage(draft, step_id, step.attempt, submission.usage)
+    return _complete(draft, step_id, submission.values())
 
 
 def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
@@ -193,6 +202,16 @@ def complete(
     **details: Json,
 ) -> Decision[StepDone]:
     """Complete the step, apply its branches, update the plan status; write one audit entry."""
+    return draft.decide(_complete(draft, step_id, values, event, **details))
+
+
+def _complete(
+    draft: Draft,
+    step_id: StepId,
+    values: dict[str, Json],
+    event: Event = Event.STEP_COMPLETED,
+    **details: Json,
+) -> StepDone:
     draft.move_step(step_id, StepStatus.COMPLETED)
     draft.set_result(step_id, **values)
     step = draft.plan.step(step_id)
@@ -208,7 +227,7 @@ def complete(
         **details,
         **branched,
     )
-    return draft.decide(StepDone(draft.plan.step(step_id), branches))
+    return StepDone(draft.plan.step(step_id), branches)
 
 
 def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
@@ -216,10 +235,8 @@ def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
-def _keep_late_result(
-    plan: Plan, step: Step, submission: Submission, context: DecisionContext
-) -> Decision[StepDone]:
-    draft = Draft(plan, context)
+def _keep_late_result(draft: Draft, step: Step, submission: Submission) -> Decision[StepDone]:
+    plan, context = draft.plan, draft.moment
     register_session(draft)
     artifact_id = context.new_id()
     content: Json = submission.values()

@@ -95,18 +95,14 @@ async def _reply(
     locked: LockedPlan, decision: Decision[StepDone], formatting_notes: str | None
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks."""
-    body, following = submission_reply(decision), decision.reply.following
+    plan, following = decision.plan, decision.reply.following
     if following is None:
-        return body
+        return submission_reply(decision)
     notes = {decision.reply.step.id: formatting_notes} if formatting_notes else {}
-    step = await next_step_reply(locked, decision, following, notes)
-    if step is None:
+    body = await next_step_reply(locked, decision, following, notes)
+    if body is None:
         return None
-    left_out = {"planId", "stepId", "planStatus", "next", "budget"}
-    submitted: Json = {
-        name: value for name, value in body.items() if name not in left_out and value != []
-    }
-    return {**step, "planStatus": body["planStatus"], "submitted": submitted}
+    return {**body, "planStatus": plan.status.value, "submitted": _outcome(decision)}
 
 
 async def evaluate(
@@ -146,21 +142,35 @@ def _submission(args: SubmitStepResult) -> Submission:
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
     """Return the tool's reply, with the new state of the step and of its plan."""
+    plan, done, outcome = decision.plan, decision.reply, _outcome(decision)
+    return {
+        "planId": plan.id,
+        "stepId": done.step.id,
+        "stepStatus": outcome.pop("stepStatus"),
+        "planStatus": plan.status.value,
+        "progress": outcome.pop("progress"),
+        **non_empty(budget=budget_view(plan)),
+        "branches": [],
+        **outcome,
+        "next": next_after_step(plan),
+    }
+
+
+def _outcome(decision: Decision[StepDone]) -> Body:
+    """Return what the result changed: the status of the step, the progress, and branches."""
     plan, done = decision.plan, decision.reply
     statuses = plan.statuses()
-    branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
-    return non_empty(
-        planId=plan.id,
-        stepId=done.step.id,
-        stepStatus=str(done.step.status),
-        planStatus=str(plan.status),
-        progress=progress_json(count_done(statuses), len(statuses)),
-        budget=budget_view(plan),
-        branches=branches,
-        conditionErrors=_errors(done.branches) or None,
-        reason=plan.fail_reason if plan.status is PlanStatus.FAILED else None,
-        next=next_after_step(plan),
-    )
+    outcome: Body = {
+        "stepStatus": done.step.status.value,
+        "progress": progress_json(count_done(statuses), len(statuses)),
+    }
+    if done.branches:
+        branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
+        errors = _errors(done.branches)
+        outcome |= non_empty(branches=branches or None, conditionErrors=errors or None)
+    if plan.status is PlanStatus.FAILED and plan.fail_reason is not None:
+        outcome["reason"] = plan.fail_reason
+    return outcome
 
 
 def next_after_step(plan: Plan) -> Json:
