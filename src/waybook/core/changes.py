@@ -120,15 +120,13 @@ def as_json(value: object) -> Json:
     """
     if type(value) in PLAIN:
         return value  # type: ignore[return-value]  # as below, for nearly all there is
-    match value:
-        case datetime():
-            return rfc3339(value)
-        case StrEnum():
-            return str(value)
-        case tuple():
-            return [as_json(item) for item in value]
-        case _:
-            return value  # type: ignore[return-value]  # JSON already: the callers pass nothing else
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return [as_json(item) for item in value]
+    return value  # type: ignore[return-value]  # JSON already: the callers pass nothing else
 
 
 def text_hash(*texts: str) -> str:
