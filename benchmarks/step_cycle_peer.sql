@@ -85,3 +85,43 @@ begin
   insert into peer.answer values (o, k, sha256(convert_to(done::text || r::text, 'utf8')), a);
   return a;
 end $$;
+
+-- Submit a step and claim the next one, with one change of the plan and one stored answer.
+create function peer.submit_and_take(
+  o uuid, p int, done int, held int, r jsonb, who text, k text)
+  returns jsonb language plpgsql as $$
+declare
+  plan record; s record; t record; stored record; a jsonb; d jsonb; h bytea; remaining int;
+begin
+  perform set_config('app.org_id', o::text, true);
+  select * into plan from peer.plan where id = p for update;
+  select * into stored from peer.answer where key = k;
+  if found then
+    if stored.arguments_hash <> sha256(convert_to(done::text || r::text, 'utf8')) then raise 'conflict'; end if;
+    return stored.answer;
+  end if;
+  select status, attempt into s from peer.step where plan_id = p and n = done;
+  if s.attempt <> held or s.status <> 'in_progress' then raise 'stale'; end if;
+  update peer.step set status = 'completed', result = r where plan_id = p and n = done;
+  select count(*) into remaining from peer.step where plan_id = p and status <> 'completed';
+  d := jsonb_build_object('step', done, 'result', r, 'by', who);
+  h := sha256(plan.hash || convert_to(d::text, 'utf8'));
+  insert into peer.audit values (o, p, plan.seq + 1, clock_timestamp(), 'step_completed', d, h);
+  a := jsonb_build_object('open', remaining);
+  select n, attempt, instructions into t
+    from peer.step where plan_id = p and status = 'pending' order by n limit 1;
+  if found then
+    update peer.step set status = 'in_progress', held_by = who, since = clock_timestamp()
+     where plan_id = p and n = t.n;
+    d := jsonb_build_object('step', t.n, 'attempt', t.attempt, 'by', who);
+    h := sha256(h || convert_to(d::text, 'utf8'));
+    insert into peer.audit values (o, p, plan.seq + 2, clock_timestamp(), 'step_started', d, h);
+    a := a || jsonb_build_object('step', t.n, 'attempt', t.attempt, 'instructions', t.instructions);
+  end if;
+  update peer.plan
+     set seq = seq + case when t.n is null then 1 else 2 end, hash = h,
+         status = case when remaining = 0 then 'completed' else 'executing' end
+   where id = p;
+  insert into peer.answer values (o, k, sha256(convert_to(done::text || r::text, 'utf8')), a);
+  return a;
+end $$;

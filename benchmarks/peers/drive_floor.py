@@ -1,7 +1,8 @@
-"""Driver of the two SQL functions in `step_cycle_peer.sql`, which give the guarantees of Waybook.
+"""Driver of the SQL functions in `step_cycle_peer.sql`, which give the guarantees of Waybook.
 
-With `psycopg`, the functions are called through psycopg and its pool. With `driver`, they are
-called through the database driver of Waybook, with one message for each call.
+With `psycopg`, a step is claimed and submitted through psycopg and its pool. With `driver`, the
+same functions are called through the database driver of Waybook, with one message for each call.
+With `together`, the submission of a step also claims the next one, in one function and one message.
 """
 
 import sys
@@ -29,9 +30,14 @@ SUBMIT = Query(
     "select peer.submit(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s, %(session)s,"
     " %(key)s)",
 )
-#: First plan id of each variant, because both use the same tables, and distance between the first
+SUBMIT_AND_TAKE = Query(
+    "floor_submit_and_take",
+    "select peer.submit_and_take(%(tenant)s, %(plan)s, %(step)s, %(attempt)s, %(result)s,"
+    " %(session)s, %(key)s)",
+)
+#: First plan id of each variant, because all use the same tables, and distance between the first
 #: plan ids of two rounds.
-FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000}
+FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000, "together": 2_000_000_000}
 PLANS_PER_ROUND = 100_000
 
 
@@ -44,6 +50,19 @@ async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
         await pool.release(line, LOCAL_ORG.int)
     reply: dict[str, Any] = row[0]
     return reply
+
+
+async def work_together(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
+    """Claim the first step of each plan, and then submit each step with the claim of the next."""
+    for plan in plans:
+        common: dict[str, Any] = {"tenant": LOCAL_ORG, "plan": plan, "session": session}
+        held = await send(pool, TAKE(key=f"t{plan}", **common))
+        for step in range(lanes.STEPS):
+            place = {"step": held["step"], "attempt": held["attempt"]}
+            key = f"s{plan}-{step}"
+            held = await send(
+                pool, SUBMIT_AND_TAKE(key=key, result=lanes.RESULT, **place, **common)
+            )
 
 
 async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
@@ -94,10 +113,8 @@ async def main(data_dir: str, variant: str) -> None:
                         work_through_as_peer(pool, f"{turn}-{n}", mine)
                         for n, mine in enumerate(created)
                     ]
-                return [
-                    work_through_driver(driver, f"{turn}-{n}", mine)
-                    for n, mine in enumerate(created)
-                ]
+                work = work_together if variant == "together" else work_through_driver
+                return [work(driver, f"{turn}-{n}", mine) for n, mine in enumerate(created)]
 
             await lanes.serve(prepare)
 

@@ -1,25 +1,50 @@
-"""Driver of Waybook: a plan of ten steps, through the dispatcher and without a transport."""
+"""Driver of Waybook: a plan of ten steps, through the dispatcher and without a transport.
+
+With `together`, the submission of each step but the last also claims the next one (`takeNext`),
+which is the call that the replies of Waybook suggest. With `apart`, each step is claimed by a call
+of its own.
+"""
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Sequence
 
 import lanes
-from step_cycle import create_plans, work_through
-from waybook.bootstrap import start_application
+from step_cycle import call, create_plans, work_through
+from waybook.bootstrap import Application, start_application
 from waybook.settings_reading import read_settings
 
 
-async def main(data_dir: str) -> None:
+async def work_together(system: Application, session: str, plans: Sequence[object]) -> None:
+    """Claim the first step of each plan, and then submit each step with the claim of the next."""
+    for number, plan in enumerate(plans):
+        common: dict[str, object] = {"sessionId": session, "idempotencyKey": f"{session}-{number}"}
+        held = await call(system, "get_next_step", {"planId": plan, **common})
+        for step in range(lanes.STEPS):
+            result: dict[str, object] = {
+                "stepId": held["stepId"],
+                "attempt": held["attempt"],
+                "resultSummary": lanes.RESULT,
+                "confidence": 0.8,
+                "sessionId": session,
+                "idempotencyKey": f"{session}-{number}-{step}",
+                "takeNext": step < lanes.STEPS - 1,
+            }
+            held = await call(system, "submit_step_result", result)
+        assert held["planStatus"] == "completed"
+
+
+async def main(data_dir: str, variant: str) -> None:
     """Open the database, and carry out the rounds."""
     settings = read_settings({"data_dir": data_dir, "pool_size": lanes.LANES}, {}).settings
+    work = work_together if variant == "together" else work_through
     async with start_application(settings, sweeping=False) as system:
 
         async def prepare(turn: int, plans: int) -> Sequence[Awaitable[object]]:
             created = await asyncio.gather(
                 *(create_plans(system, plans) for _ in range(lanes.LANES))
             )
-            return [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(created)]
+            return [work(system, f"{variant}-{turn}-{n}", mine) for n, mine in enumerate(created)]
 
         await lanes.serve(prepare)
 

@@ -1,7 +1,7 @@
 """Rate and CPU time of a step cycle of Waybook, compared with durable peers.
 
 All systems run the same work (`lanes.py`) on one PostgreSQL server with `fsync` on, each in its own
-process, environment and database; the two SQL functions share the database of Waybook. The rounds
+process, environment and database; the SQL functions share the database of Waybook. The rounds
 of the systems are interleaved, so that other load on the machine affects all of them, and the first
 round is not counted. The process of a system runs only during its turn, and does some work before
 the measurement. Limits apply to the ratio of rates within a round. `make bench` installs the peers;
@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 from limits import Check, finish
 from server_cpu import find_postmaster, server_cpu_seconds
-from systems import ROOT, SYSTEMS, WAYBOOK, System
+from systems import OWN, ROOT, SYSTEMS, TOGETHER, WAYBOOK, System
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.store.maintenance.migrate import migrate
@@ -174,22 +174,33 @@ def report(systems: Sequence[System], results: Mapping[str, Sequence[Round]], ve
     for row in rows:
         figures = f"{row['rate']:9.0f}{row['python']:11.0f}{row['postgres']:15.0f}"
         print(f"{row['label']:38}{figures}  {row['version']}")
-    checks = [
-        Check(
-            name=f"rate, Waybook : {system.label}",
-            rounds=[a.rate / b.rate for a, b in zip(own, results[system.key], strict=True)],
-            limit=system.limit,
-            goal=system.goal,
-        )
-        for system in systems
-        if system is not WAYBOOK
-    ]
+    checks = [check for own in OWN for check in make_checks(own, systems, results)]
     finish("peers", checks, rows=rows, postgresql=version)
+
+
+def make_checks(
+    own: System, systems: Sequence[System], results: Mapping[str, Sequence[Round]]
+) -> Iterator[Check]:
+    """Yield the ratios of the rate of Waybook, in one of its forms, to the rates of the others."""
+    for system in systems:
+        limit, goal = system.limit, system.goal
+        if own is TOGETHER:
+            limit, goal = system.together_limit, system.together_goal
+        # A lower bound is compared with the form of Waybook that makes as many calls.
+        is_floor_of_other = system.driver == "floor" and (limit, goal) == (None, None)
+        if system not in OWN and not is_floor_of_other:
+            pairs = zip(results[own.key], results[system.key], strict=True)
+            yield Check(
+                name=f"rate, {own.label} : {system.label}",
+                rounds=[a.rate / b.rate for a, b in pairs],
+                limit=limit,
+                goal=goal,
+            )
 
 
 def main(plans: int, rounds: int, only: Sequence[str]) -> None:
     """Measure the systems that are installed, and compare them."""
-    chosen = [system for system in SYSTEMS if not only or system.key in {WAYBOOK.key, *only}]
+    chosen = [system for system in SYSTEMS if not only or system in OWN or system.key in only]
     for system in chosen:
         if not system.is_installed():
             print(f"{system.label}: not installed")

@@ -1,4 +1,4 @@
-"""Systems that `run.py` compares: Waybook, two lower bounds of its cost, and durable peers."""
+"""Systems that `run.py` compares: Waybook, lower bounds of its cost, and durable peers."""
 
 import re
 from collections.abc import Sequence
@@ -23,6 +23,9 @@ class System:
     #: Minimum ratio of Waybook's rate to the rate of this system, and the ratio to be reached.
     limit: float | None = None
     goal: float | None = None
+    #: The same if the submission of a step also claims the next one.
+    together_limit: float | None = None
+    together_goal: float | None = None
     #: Guarantees of Waybook that the measured work of the system lacks.
     lacks: str = ""
 
@@ -51,12 +54,20 @@ class System:
         return self.package is None or (self.environment / ".installed").exists()
 
 
-WAYBOOK: Final = System(key="waybook", label="Waybook", driver="waybook")
+WAYBOOK: Final = System(key="waybook", label="Waybook", driver="waybook", variant="apart")
+TOGETHER: Final = System(
+    key="waybook-together",
+    label="Waybook with takeNext",
+    driver="waybook",
+    variant="together",
+)
+#: Systems that are Waybook itself.
+OWN: Final[Sequence[System]] = (WAYBOOK, TOGETHER)
 _NO_CLAIM: Final = "claim of each step, row-level security, sealed audit"
 _NO_RESULT: Final = "stored results, order of steps, row-level security, sealed audit"
 #: Systems in the order of a round.
 SYSTEMS: Final[Sequence[System]] = (
-    WAYBOOK,
+    *OWN,
     System(
         key="floor-psycopg",
         label="two SQL functions, psycopg",
@@ -75,6 +86,15 @@ SYSTEMS: Final[Sequence[System]] = (
         lacks="all other rules of Waybook",
     ),
     System(
+        key="floor-together",
+        label="one SQL function, Waybook's driver",
+        driver="floor",
+        variant="together",
+        together_limit=0.15,
+        together_goal=0.7,
+        lacks="all other rules of Waybook",
+    ),
+    System(
         key="absurd-steps",
         label="Absurd, task of ten steps",
         driver="absurd",
@@ -82,6 +102,8 @@ SYSTEMS: Final[Sequence[System]] = (
         package="absurd-sdk",
         limit=0.25,
         goal=1.0,
+        together_limit=0.6,
+        together_goal=1.0,
         lacks=_NO_CLAIM,
     ),
     System(
@@ -92,6 +114,8 @@ SYSTEMS: Final[Sequence[System]] = (
         package="absurd-sdk",
         limit=0.5,
         goal=1.0,
+        together_limit=1.0,
+        together_goal=1.0,
         lacks="order of steps, row-level security, sealed audit",
     ),
     System(
@@ -102,6 +126,8 @@ SYSTEMS: Final[Sequence[System]] = (
         package="pgqueuer",
         limit=0.4,
         goal=1.0,
+        together_limit=0.75,
+        together_goal=1.0,
         lacks=_NO_RESULT,
     ),
     System(
@@ -118,6 +144,7 @@ SYSTEMS: Final[Sequence[System]] = (
         driver="langgraph",
         package="langgraph",
         limit=0.45,
+        together_limit=0.8,
         lacks=_NO_CLAIM,
     ),
     System(
@@ -126,6 +153,7 @@ SYSTEMS: Final[Sequence[System]] = (
         driver="dbos",
         package="dbos",
         limit=0.6,
+        together_limit=1.5,
         lacks=_NO_CLAIM,
     ),
 )
