@@ -47,8 +47,8 @@ def test_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> Non
     assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
 
 
-def test_idle_servers_add_load() -> None:
-    costs = replace(COSTS, idle_server=0.01, idle_database=0.02)
+def test_fixed_part_of_each_server_adds_load() -> None:
+    costs = replace(COSTS, fixed_server=0.01, fixed_database=0.02)
     size = predict(100.0, costs, servers=3)
     assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
 
@@ -58,15 +58,32 @@ def test_page_has_the_table_of_sizes_from_the_documented_constants(tmp_path: Pat
     assert format_sizes(SIZES, costs) in read("operate.md")
 
 
-def test_costs_of_two_calibrations_are_between_those_of_each() -> None:
-    idle = (0.01, 0.02)
-    quiet = Measured(calls=2_000, seconds=20.0, servers=4.0, database=3.0, bytes_per_call=1_000.0)
-    busy = Measured(calls=1_000, seconds=20.0, servers=4.0, database=3.0, bytes_per_call=4_000.0)
-    both = combine([quiet, busy])
-    assert (both.calls, both.seconds, both.bytes_per_call) == (3_000, 40.0, 2_000.0)
-    assert fit(idle, both, 2).server_ms == pytest.approx(
-        (2 * fit(idle, quiet, 2).server_ms + fit(idle, busy, 2).server_ms) / 3
+def make_measured(calls: int, servers: float, database: float) -> Measured:
+    return Measured(
+        calls=calls, seconds=20.0, servers=servers, database=database, bytes_per_call=1_000.0
     )
+
+
+def test_fitted_costs_predict_both_rates_of_the_calibration() -> None:
+    slow, fast = make_measured(500, 2.5, 1.5), make_measured(2_000, 6.25, 3.0)
+    costs = fit(slow, fast, 2)
+    for measured in (slow, fast):
+        size = predict(measured.calls / 20 / CALLS_PER_STEP, costs, servers=2)
+        assert 20 * size.server_load == pytest.approx(measured.servers)
+        assert 20 * size.database_load == pytest.approx(measured.database)
+
+
+def test_fitted_costs_have_no_negative_fixed_part() -> None:
+    costs = fit(make_measured(500, 1.0, 1.0), make_measured(1_000, 3.0, 3.0), 2)
+    assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
+
+
+def test_combined_measurements_have_the_sums_of_their_figures() -> None:
+    one = make_measured(2_000, 4.0, 3.0)
+    other = one._replace(calls=1_000, bytes_per_call=4_000.0)
+    both = combine([one, other])
+    assert (both.calls, both.seconds, both.servers) == (3_000, 40.0, 8.0)
+    assert both.bytes_per_call == pytest.approx(2_000.0)
 
 
 def test_calibration_with_a_lost_call_is_lost() -> None:

@@ -1,9 +1,11 @@
 """Capacity model: cores, connections and disk of a fleet, from the number of agents and their pace.
 
-The model multiplies the rate of step cycles by the cost of one cycle. A step cycle is the claim of
-a step and the submission of its result, with the tenth part of the creation of a plan of ten steps.
-In addition, an idle fleet uses some CPU time. The CPU times come from `build/bench/capacity.json`,
-which the simulator writes; without this file, from the constants below.
+The model multiplies the rate of step cycles by the cost of one cycle, and adds a fixed part. A step
+cycle is the claim of a step and the submission of its result, with the tenth part of the creation
+of a plan of ten steps. The fixed part is the CPU time of a fleet in operation that does not grow
+with the rate: calls that arrive one by one wake up processes whose caches are cold, and frequent
+calls do not. The CPU times come from `build/bench/capacity.json`, which the simulator writes;
+without this file, from the constants below.
 
     python -m tools.capacity.model [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
 """
@@ -44,9 +46,9 @@ class Costs:
 
     server_ms: float
     database_ms: float
-    #: Cores in use by an idle server, and by PostgreSQL if all servers are idle.
-    idle_server: float = 0.0
-    idle_database: float = 0.0
+    #: Cores in use by a server, and by PostgreSQL, at every rate of cycles.
+    fixed_server: float = 0.0
+    fixed_database: float = 0.0
     source: str
 
 
@@ -57,15 +59,15 @@ DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
     "sticky": Costs(
         server_ms=7.4,
         database_ms=5.6,
-        idle_server=0.008,
-        idle_database=0.007,
+        fixed_server=0.008,
+        fixed_database=0.007,
         source="constants of the model",
     ),
     "alternating": Costs(
         server_ms=10.5,
         database_ms=11.4,
-        idle_server=0.008,
-        idle_database=0.007,
+        fixed_server=0.008,
+        fixed_database=0.007,
         source="constants of the model",
     ),
 }
@@ -121,8 +123,8 @@ def predict(steps_per_second: float, costs: Costs, servers: int = 1) -> Size:
     """Return the resources for a rate of step cycles with this number of servers."""
     return Size(
         steps_per_second=steps_per_second,
-        server_load=costs.idle_server * servers + steps_per_second * costs.server_ms / 1000,
-        database_load=costs.idle_database + steps_per_second * costs.database_ms / 1000,
+        server_load=costs.fixed_server * servers + steps_per_second * costs.server_ms / 1000,
+        database_load=costs.fixed_database + steps_per_second * costs.database_ms / 1000,
     )
 
 

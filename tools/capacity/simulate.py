@@ -5,13 +5,14 @@ the result, and continues with the next step. Some steps are abandoned, and some
 by a second agent that waits until the plan has work or ends. Thinking times have a lognormal
 distribution. All processes run on this machine and use loopback only.
 
-The run first measures the CPU time of the idle fleet, and with some agents that of a call; these
-are the costs of the model. Then it predicts the CPU time of loads with more agents and other
-thinking times, and compares the prediction with the measurement. On a busy machine, the CPU time of
-a call changes from minute to minute with the caches that other programs leave, so the costs are
-measured before and after each load, and the load is predicted from both. The run fails if a
-prediction is wrong by more than the tolerance, if a call was lost, or if a server logged an
-unexpected error. It writes the costs to `build/bench/capacity.json`, which the model reads.
+The run measures the CPU time of the fleet with some agents, and with the same agents that think
+for a shorter time. From both, it fits the costs of the model: the CPU time of a call, and a part
+that does not grow with the rate of calls. With these costs it predicts the CPU time of loads with
+more agents and other thinking times, and compares the prediction with the measurement. The costs
+are measured before and after the loads, because the CPU time of a call changes with the other
+programs on the machine. The run fails if a prediction is wrong by more than the tolerance, if a
+call was lost, or if a server logged an unexpected error. It writes the costs to
+`build/bench/capacity.json`, which the model reads.
 
     PYTHONPATH=tests:tests/support python -m tools.capacity.simulate [--agents 100]
         [--think-seconds 8] [--seconds 20] [--servers 2] [--balancing sticky]
@@ -45,8 +46,10 @@ MAX_SECONDS: Final = 300.0
 MAX_SERVERS: Final = 8
 #: Maximum relative error of the predicted CPU time of a call.
 TOLERANCE: Final = 0.25
-#: Loads that are predicted, as multiples of the agents and of the thinking time of the calibration.
-LOADS: Final = ((4, 1.0), (1, 0.25), (4, 2.0))
+#: Thinking times of the calibration, as multiples of the option.
+CALIBRATIONS: Final = (1.0, 0.25)
+#: Loads that are predicted, as multiples of the agents and of the thinking time of the options.
+LOADS: Final = ((4, 1.0), (4, 2.0), (2, 0.75))
 #: Time in seconds for which the idle fleet is measured.
 IDLE_SECONDS: Final = 15.0
 #: Maximum time in seconds in which all agents start.
@@ -170,17 +173,28 @@ async def measure_idle(fleet: Fleet) -> tuple[float, float]:
     return servers, (after.database - before.database) / seconds
 
 
-def fit(idle: tuple[float, float], measured: Measured, servers: int) -> Costs:
-    """Return the costs of a step, from the CPU time of the calibration without that of idling."""
-    server, database = idle
-    milliseconds = 1000 * CALLS_PER_STEP / measured.calls
+def fit(slow: Measured, fast: Measured, servers: int) -> Costs:
+    """Return the costs of a step cycle, from two rates of calls.
+
+    The CPU time per second is a fixed part, and a part that grows with the rate.
+    """
+    fixed_servers, server_ms = _line(slow, fast, slow.servers, fast.servers)
+    fixed_database, database_ms = _line(slow, fast, slow.database, fast.database)
     return Costs(
-        server_ms=milliseconds * (measured.servers - servers * server * measured.seconds),
-        database_ms=milliseconds * (measured.database - database * measured.seconds),
-        idle_server=server,
-        idle_database=database,
+        server_ms=server_ms * CALLS_PER_STEP,
+        database_ms=database_ms * CALLS_PER_STEP,
+        fixed_server=fixed_servers / servers,
+        fixed_database=fixed_database,
         source="calibration",
     )
+
+
+def _line(slow: Measured, fast: Measured, slow_cpu: float, fast_cpu: float) -> tuple[float, float]:
+    """Return the cores at a rate of zero, and the milliseconds that each call adds."""
+    cores = slow_cpu / slow.seconds, fast_cpu / fast.seconds
+    rates = slow.calls / slow.seconds, fast.calls / fast.seconds
+    per_call = (cores[1] - cores[0]) / (rates[1] - rates[0])
+    return max(cores[0] - per_call * rates[0], 0.0), 1000 * per_call
 
 
 async def simulate(fleet: Fleet, options: Options) -> int:
@@ -195,36 +209,35 @@ async def simulate(fleet: Fleet, options: Options) -> int:
         f"{options.servers} servers, {options.balancing} calls; "
         "CPU milliseconds per call: measured, predicted"
     )
+    # The first agents let the servers prepare their statements; they are not counted.
+    await measure(fleet, token, base, WARM_UP_SECONDS)
+    idle = await measure_idle(fleet)
+    slow, fast = (Workload(base.agents, pace * base.think_seconds) for pace in CALIBRATIONS)
+    results = list[tuple[Workload, Measured, Simulation]]()
+    others = [Workload(base.agents * n, base.think_seconds * pace) for n, pace in LOADS]
+    for load in (slow, fast, *others, slow, fast):
+        say(f"measuring {load.agents:,} agents that think for {load.think_seconds:g} seconds")
+        results.append((load, *await measure(fleet, token, load, options.seconds)))
+    calibrated = {
+        load: combine([measured for other, measured, _ in results if other == load])
+        for load in (slow, fast)
+    }
+    costs = fit(calibrated[slow], calibrated[fast], options.servers)
     say(
         f"{'agents':>7}{'think s':>9}{'calls/s':>9}{'p50 ms':>8}{'p99 ms':>8}{'B/call':>8}"
         f"{'servers':>16}{'error':>7}{'PostgreSQL':>16}{'error':>7}  failed attempts"
     )
-    # The first agents let the servers prepare their statements; they are not counted.
-    await measure(fleet, token, base, WARM_UP_SECONDS)
-    idle = await measure_idle(fleet)
-    is_right, calibrations = True, list[Measured]()
-
-    async def calibrate() -> None:
-        nonlocal is_right
-        measured, simulation = await measure(fleet, token, base, options.seconds)
-        calibrations.append(measured)
-        own = fit(idle, measured, options.servers)
-        is_right &= report(base, measured, simulation, own, options.servers)
-
-    await calibrate()
-    for agents, pace in LOADS:
-        load = Workload(options.agents * agents, options.think_seconds * pace)
-        measured, simulation = await measure(fleet, token, load, options.seconds)
-        await calibrate()
-        costs = fit(idle, combine(calibrations[-2:]), options.servers)
-        is_right &= report(load, measured, simulation, costs, options.servers)
-    costs = fit(idle, combine(calibrations), options.servers)
+    outcomes = [report(*result, costs, options.servers) for result in results]
     say(f"idle: {idle[0]:.4f} cores of each server, {idle[1]:.4f} cores of PostgreSQL")
-    say(f"costs of a step: {costs.server_ms:.2f} ms servers, {costs.database_ms:.2f} ms PostgreSQL")
+    say(
+        f"in operation: {costs.fixed_server:.4f} cores of each server and "
+        f"{costs.fixed_database:.4f} cores of PostgreSQL, and for each step "
+        f"{costs.server_ms:.2f} ms of the servers and {costs.database_ms:.2f} ms of PostgreSQL"
+    )
     write_costs(options.balancing, costs)
     errors = await asyncio.to_thread(fleet.logged_errors)
     say("\n".join(errors) if errors else "no unexpected error in the logs of the servers")
-    return int(not is_right or bool(errors))
+    return int(not all(outcomes) or bool(errors))
 
 
 def report(
