@@ -1,0 +1,94 @@
+"""Tables of a Citus cluster: which are distributed, and the distribution of the others.
+
+The table `org` is copied to every node. Citus distributes no table that a local table references,
+so the foreign keys are dropped, and created again when all tables are distributed. Existing rows
+are copied as the owner, who for this time is not subject to the policies of the tables.
+"""
+
+from typing import NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from waybook.store.driver.queries import Query, first_column, first_value, load
+
+
+class ForeignKey(NamedTuple):
+    """Foreign key of a table."""
+
+    table: str
+    name: str
+    definition: str
+
+
+SQL = load("maintenance/cluster_tables")
+
+#: Table of the orgs, which every node has.
+DIRECTORY = "org"
+
+
+def is_distributed(connection: psycopg.Connection) -> bool:
+    """Return whether tables of this database are distributed over the nodes of a cluster."""
+    has_citus = first_value(_fetch(connection, SQL["has_citus"]))
+    return bool(has_citus) and bool(_fetch(connection, SQL["distributed_tables"]))
+
+
+def allow_foreign_keys(connection: psycopg.Connection) -> None:
+    """Let the transaction create tables with foreign keys and distribute them."""
+    connection.execute(SQL["one_node_at_a_time"].text.encode())
+    connection.execute(SQL["leave_new_tables_local"].text.encode())
+
+
+def distribute_others(connection: psycopg.Connection) -> list[str]:
+    """Distribute the tables that are not distributed yet; return their names, in order.
+
+    The caller has opened a transaction, which locks these tables.
+    """
+    done = {*first_column(_fetch(connection, SQL["distributed_tables"]))}
+    tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
+    names = [name for name in tables if name not in done]
+    if names:
+        allow_foreign_keys(connection)
+        _distribute(connection, names, done)
+    return names
+
+
+def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
+    """Distribute these tables, without their foreign keys, and then create the foreign keys."""
+    keys = [ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
+    moved = [key for key in keys if key.table not in done]
+    for key in moved:
+        connection.execute(_key_text(SQL["drop_key"], key))
+    of_table, of_directory = SQL["distribute_table"], SQL["distribute_directory"]
+    for name in names:
+        query = of_directory if name == DIRECTORY else of_table
+        filled = [name, *_partitions(connection, name)]
+        for table in filled:
+            connection.execute(_table_text(SQL["exempt_owner"], table))
+        connection.execute(sql.SQL(query.text).format(table=sql.Literal(name)))
+        for table in filled:
+            connection.execute(_table_text(SQL["confine_owner"], table))
+    for key in moved:
+        connection.execute(_key_text(SQL["add_key"], key))
+
+
+def _partitions(connection: psycopg.Connection, table: str) -> list[str]:
+    text = sql.SQL(SQL["partitions"].text).format(table=sql.Literal(table))
+    return first_column(connection.execute(text).fetchall())
+
+
+def _fetch(connection: psycopg.Connection, query: Query) -> list[tuple[str, ...]]:
+    return connection.execute(query.text.encode()).fetchall()
+
+
+def _table_text(query: Query, table: str) -> sql.Composed:
+    return sql.SQL(query.text).format(table=sql.Identifier(table))
+
+
+def _key_text(query: Query, key: ForeignKey) -> sql.Composed:
+    # The definition comes from the catalog of the database, which has it from a migration.
+    return sql.SQL(query.text).format(
+        table=sql.Identifier(key.table),
+        name=sql.Identifier(key.name),
+        definition=sql.SQL(key.definition),
+    )

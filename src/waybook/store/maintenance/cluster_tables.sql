@@ -1,0 +1,67 @@
+-- Queries of the database owner that distribute the tables over the nodes of a Citus cluster.
+
+-- name: has_citus
+select exists (select from pg_extension where extname = 'citus');
+
+-- name: tables_to_distribute
+-- Return the tables with rows of orgs; the table of the orgs first. Partitions are distributed with
+-- their parent table.
+select c.relname::text
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+ where c.relnamespace = 'public'::regnamespace
+   and c.relkind in ('r', 'p')
+   and not c.relispartition
+ order by c.relname <> 'org', c.relname;
+
+-- name: distributed_tables
+-- Return the distributed tables and those that every node has. Citus also lists local tables with
+-- foreign keys.
+select logicalrelid::regclass::text
+  from pg_dist_partition
+ where partmethod = 'h' or repmodel = 't';
+
+-- name: partitions
+-- Return the partitions of a table. Each has policies of its own for its owner.
+select inhrelid::regclass::text from pg_inherits where inhparent = {table}::regclass;
+
+-- name: foreign_keys
+-- Return the foreign keys of all tables, with their definitions.
+select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as definition
+  from pg_constraint k
+  join pg_class c on c.oid = k.conrelid
+ where k.contype = 'f'
+   and k.conparentid = 0
+   and c.relnamespace = 'public'::regnamespace
+ order by c.relname, k.conname;
+
+-- name: one_node_at_a_time
+-- Use one connection to each node, as foreign keys to a table on every node require.
+set local citus.multi_shard_modify_mode = 'sequential';
+
+-- name: leave_new_tables_local
+-- Do not convert a new table with a foreign key to the table of orgs: such a table could have no
+-- foreign key to a distributed table.
+set local citus.enable_local_reference_table_foreign_keys = off;
+
+-- name: drop_key
+alter table {table} drop constraint {name};
+
+-- name: add_key
+alter table {table} add constraint {name} {definition};
+
+-- name: exempt_owner
+-- Let the owner copy rows of all orgs to the nodes, which row-level security would refuse.
+alter table {table} no force row level security;
+
+-- name: confine_owner
+-- Subject the owner to row-level security again, also on the nodes.
+alter table {table} force row level security;
+
+-- name: distribute_directory
+-- Copy the table of orgs to every node.
+select create_reference_table({table});
+
+-- name: distribute_table
+-- Store the rows of each org on one node, together with its rows in all other tables.
+select create_distributed_table({table}, 'org_id');
