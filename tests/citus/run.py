@@ -6,7 +6,7 @@ Citus is built from the source tree in the folder, and a coordinator and two wor
 loopback; or the cluster whose coordinator has the URL is used, as its superuser. There, the schema
 is migrated and distributed, the demo and retention are run, agents of two orgs call a server, two
 orgs use one connection in turn, and the tests of the store, of the tools, and of whole plans and
-runs are run.
+runs are run. A database that was distributed with an earlier schema is migrated.
 The run prints the number of tasks of each frequent query, the tests that passed, and the tests that
 were left out. It fails if anything failed, or if a frequent query is more than one task.
 """
@@ -30,6 +30,7 @@ from citus.cluster import running
 from citus.served import serve_two_orgs
 from citus.tasks import FREQUENT, UNROUTED, plan_queries
 from citus.two_orgs import alternate
+from citus.upgraded import upgrade
 from faults.cluster import ROOT
 from fleet.run import say
 from postgres_servers import (
@@ -42,6 +43,7 @@ from postgres_servers import (
 from run_place import CITUS, PLACE, close_place, open_place
 
 DBNAME: Final = "waybook_citus"
+RESTORED: Final = "waybook_citus_restored"
 WAYBOOK: Final = Path(sys.executable).with_name("waybook")
 #: Tests of the store, of the tools, and of whole plans and runs.
 TESTS: Final = ("tests/store", "tests/app", "tests/acceptance")
@@ -89,22 +91,38 @@ def _run(database: list[str], *words: str) -> str:
     return done.stdout
 
 
-def restored(place: ServerDatabase) -> str:
-    """Restore a backup of the cluster into a single server; return a line for the report.
+def restored(server: Server, place: ServerDatabase) -> str:
+    """Restore a backup of the cluster into other databases; return a line for the report.
+
+    One is on a single server, the other is empty on the cluster and is distributed afterwards.
 
     Raises:
         AssertionError: the restored audit differs, or has no entries.
     """
-    cluster, verify = ["--database-url", url_of(place)], ("audit", "verify", "--json")
-    with tempfile.TemporaryDirectory(prefix="waybook-citus-") as folder:
+    verify = ("audit", "verify", "--json")
+    with tempfile.TemporaryDirectory(prefix="waybook-citus-") as folder, ExitStack() as stack:
         archive, single = str(Path(folder, "all.wbk")), ["--data-dir", str(Path(folder, "data"))]
-        _run(cluster, "backup", archive)
+        _run(["--database-url", url_of(place)], "backup", archive)
         _run(single, "restore", archive)
-        before, after = json.loads(_run(cluster, *verify)), json.loads(_run(single, *verify))
-    entries = sum(chain["entries"] for chain in before["chains"])
+        stack.callback(drop_database, server, RESTORED)
+        again = create_cluster_database(server, RESTORED)
+        run_waybook(again, "restore", archive)
+        run_waybook(again, "migrate", "--distribute")
+        chains, *others = (
+            json.loads(_run(database, *verify))["chains"]
+            for database in (
+                ["--database-url", url_of(place)],
+                ["--database-url", url_of(again)],
+                single,
+            )
+        )
+    entries = sum(chain["entries"] for chain in chains)
     assert entries
-    assert before["chains"] == after["chains"]
-    return f"a backup was restored into a single server, with {entries} audit entries"
+    assert others == [chains, chains]
+    return (
+        f"a backup with {entries} audit entries was restored into a single server, and into a "
+        "database that was distributed then"
+    )
 
 
 def report_tasks(place: ServerDatabase) -> bool:
@@ -145,11 +163,12 @@ def main() -> int:
         say("the demo ended, and its audit is verified")
         run_waybook(place, "retain")
         say("retention created partitions, and found nothing to delete")
-        say(restored(place))
+        say(restored(server, place))
         say(serve_two_orgs(url_of(place)))
         say(asyncio.run(alternate(place)))
         is_routed = report_tasks(place)
         drop_database(server, DBNAME)
+        say(upgrade(server, lambda earlier: run_waybook(earlier, "migrate")))
         passed = run_tests(options.only)
     return 0 if passed and is_routed else 1
 

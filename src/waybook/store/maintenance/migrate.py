@@ -32,6 +32,7 @@ from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, load
+from waybook.store.maintenance.migration_statements import apply, execute_each
 
 
 class ServerRow(NamedTuple):
@@ -114,7 +115,8 @@ def migrate(
     """Apply migrations up to the latest or to `up_to`; return the names of applied migrations.
 
     Raises:
-        Misconfigured: the server is too old, the database too new, or a file was edited.
+        Misconfigured: the server is too old, the database too new, a file was edited, or the
+            database is distributed and Citus refuses a statement.
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:
@@ -191,7 +193,7 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     with connection.transaction():
         connection.execute(_text("lock"))
         _ensure_role(connection)
-        connection.execute(_text("create_table"))
+        execute_each(connection, _text("create_table"))
     for migration in _pending(_done(connection) or {}):
         if up_to is not None and migration.number > up_to:
             break
@@ -216,8 +218,8 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
                 connection.execute(_text("limit_waiting"))
                 if migration.number in (_done(connection) or {}):
                     return False
-                connection.execute(migration.text.encode())
-                connection.execute(_text("local_org"))
+                apply(connection, migration.title, migration.text)
+                execute_each(connection, _text("local_org"))
                 _record(connection, migration)
                 return True
         except psycopg.errors.LockNotAvailable:
@@ -311,7 +313,7 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
             _create_maintenance_role(connection)
         if _holds(connection, "must_join"):
             _join_maintenance_role(connection)
-        connection.execute(_text("grant_maintenance"))
+        execute_each(connection, _text("grant_maintenance"))
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
