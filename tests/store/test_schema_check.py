@@ -1,11 +1,13 @@
 """Check of the schema and of the queries before they are distributed by org: decision 0087."""
 
 from collections.abc import Iterator
+from importlib.resources import files
 
 import psycopg
 import pytest
 
 from postgres_servers import ServerDatabase
+from refused_migrations import REFUSED
 from tools.schema_check.check import (
     Catalog,
     check,
@@ -15,6 +17,8 @@ from tools.schema_check.check import (
     read_catalog,
 )
 from tools.schema_check.exceptions import OBJECTS, QUERIES
+from tools.schema_check.migrations import check_migrations
+from waybook.store.maintenance.migrate import Migration, bundled_migrations
 
 CATALOG = Catalog(frozenset({"plan", "run", "source"}), frozenset({"app_now", "random"}))
 TABLE = "create table planted (org_id uuid not null, id uuid not null)"
@@ -155,3 +159,41 @@ def test_check_accepts_a_query_with_a_condition_on_each_org(text: str) -> None:
 )
 def test_check_accepts_a_query_of_the_owner_that_nodes_can_run(text: str) -> None:
     assert [*check_queries({"maintenance/q": text}, CATALOG)] == []
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_check_finds_a_form_that_citus_refuses_in_a_migration(statement: str) -> None:
+    planted = Migration(99, "planted", f"create index planted on run (org_id);\n{statement};")
+    assert list(check_migrations([planted])) == [("0099_planted", REFUSED[statement])]
+
+
+def test_check_finds_set_config_in_the_function_body_of_a_migration() -> None:
+    body = "begin perform set_config('app.org_id', one_org::text, true); end"
+    planted = Migration(99, "planted", f"do $$ {body} $$")
+    assert list(check_migrations([planted])) == [
+        ("0099_planted", "set_config does not reach the nodes; use set local")
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "alter table run add column a integer, add column stall_check integer",
+        "alter table run add column a integer constraint positive check (a > 0)",
+        "alter table run add check (status in ('open', 'closed'))",
+        "-- Not set_config('app.org_id', '', true)\nset local app.org_id = ''",
+        "create index planted on run (org_id, name)",
+        "drop index run_awaiting",
+    ],
+)
+def test_check_accepts_a_form_that_citus_executes_in_a_migration(statement: str) -> None:
+    assert list(check_migrations([Migration(99, "planted", statement)])) == []
+
+
+def test_only_migrations_that_citus_refuses_have_a_form_for_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tools.schema_check.migrations.cluster_text", lambda _: None)
+    refused = {title for title, _ in check_migrations(bundled_migrations())}
+    folder = files("waybook.store").joinpath("migrations", "cluster")
+    assert {file.name for file in folder.iterdir()} == {f"{title}.sql" for title in refused}

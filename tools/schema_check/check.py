@@ -1,4 +1,4 @@
-"""Check that the schema and the queries can be distributed over a cluster by org.
+"""Check that the schema, the queries and the migrations work on a cluster distributed by org.
 
 A cluster such as Citus stores all rows of an org on one node, and sends a query to that node if the
 query compares `org_id` with a parameter. It supports no triggers, no keys without `org_id`, and no
@@ -13,8 +13,10 @@ from typing import NamedTuple
 import psycopg
 
 from tools.schema_check.exceptions import OBJECTS, QUERIES
+from tools.schema_check.migrations import check_migrations
 from tools.schema_check.references import references
 from waybook.store.driver.queries import ORG_PLACE, load
+from waybook.store.maintenance.migrate import bundled_migrations
 
 STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
 #: Files that are not files of queries, and queries that only create the schema.
@@ -55,7 +57,11 @@ class Catalog(NamedTuple):
 def check(connection: psycopg.Connection) -> list[Violation]:
     """Return everything in a migrated database and in the queries that cannot be distributed."""
     catalog = read_catalog(connection)
-    violations = [*check_schema(connection, catalog), *check_queries(query_texts(), catalog)]
+    violations = [
+        *check_schema(connection, catalog),
+        *check_queries(query_texts(), catalog),
+        *map(Violation._make, check_migrations(bundled_migrations())),
+    ]
     return [item for item in violations if item.name not in OBJECTS | QUERIES]
 
 

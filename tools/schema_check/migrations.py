@@ -1,0 +1,81 @@
+"""Check of the texts of migrations: what Citus 13 refuses to change in a distributed table.
+
+The migrations that run before a database can be distributed are exempt. A migration with a form for
+clusters is checked in that form.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from waybook.store.maintenance.migrate import Migration
+from waybook.store.maintenance.migration_statements import (
+    cluster_text,
+    mask_quoted,
+    split_statements,
+)
+
+#: First migration whose schema can be distributed.
+FIRST_DISTRIBUTED: Final = 27
+_COMMENT: Final = re.compile(r"--[^\n]*")
+_ALTER_TABLE: Final = re.compile(
+    r"\s*alter\s+table\s+(?:if\s+exists\s+)?(?:only\s+)?\w+\s(.*)", re.DOTALL
+)
+_ADD_CONSTRAINT: Final = re.compile(r"add\s+(?:constraint|check|foreign|unique|primary|exclude)\b")
+#: Rules for a whole statement without comments and texts.
+_STATEMENTS: Final = {
+    "drops several indexes at once": re.compile(r"\s*drop\s+index\b[^;]*,"),
+    "creates a trigger": re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\b"),
+}
+#: Rules for a single change in a statement `alter table`.
+_CHANGES: Final = {
+    "adds a column with a constraint without a name": re.compile(
+        r"add\s+column\b(?!.*\bconstraint\b).*\b(?:check|unique|primary)\b", re.DOTALL
+    ),
+    "adds a column with a sequence": re.compile(
+        r"add\s+column\b.*\b(?:(?:big|small)?serial|as\s+identity)\b", re.DOTALL
+    ),
+    "sets the statistics or the storage of a column": re.compile(
+        r"alter\s+(?:column\s+)?\w+\s+set\s+(?:statistics|storage)\b"
+    ),
+    "renames a constraint": re.compile(r"rename\s+constraint\b"),
+    "sets the index by which a table is clustered": re.compile(r"cluster\s+on\b"),
+}
+#: Setting of a transaction, such as its org, that a function changes.
+_SET_BY_FUNCTION: Final = re.compile(r"\bset_config\(\s*'app\.")
+
+
+def check_migrations(migrations: Iterable[Migration]) -> Iterator[tuple[str, str]]:
+    """Yield the title of each migration that cannot run on a cluster, with the rule it breaks."""
+    for migration in migrations:
+        if migration.number > FIRST_DISTRIBUTED:
+            text = cluster_text(migration.title) or migration.text
+            for statement in split_statements(text):
+                yield from ((migration.title, rule) for rule in broken_rules(statement))
+
+
+def broken_rules(statement: str) -> Iterator[str]:
+    """Yield the rules that a statement of a migration breaks."""
+    if _SET_BY_FUNCTION.search(_COMMENT.sub("", statement)):
+        yield "set_config does not reach the nodes; use set local"
+    masked = mask_quoted(statement).lower()
+    yield from (rule for rule, form in _STATEMENTS.items() if form.match(masked))
+    if not (altered := _ALTER_TABLE.match(masked)):
+        return
+    changes = list(_separate(altered[1]))
+    if len(changes) > 1 and any(map(_ADD_CONSTRAINT.match, changes)):
+        yield "adds a constraint together with other changes"
+    for change in changes:
+        yield from (rule for rule, form in _CHANGES.items() if form.match(change))
+
+
+def _separate(changes: str) -> Iterator[str]:
+    """Yield the changes of a statement, which commas outside of parentheses separate."""
+    depth, commas = 0, [-1]
+    for place, character in enumerate(changes):
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            commas.append(place)
+    for before, end in pairwise([*commas, len(changes)]):
+        yield changes[before + 1 : end].strip()
