@@ -43,8 +43,9 @@ def test_migration_without_a_form_for_clusters_has_no_cluster_text() -> None:
 
 
 def test_refused_statement_on_a_single_server_raises_psycopg_error(
-    shared_place: ServerDatabase,
+    shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(migration_statements, "is_distributed", lambda _: False)
     with (
         pytest.raises(psycopg.errors.FeatureNotSupported, match="no such form"),
         psycopg.connect(shared_place.owner_dsn) as connection,
