@@ -43,9 +43,11 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 def transfer_ownership(place: ServerDatabase) -> None:
     """Make the user of the owner DSN the owner of the database and of all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
+    named = sql.Identifier(place.dbname)
+    for node in place.server.nodes:
+        with psycopg.connect(node) as admin:
+            admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
     with psycopg.connect(place.admin_dsn) as admin:
-        named = sql.Identifier(place.dbname)
-        admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
         cursor = admin.execute(
             """select relname from pg_class
                 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"""

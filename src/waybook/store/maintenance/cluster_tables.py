@@ -5,6 +5,7 @@ so the foreign keys are dropped, and created again when all tables are distribut
 are copied as the owner, who for this time is not subject to the policies of the tables.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import psycopg
@@ -31,6 +32,16 @@ def is_distributed(connection: psycopg.Connection) -> bool:
     """Return whether tables of this database are distributed over the nodes of a cluster."""
     has_citus = first_value(_fetch(connection, SQL["has_citus"]))
     return bool(has_citus) and bool(_fetch(connection, SQL["distributed_tables"]))
+
+
+def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
+    """Let the maintenance role log in to the nodes, if it exists and the tables are distributed.
+
+    If the owner lacks the privilege to change the role, `owner_role` reports it.
+    """
+    if is_distributed(connection) and _fetch(connection, SQL["maintenance_role_without_login"]):
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+            connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
 
 
 def allow_foreign_keys(connection: psycopg.Connection) -> None:

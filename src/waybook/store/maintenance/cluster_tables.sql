@@ -65,3 +65,10 @@ select create_reference_table({table});
 -- name: distribute_table
 -- Store the rows of each org on one node, together with its rows in all other tables.
 select create_distributed_table({table}, 'org_id');
+
+-- name: maintenance_role_without_login
+select rolname from pg_roles where rolname = 'waybook_maintenance' and not rolcanlogin;
+
+-- name: let_maintenance_role_log_in
+-- The coordinator logs in to the other nodes as the role of the current transaction.
+alter role waybook_maintenance login;

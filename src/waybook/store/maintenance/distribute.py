@@ -9,7 +9,10 @@ from psycopg import sql
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import first_value, load
 from waybook.store.maintenance.cluster_tables import SQL as TABLES
-from waybook.store.maintenance.cluster_tables import distribute_others
+from waybook.store.maintenance.cluster_tables import (
+    distribute_others,
+    let_maintenance_role_log_in,
+)
 from waybook.store.maintenance.migrate import owner_connection
 
 SQL = load("maintenance/distribute")
@@ -33,6 +36,7 @@ def distribute(dsn: str) -> list[str]:
             if names:
                 connection.execute(SQL["let_serving_role_log_in"].text.encode())
         let_settings_pass(connection)
+        let_maintenance_role_log_in(connection)
         return names
 
 

@@ -32,6 +32,7 @@ from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, load
+from waybook.store.maintenance.cluster_tables import let_maintenance_role_log_in
 from waybook.store.maintenance.migration_statements import apply, execute_each
 
 
@@ -115,8 +116,7 @@ def migrate(
     """Apply migrations up to the latest or to `up_to`; return the names of applied migrations.
 
     Raises:
-        Misconfigured: the server is too old, the database too new, a file was edited, or the
-            database is distributed and Citus refuses a statement.
+        Misconfigured: the server is too old, the database too new, a file edited, or SQL refused.
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:
@@ -126,6 +126,7 @@ def migrate(
         if vectors is VectorTable.MAKE:
             _ensure_vectors(connection)
         _ensure_maintenance_role(connection)
+        let_maintenance_role_log_in(connection)
         return ran
 
 

@@ -10,6 +10,8 @@ import psycopg
 
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, load
+from waybook.store.maintenance.cluster_tables import SQL as CLUSTER
+from waybook.store.maintenance.cluster_tables import is_distributed
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 
@@ -78,11 +80,14 @@ def confine(connection: psycopg.Connection) -> None:
 
 
 def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool) -> None:
-    create = f"create role {MAINTENANCE_ROLE} nologin; " if not exists else ""
+    on_cluster = is_distributed(connection)
+    create = f"create role {MAINTENANCE_ROLE} {'login' if on_cluster else 'nologin'}; "
+    let_in = f"alter role {MAINTENANCE_ROLE} login; " if on_cluster else ""
+    prepare = let_in if exists else create
     refusal = (
         f"the owner {role.name} bypasses row-level security and cannot step down to "
         f"{MAINTENANCE_ROLE}, so a change of one org could reach others; nothing was changed. "
-        f"As an administrator run: {create}grant {MAINTENANCE_ROLE} to {role.name}; "
+        f"As an administrator run: {prepare}grant {MAINTENANCE_ROLE} to {role.name}; "
         "and then: waybook migrate"
     )
     try:
@@ -90,6 +95,11 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
             connection.execute(SQL["step_down"].text.encode())
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue):
         raise Misconfigured(refusal) from None
+    if on_cluster and _names(connection, CLUSTER["maintenance_role_without_login"]):
+        raise Misconfigured(
+            f"the role {MAINTENANCE_ROLE} cannot log in to the nodes of the cluster; nothing was "
+            f"changed. As an administrator run: {let_in}and then: waybook migrate"
+        )
     if tables := _names(connection, SQL["not_granted"]):
         raise Misconfigured(
             f"the role {MAINTENANCE_ROLE} may not change {', '.join(tables)}; nothing was "
