@@ -22,8 +22,8 @@ SOURCE = Path(str(files("waybook")))
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
-        *("archived_plans", "archived_runs", "backup", "distribute", "erasure", "org_tables"),
-        *("owner", "owner_role", "restore", "retention", "user_erasure"),
+        *("archived_plans", "archived_runs", "backup", "cluster_tables", "distribute", "erasure"),
+        *("org_tables", "owner", "owner_role", "restore", "retention", "user_erasure"),
     )
 )
 #: Queries that the database owner runs, in files that also contain queries of the serving role.

@@ -3,7 +3,7 @@
 No other role can tamper: the serving role can only append to the audit and read it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import psycopg
@@ -146,17 +146,23 @@ class Owner:
     def does(self, statement: str, **values: object) -> None:
         for word, replacement in (*WORDS.items(), ("HEAD", self._chain.kind)):
             statement = statement.replace(word, replacement)
-        done = self._connection.execute(statement.encode(), {"id": self._chain.id, **values})
-        assert done.rowcount
+        assert self._execute(statement, {"id": self._chain.id, **values}).rowcount
 
     def entries(self) -> list[audit.SealedEntry]:
-        rows = self._connection.execute(
+        rows = self._execute(
             """select subject_id::text, subject, seq, at, event, actor, channel, session,
                       app_entry_details(details, packed, step_id, subject_id, at, actor, session),
-                      hash from audit_entry where subject_id = %s order by seq""",
-            (self._chain.id,),
+                      hash from audit_entry where subject_id = %(id)s order by seq""",
+            {"id": self._chain.id},
         )
         return audit.read_entries(map(audit.SealedEntry._make, rows))
+
+    def _execute(self, statement: str, values: Mapping[str, object]) -> psycopg.Cursor:
+        # On a cluster, the setting of the session does not reach the nodes.
+        with self._connection.transaction():
+            (org_id,) = self._connection.execute("show app.org_id").fetchone() or ("",)
+            self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
+            return self._connection.execute(statement.encode(), values)
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,10 @@ class FaultLink:
 def fault_link(dsn: str) -> Iterator[tuple[FaultLink, str]]:
     """Start a proxy to the server of this DSN; yield the proxy and the DSN that uses it."""
     params = conninfo_to_dict(dsn)
-    with _open_link(f"{params['host']}/.s.PGSQL.{params.get('port') or 5432}") as (link, port):
+    host, port_of_server = str(params["host"]), int(params.get("port") or 5432)
+    is_folder = host.startswith("/")
+    target = f"{host}/.s.PGSQL.{port_of_server}" if is_folder else (host, port_of_server)
+    with _open_link(target) as (link, port):
         yield link, make_conninfo(dsn, host="127.0.0.1", port=port)
 
 

@@ -30,8 +30,17 @@ DIRECTORY = "org"
 
 def is_distributed(connection: psycopg.Connection) -> bool:
     """Return whether tables of this database are distributed over the nodes of a cluster."""
-    has_citus = first_value(_fetch(connection, SQL["has_citus"]))
-    return bool(has_citus) and bool(_fetch(connection, SQL["distributed_tables"]))
+    return has_citus(connection) and bool(_distributed_tables(connection))
+
+
+def has_citus(connection: psycopg.Connection) -> bool:
+    """Return whether the database has the extension Citus."""
+    return bool(first_value(_fetch(connection, SQL["has_citus"])))
+
+
+def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
+    """Return whether the maintenance role exists and cannot log in to the nodes of a cluster."""
+    return bool(_fetch(connection, SQL["maintenance_role_without_login"]))
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
@@ -39,7 +48,7 @@ def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
 
     If the owner lacks the privilege to change the role, `owner_role` reports it.
     """
-    if is_distributed(connection) and _fetch(connection, SQL["maintenance_role_without_login"]):
+    if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
 
@@ -55,7 +64,7 @@ def distribute_others(connection: psycopg.Connection) -> list[str]:
 
     The caller has opened a transaction, which locks these tables.
     """
-    done = {*first_column(_fetch(connection, SQL["distributed_tables"]))}
+    done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
     names = [name for name in tables if name not in done]
     if names:
@@ -81,6 +90,10 @@ def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]
             connection.execute(_table_text(SQL["confine_owner"], table))
     for key in moved:
         connection.execute(_key_text(SQL["add_key"], key))
+
+
+def _distributed_tables(connection: psycopg.Connection) -> list[str]:
+    return first_column(_fetch(connection, SQL["distributed_tables"]))
 
 
 def _partitions(connection: psycopg.Connection, table: str) -> list[str]:

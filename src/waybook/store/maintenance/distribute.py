@@ -7,10 +7,10 @@ import psycopg
 from psycopg import sql
 
 from waybook.errors import Misconfigured
-from waybook.store.driver.queries import first_value, load
-from waybook.store.maintenance.cluster_tables import SQL as TABLES
+from waybook.store.driver.queries import load
 from waybook.store.maintenance.cluster_tables import (
     distribute_others,
+    has_citus,
     let_maintenance_role_log_in,
 )
 from waybook.store.maintenance.migrate import owner_connection
@@ -26,7 +26,7 @@ def distribute(dsn: str) -> list[str]:
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:
-        if not first_value(connection.execute(TABLES["has_citus"].text.encode()).fetchall()):
+        if not has_citus(connection):
             raise Misconfigured(
                 "the database has no extension citus, so its tables cannot be distributed; run "
                 "create extension citus on the coordinator, or waybook migrate without --distribute"

@@ -10,8 +10,7 @@ import psycopg
 
 from waybook.errors import Misconfigured
 from waybook.store.driver.queries import Query, first_column, load
-from waybook.store.maintenance.cluster_tables import SQL as CLUSTER
-from waybook.store.maintenance.cluster_tables import is_distributed
+from waybook.store.maintenance.cluster_tables import is_distributed, lacks_maintenance_login
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 
@@ -95,7 +94,7 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
             connection.execute(SQL["step_down"].text.encode())
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue):
         raise Misconfigured(refusal) from None
-    if on_cluster and _names(connection, CLUSTER["maintenance_role_without_login"]):
+    if on_cluster and lacks_maintenance_login(connection):
         raise Misconfigured(
             f"the role {MAINTENANCE_ROLE} cannot log in to the nodes of the cluster; nothing was "
             f"changed. As an administrator run: {let_in}and then: waybook migrate"
