@@ -78,10 +78,10 @@ def test_fitted_costs_have_no_negative_fixed_part() -> None:
     assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
 
 
-def test_combined_measurements_have_the_sums_of_their_figures() -> None:
-    one = make_measured(2_000, 4.0, 3.0)
-    other = one._replace(calls=1_000, bytes_per_call=4_000.0)
-    both = combine([one, other])
+def test_combined_measurements_have_the_sums_of_all_figures() -> None:
+    first = make_measured(2_000, 4.0, 3.0)
+    second = first._replace(calls=1_000, bytes_per_call=4_000.0)
+    both = combine([first, second])
     assert (both.calls, both.seconds, both.servers) == (3_000, 40.0, 8.0)
     assert both.bytes_per_call == pytest.approx(2_000.0)
 
