@@ -9,7 +9,8 @@ A decision on a plan that was read without a lock is committed only if the plan 
 audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,11 +20,13 @@ import orjson
 from waybook.core.changes import Entity
 from waybook.core.replay import ChangedFields, ReplayError, changed_rows, new_value
 from waybook.core.usage import totals_from_json
+from waybook.json_values import rfc3339
 from waybook.plan.draft import RESULT_FIELDS
 from waybook.plan.model import Plan, Step, StepId, StepType
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
 from waybook.store.driver.queries import Statement, load
+from waybook.store.packed_entries import ACTOR, NO_DETAILS, PHRASES, PLAN, SESSION, STEP, TIME
 from waybook.store.plans.load import LoadedPlan, PlanRequest, build_plan, read_text
 from waybook.store.plans.rows import ChangeRow, PlanRow
 
@@ -83,6 +86,21 @@ OTHER_ROWS: Final = frozenset(
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 
+_SEQ: Final = Plan._fields.index("seq")
+_STATUS: Final = Plan._fields.index("status")
+_STEPS: Final = Plan._fields.index("steps")
+_SESSIONS: Final = Plan._fields.index("sessions")
+#: Packed forms of a claim and of a result, see `packed_entries.py`. Each contains one change of a
+#: step, and possibly a new session and a new status of the plan.
+_CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?]}")
+_RESULT: Final = re.compile(
+    "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
+)
+#: Beginning of a further field or of a further change after a result. It may also be a part of the
+#: result itself.
+_SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
+_PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
+
 
 def changes_statement(loaded: LoadedPlan) -> Statement:
     """Select the audit entries since a plan was cached, and the last entry before them."""
@@ -123,30 +141,64 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
     Raises:
         ReplayError: a change cannot be applied.
     """
-    changed, sessions = [*plan], plan.sessions
-    changed_steps: dict[str, list[Any]] = {}
-    for entity, row_id, fields in _changed_rows(plan.seq, rows):
+    changed, steps = [*plan], [*plan.steps]
+    for expected, row in enumerate(rows, plan.seq + 1):
+        if row.seq != expected or row.details is None:
+            raise ReplayError(f"entry {expected} was not read")
+        if row.packed is None or row.details != NO_DETAILS:
+            _apply_changes(changed, steps, row.details)
+        elif not _apply_packed(changed, steps, row):
+            _apply_changes(changed, steps, _restored_details(plan, row, row.packed))
+    changed[_SEQ], changed[_STEPS] = rows[-1].seq, tuple(steps)
+    return Plan._make(changed)
+
+
+def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
+    """Apply a claim or a result in its usual packed form; return False for any other entry."""
+    packed, at = row.packed or "", row.at.astimezone(UTC)
+    match = _CLAIM.fullmatch(packed)
+    if match is not None:
+        place = _place(steps, row.step_id)
+        steps[place] = steps[place]._replace(
+            status=StepStatus.IN_PROGRESS,
+            in_progress_since=at,
+            held_by=row.actor,
+            held_session=row.session,
+        )
+    else:
+        match = _RESULT.fullmatch(packed)
+        if match is None or _SEVERAL_CHANGES.search(packed):
+            return False
+        place = _place(steps, row.step_id)
+        steps[place] = steps[place]._replace(status=StepStatus.COMPLETED, completed_at=at)
+    is_new_session, plan_mark = match.groups()
+    if is_new_session and row.session is not None:
+        plan[_SESSIONS] |= {row.session}
+    if plan_mark:
+        plan[_STATUS] = _PLAN_STATUS_MARKS[plan_mark]
+    return True
+
+
+def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
+    """Apply the changes in the details of an audit entry to the fields of a plan, and its steps."""
+    for entity, row_id, fields in changed_rows(orjson.loads(details)):
         if entity == Entity.STEP:
-            if row_id not in changed_steps:
-                changed_steps[row_id] = [*_step(plan, row_id)]
-            _set_fields(changed_steps[row_id], fields, STEP_FIELDS, OTHER_STEP_FIELDS)
+            place = _place(steps, row_id)
+            values = [*steps[place]]
+            _set_fields(values, fields, STEP_FIELDS, OTHER_STEP_FIELDS)
+            steps[place] = Step._make(values)
         elif entity == Entity.PLAN:
-            _set_fields(changed, fields, PLAN_FIELDS, OTHER_PLAN_FIELDS)
+            _set_fields(plan, fields, PLAN_FIELDS, OTHER_PLAN_FIELDS)
         elif entity == Entity.SESSION:
-            sessions |= {row_id}
+            plan[_SESSIONS] |= {row_id}
         elif entity not in OTHER_ROWS:
             raise ReplayError(f"changes of the {entity} {row_id} are not applied")
-    steps = plan.steps
-    if changed_steps:
-        after = {step_id: Step._make(values) for step_id, values in changed_steps.items()}
-        steps = tuple([after.get(step.id, step) for step in steps])
-    return Plan._make(changed)._replace(seq=rows[-1].seq, steps=steps, sessions=sessions)
 
 
-def _step(plan: Plan, step_id: str) -> Step:
-    for step in plan.steps:
+def _place(steps: list[Step], step_id: str | None) -> int:
+    for place, step in enumerate(steps):
         if step.id == step_id:
-            return step
+            return place
     raise ReplayError(f"there is no step {step_id}")
 
 
@@ -164,16 +216,20 @@ def _set_fields(
             raise ReplayError(f"changes of the field {name} are not applied")
 
 
-def _changed_rows(seq: int, rows: list[ChangeRow]) -> Iterator[tuple[str, str, ChangedFields]]:
-    """Yield the rows that were changed by the audit entries that follow the one with this number.
-
-    Raises:
-        ReplayError: an entry is missing, or its details were not read or have another form.
-    """
-    for expected, row in enumerate(rows, seq + 1):
-        if row.seq != expected or row.details is None:
-            raise ReplayError(f"entry {expected} was not read")
-        yield from changed_rows(orjson.loads(row.details))
+def _restored_details(plan: Plan, row: ChangeRow, packed: str) -> str:
+    """Return packed details as JSON text, as the SQL function `app_entry_details` does."""
+    for mark, phrase in reversed(PHRASES):
+        packed = packed.replace(mark, phrase)
+    columns = (
+        (SESSION, f'"{row.session or ""}"'),
+        (ACTOR, f'"{row.actor}"'),
+        (TIME, rfc3339(row.at.astimezone(UTC))),
+        (PLAN, plan.id),
+        (STEP, row.step_id or ""),
+    )
+    for mark, column in columns:
+        packed = packed.replace(mark, column)
+    return packed
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:

@@ -1,12 +1,11 @@
 -- name: changes_since
 -- Return the last audit entry that a cached plan contains, and the entries after it, up to a limit,
--- without the details of long entries. The condition on the time excludes older partitions.
+-- without the details of long entries. Packed details are returned as they are, because most of them
+-- need not be restored. The condition on the time excludes older partitions.
 select e.seq, e.at, e.hash, app_now() as now,
-       case when e.seq > %(seq)s::integer
-                 and pg_column_size(e.details) + coalesce(pg_column_size(e.packed), 0)
-                     <= %(longest)s::integer
-            then :details_of_entry
-       end as details
+       case when pg_column_size(e.details) <= %(longest)s::integer then e.details::text end
+         as details,
+       e.packed, e.step_id::text, e.actor, e.session
   from audit_entry e
  where e.org_id = :org
    and e.subject_id = %(plan_id)s

@@ -33,9 +33,13 @@ class ChangeRow(NamedTuple):
     at: datetime
     hash: bytes
     now: datetime
-    #: Details of the entry as JSON text; None for the last entry that the cached plan contains, and
-    #: for a long entry.
+    #: Details of the entry as JSON text: an empty object if they are packed, None if they are long.
     details: str | None
+    #: Packed form of the details, and the columns of the entry that it refers to.
+    packed: str | None
+    step_id: str | None
+    actor: str
+    session: str | None
 
 
 class StepRow(NamedTuple):
