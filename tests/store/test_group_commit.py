@@ -13,7 +13,13 @@ from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Database
-from waybook.store.driver.group_commit import MAX_BYTES, MAX_CALLS, MAX_IN_FLIGHT, Call
+from waybook.store.driver.group_commit import (
+    MAX_BYTES,
+    MAX_CALLS,
+    MAX_IN_FLIGHT,
+    MAX_READS,
+    Call,
+)
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import StaleCache
 
@@ -264,6 +270,55 @@ async def test_group_has_a_maximum_number_of_calls() -> None:
         MAX_CALLS + 1,
         1,
     ]
+
+
+async def test_group_has_reads_in_addition_to_the_maximum_number_of_writes() -> None:
+    writes = RecordedWrites()
+    calls = [Call(ORG, f"w{n}", ["write"], no_effect) for n in range(MAX_CALLS + 1)]
+    calls += [
+        Call(ORG, f"r{n}", ["read"], no_effect, waits=True, is_read=True)
+        for n in range(MAX_READS + 1)
+    ]
+    await run_calls(writes, *calls)
+    group, rest = writes.messages[MAX_IN_FLIGHT:]
+    assert sorted(map(str, group[1:])) == ["read"] * MAX_READS + ["write"] * MAX_CALLS
+    assert group[0] == rest[0] == group_commit.SET_LOCK_TIMEOUT
+    assert sorted(map(str, rest[1:])) == ["read", "write"]
+
+
+async def test_group_that_only_reads_has_no_lock_timeout() -> None:
+    writes = RecordedWrites()
+    reads = [Call(ORG, name, [name], no_effect, waits=True, is_read=True) for name in "ba"]
+    assert await run_calls(writes, *reads) == [[[("b",)]], [[("a",)]]]
+    assert writes.messages[-1] == ["a", "b"]
+
+
+async def test_waiting_calls_are_sent_in_the_next_turn_of_the_event_loop() -> None:
+    writes = RecordedWrites()
+    groups = group_commit.GroupCommit(writes)
+    calls = [Call(ORG, str(n), [str(n)], no_effect, waits=True) for n in range(MAX_CALLS + 2)]
+    tasks = [asyncio.create_task(groups.commit(call)) for call in calls]
+    async with asyncio.timeout(10):
+        await writes.reached(2)
+    assert [len(message) for message in writes.messages] == [MAX_CALLS + 1, 3]
+    writes.may_answer.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_overdue_calls_that_waited_for_a_turn_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)
+    writes = RecordedWrites()
+    groups = group_commit.GroupCommit(writes)
+    waiting = Call(ORG, "a", ["a"], no_effect, waits=True)
+    others = [Call(ORG, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
+    tasks = [asyncio.create_task(groups.commit(call)) for call in (waiting, *others)]
+    async with asyncio.timeout(10):
+        await writes.reached(MAX_IN_FLIGHT + 1)
+    assert writes.messages[-1] == ["a"]
+    writes.may_answer.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_group_has_a_maximum_size() -> None:

@@ -101,6 +101,7 @@ class RequestContext:
         on_commit: Callable[[], None],
         *,
         waits: bool = False,
+        is_read: bool = False,
     ) -> Results:
         """Lock this plan or run, write and commit in one message; return the results.
 
@@ -111,7 +112,7 @@ class RequestContext:
         check = pending_check(org_id)
         if check is not None:
             statements = [check.statement, *statements]
-        call = Call(org_id, aggregate_id, statements, on_commit, waits)
+        call = Call(org_id, aggregate_id, statements, on_commit, waits, is_read)
         if check is None:
             return await database.commit(call)
         with check.deciding():
@@ -123,7 +124,7 @@ class RequestContext:
         Each statement has its own snapshot. Until the caller commits a decision, it is not known
         whether the rows are still current.
         """
-        return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True)
+        return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
 
     def transaction(self) -> TransactionScope:
         """Return a transaction limited to the org; it is rolled back unless committed."""

@@ -35,9 +35,12 @@ log = logging.getLogger(__name__)
 
 #: Number of messages of an org in flight at which further calls of the org wait for a group.
 MAX_IN_FLIGHT = 3
-#: Maximum number of calls in a group. With larger groups, many calls wait for one backend while the
-#: others are idle, and all their callers continue at the same time.
+#: Maximum number of calls in a group that write. With larger groups, many calls wait for one
+#: backend while the others are idle, and all their callers continue at the same time.
 MAX_CALLS = 4
+#: Maximum number of calls in a group that only read, in addition to those that write. A read takes
+#: a small part of the time of a write, and less time than a message of its own.
+MAX_READS = 8
 #: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
 MAX_BYTES = 262_144
 #: Maximum number of waiting calls of an org. Further calls are sent alone; the pool limits them.
@@ -64,6 +67,8 @@ class Call(NamedTuple):
     on_commit: Callable[[], None]
     #: True if the call waits for other calls that the event loop is about to carry out.
     waits: bool = False
+    #: True if the statements only read, without locks.
+    is_read: bool = False
 
 
 class _WaitingCall(NamedTuple):
@@ -82,6 +87,8 @@ class _OrgCalls:
         self.org_id = org_id
         self.in_flight = 0
         self.waiting: deque[_WaitingCall] = deque()
+        #: Whether the waiting calls are sent in the next turn of the event loop.
+        self.is_sent_soon = False
         self.timer: asyncio.TimerHandle | None = None
 
     def take_group(self) -> list[_WaitingCall]:
@@ -92,13 +99,16 @@ class _OrgCalls:
         before the first.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
+        places = [MAX_CALLS, MAX_READS]
         for waiting in self.waiting:
-            aggregate_id, fits = waiting.call.aggregate_id, size + waiting.size <= MAX_BYTES
-            if waiting.outcome.done():
+            (_, aggregate_id, _, _, _, is_read), call_size, _, outcome = waiting
+            if outcome.done():
                 continue  # The caller was canceled.
-            if fits and len(group) < MAX_CALLS and aggregate_id not in group:
+            fits = places[is_read] and size + call_size <= MAX_BYTES
+            if fits and aggregate_id not in group:
                 group[aggregate_id] = waiting
-                size += waiting.size
+                places[is_read] -= 1
+                size += call_size
             else:
                 left.append(waiting)
         self.waiting = left
@@ -112,7 +122,7 @@ class GroupCommit:
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         #: Numbers of calls in the messages that were sent.
-        self.sizes = Histogram(range(1, MAX_CALLS + 1))
+        self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
 
     async def commit(self, call: Call) -> Results:
         """Send a call in one message, possibly together with other calls, and commit.
@@ -156,11 +166,18 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         waiting = _WaitingCall(call, size, loop.time(), loop.create_future())
         calls.waiting.append(waiting)
-        if call.waits and calls.in_flight < MAX_IN_FLIGHT:
+        if not call.waits or calls.in_flight >= MAX_IN_FLIGHT:
+            self._limit_wait(calls)
+        elif not calls.is_sent_soon:
+            calls.is_sent_soon = True
             loop.call_soon(self._send_soon, calls)
-        if calls.timer is None:
-            calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
         return await waiting.outcome
+
+    def _limit_wait(self, calls: _OrgCalls) -> None:
+        """Start the timer after which waiting calls are sent, unless it runs."""
+        if calls.timer is None:
+            loop = asyncio.get_running_loop()
+            calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
 
     def _end_message(self, calls: _OrgCalls) -> None:
         """Count one message less in flight, and send the waiting calls."""
@@ -172,8 +189,11 @@ class GroupCommit:
 
     def _send_soon(self, calls: _OrgCalls) -> None:
         """Send calls that have waited for one turn of the event loop, if they still wait."""
-        if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
+        calls.is_sent_soon = False
+        while calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
+        if calls.waiting:
+            self._limit_wait(calls)
 
     def _send_overdue(self, calls: _OrgCalls) -> None:
         """Send calls that have waited for too long, in addition to the messages in flight."""
@@ -195,7 +215,8 @@ class GroupCommit:
             task.add_done_callback(self._tasks.discard)
 
     async def _send_group(self, calls: _OrgCalls, group: list[_WaitingCall]) -> None:
-        lock_timeout = [SET_LOCK_TIMEOUT] if len(group) > 1 else []
+        has_writes = not all(waiting.call.is_read for waiting in group)
+        lock_timeout = [SET_LOCK_TIMEOUT] if len(group) > 1 and has_writes else []
         statements = [statement for waiting in group for statement in waiting.call.statements]
         results: Results | None = None
         try:
@@ -216,7 +237,7 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
     loop, start = asyncio.get_running_loop(), 0
     for call, _, _, outcome in group:
         end = start + len(call.statements)
-        if results is not None:
+        if results is not None and not call.is_read:
             # Called by the event loop, so that an error in it does not affect the other calls.
             loop.call_soon(call.on_commit)
         if not outcome.done():
