@@ -129,6 +129,34 @@ def test_new_plans_are_checked_while_checks_of_other_plans_find_changes() -> Non
     assert recalled(memory, later) is not None
 
 
+def test_cached_plans_are_checked_once_while_other_plans_are_found_changed() -> None:
+    changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
+    memory = make_cache(changed)
+    memory.put(which(old), loaded(old))
+    assert recalled(memory, old) is not None
+    for _ in range(CHECKS_AFTER_CHANGE):
+        memory.mark_changed(which(changed))
+    for _ in range(CHECKS_AFTER_CHANGE):
+        assert recalled(memory, old) is None
+        assert memory.get_unchecked(which(old), None) is not None
+        memory.mark_unchanged(which(old))
+        memory.put(which(old), loaded(old))
+    assert recalled(memory, changed) is None
+    assert recalled(memory, old) is not None
+
+
+def test_cached_plans_are_checked_again_after_a_time_without_changes() -> None:
+    changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
+    memory = make_cache(changed)
+    memory.put(which(old), loaded(old))
+    for _ in range(2):
+        memory.mark_changed(which(changed))
+        assert recalled(memory, old) is None
+        for _ in range(CHECKS_AFTER_CHANGE):
+            memory.mark_unchanged(which(old))
+        assert recalled(memory, old) is not None
+
+
 def test_plan_with_a_conflict_is_locked_before_a_decision() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)

@@ -5,8 +5,10 @@ is unchanged, writes, and commits. If the plan has changed, nothing is written, 
 repeated with the plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
 
 If calls on a plan reach several processes, a process finds that others have changed the plan. Its
-next calls on the plan first read what has changed; see `refresh.py`. If a plan changes even between
-that read and the commit, the next calls on the plan lock it before they decide.
+next calls on the plan first read what has changed; see `refresh.py`. As long as a process finds
+such changes, it also checks each of its other plans a few times, because a call on an outdated copy
+fails, and with it the message that it shares with other calls. If a plan changes even between that
+read and the commit, the next calls on the plan lock it before they decide.
 
 Calls contain step ids, but plans are locked and loaded by plan id. A step never moves to another
 plan, so its plan id is looked up once and cached.
@@ -44,6 +46,8 @@ class CacheEntry(NamedTuple):
     #: True if the cached plan lists every session that the plan has had, so that a session that is
     #: not listed is new.
     all_sessions: bool
+    #: Last period of changes by other processes in which the plan was cached first or was checked.
+    period: int = 0
 
 
 class PlanCache:
@@ -56,8 +60,11 @@ class PlanCache:
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
         #: Plans that other processes change too, with the number of checks that are left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Number of checks for which plans that are new in the cache are assumed to be shared.
+        #: Number of checks for which other processes are assumed to change plans. Meanwhile, plans
+        #: that are new in the cache or were not checked in this period are assumed to be shared.
         self._checks_of_new_plans = 0
+        #: Number of periods in which other processes have changed plans.
+        self._period = 0
 
     def begin_use(self, which: PlanKey) -> None:
         """Mark the start of a call that uses this plan in this process."""
@@ -74,6 +81,9 @@ class PlanCache:
         """Return the cached plan to decide on; None if it must be read or checked first."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
+            return None
+        if self._checks_of_new_plans and cached.period != self._period:
+            self._share(which)
             return None
         known = session is None or cached.all_sessions or session in cached.loaded.plan.sessions
         return cached.loaded if known else None
@@ -99,8 +109,9 @@ class PlanCache:
         if before is None and self._checks_of_new_plans:
             self._share(which)
         plan = loaded.plan
-        sessions, cached_texts = plan.sessions, None
+        sessions, cached_texts, period = plan.sessions, None, self._period
         if before is not None:
+            period = before.period
             all_sessions = all_sessions or before.all_sessions
             sessions |= before.loaded.plan.sessions
             cached_texts = before.loaded.plan.texts
@@ -109,7 +120,7 @@ class PlanCache:
         texts = _worth_keeping(plan, is_checked=plan.texts is cached_texts)
         if texts is not plan.texts or sessions != plan.sessions:
             loaded = loaded._replace(plan=plan._replace(sessions=sessions, texts=texts))
-        self._plans[which] = CacheEntry(loaded, all_sessions)
+        self._plans[which] = CacheEntry(loaded, all_sessions, period)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
@@ -130,6 +141,8 @@ class PlanCache:
 
     def mark_changed(self, which: PlanKey) -> None:
         """Check this plan before its next uses, because another process has changed it."""
+        if not self._checks_of_new_plans:
+            self._period += 1
         self._share(which)
         more = self._checks_of_new_plans + CHECKS_AFTER_CHANGE
         self._checks_of_new_plans = min(more, MAX_CHECKS_OF_NEW_PLANS)
@@ -144,6 +157,9 @@ class PlanCache:
             self._shared.pop(which, None)
 
     def _share(self, which: PlanKey) -> None:
+        cached = self._plans.get(which)
+        if cached is not None and cached.period != self._period:
+            self._plans[which] = cached._replace(period=self._period)
         self._shared[which] = CHECKS_AFTER_CHANGE
         if len(self._shared) > self._most:
             self._shared.popitem(last=False)
