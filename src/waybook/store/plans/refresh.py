@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -85,6 +86,9 @@ OTHER_ROWS: Final = frozenset(
 )
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
+
+#: Function that returns the position of a step, the second column of `step_list_of_plan`.
+_STEP_ORDER: Final = itemgetter(1)
 
 _SEQ: Final = Plan._fields.index("seq")
 _STATUS: Final = Plan._fields.index("status")
@@ -258,7 +262,8 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 
 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
-    """Convert the lists of columns that `step_list_of_plan` selects to steps."""
+    """Convert the lists of columns that `step_list_of_plan` selects to steps in plan order."""
+    rows.sort(key=_STEP_ORDER)
     # One expression without function calls, because this is most of the work of reading a plan.
     return tuple(
         [
