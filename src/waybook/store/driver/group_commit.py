@@ -160,7 +160,8 @@ class GroupCommit:
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
         """Wait for the results of a group; return None if the call must be sent alone."""
-        size = _size(call.statements)
+        # The parameters of reads are a few ids.
+        size = 0 if call.is_read else _size(call.statements)
         if size > MAX_BYTES:
             return None
         loop = asyncio.get_running_loop()
@@ -215,9 +216,9 @@ class GroupCommit:
             task.add_done_callback(self._tasks.discard)
 
     async def _send_group(self, calls: _OrgCalls, group: list[_WaitingCall]) -> None:
-        has_writes = not all(waiting.call.is_read for waiting in group)
-        lock_timeout = [SET_LOCK_TIMEOUT] if len(group) > 1 and has_writes else []
         statements = [statement for waiting in group for statement in waiting.call.statements]
+        takes_locks = len(group) > 1 and not all(waiting.call.is_read for waiting in group)
+        lock_timeout = [SET_LOCK_TIMEOUT] if takes_locks else []
         results: Results | None = None
         try:
             results = await self._write(calls.org_id, [*lock_timeout, *statements])
