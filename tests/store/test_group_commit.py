@@ -321,6 +321,20 @@ async def test_overdue_calls_that_waited_for_a_turn_are_sent(
     await asyncio.gather(*tasks)
 
 
+async def test_callers_of_a_group_find_each_other_after_its_answer() -> None:
+    writes = RecordedWrites()
+    writes.may_answer.set()
+    groups = group_commit.GroupCommit(writes)
+
+    async def finds_others(name: str) -> bool:
+        await groups.commit(Call(ORG, name, [name], no_effect, waits=True))
+        return groups.has_calls(ORG)
+
+    assert await asyncio.gather(finds_others("a"), finds_others("b")) == [True, True]
+    assert not await finds_others("c")
+    assert not groups.has_calls(ORG)
+
+
 async def test_group_has_a_maximum_size() -> None:
     writes = RecordedWrites()
     large = [REPORT(text="x" * (MAX_BYTES // 2 - 1))]

@@ -196,10 +196,10 @@ class LockedPlan(Locked[Decision[object]]):
             return
         if not self._locks_by_update:
             statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
-        (lock,), *_ = await self.ctx.commit(
-            self.plan.id, statements, on_commit, waits=self._is_checked
-        )
-        self.ctx.services.database.clock.set(lock.now)
+        database = self.ctx.services.database
+        waits = self._is_checked and database.has_calls(self.ctx.caller.org_id)
+        (lock,), *_ = await self.ctx.commit(self.plan.id, statements, on_commit, waits=waits)
+        database.clock.set(lock.now)
 
     def mark_stale(self) -> None:
         cache = self.ctx.services.plan_cache

@@ -158,6 +158,10 @@ class Database:
         opening, check = self._opening(BEGIN, org), pending_check(org_id)
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
+    def has_calls(self, org_id: UUID) -> bool:
+        """Return whether other calls of the org may share a message; see `GroupCommit`."""
+        return self._groups.has_calls(org_id)
+
     async def commit(self, call: Call) -> Results:
         """Send all statements of a call in one message, possibly with other calls, and commit.
 

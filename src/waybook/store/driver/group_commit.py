@@ -8,7 +8,8 @@ because they wait for a lock.
 
 A call that needs two messages, a read and a write, waits for one turn of the event loop before each
 of them. The callers of a group all continue in the same turn, so their next messages are again one
-group; this saves more than the second message of each call costs.
+group; this saves more than the second message of each call costs. A call whose read was sent alone,
+and that finds no other call of its org, writes at once.
 
 If a statement of a group fails, nothing of the group is written, and each call is sent again in a
 transaction of its own, so that an error affects only the call that caused it. If the connection
@@ -121,8 +122,14 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Orgs of groups whose callers continue in this turn of the event loop.
+        self._returning: set[UUID] = set()
         #: Numbers of calls in the messages that were sent.
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
+
+    def has_calls(self, org_id: UUID) -> bool:
+        """Return whether calls of the org wait, are in flight, or continue in this turn."""
+        return org_id in self._orgs or org_id in self._returning
 
     async def commit(self, call: Call) -> Results:
         """Send a call in one message, possibly together with other calls, and commit.
@@ -230,6 +237,10 @@ class GroupCommit:
             log.debug("%d calls are sent again, alone: %s", len(group), type(error).__name__)
         finally:
             _deliver(group, results and results[len(lock_timeout) :])
+            if len(group) > 1:
+                self._returning.add(calls.org_id)
+                # Called after the callers, which the results of the group have already scheduled.
+                asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)
 
 
