@@ -330,7 +330,7 @@ async def test_callers_of_a_group_find_each_other_after_its_answer() -> None:
         await groups.commit(Call(ORG, name, [name], no_effect, waits=True))
         return groups.has_calls(ORG)
 
-    assert await asyncio.gather(finds_others("a"), finds_others("b")) == [True, True]
+    assert all(await asyncio.gather(finds_others("a"), finds_others("b")))
     assert not await finds_others("c")
     assert not groups.has_calls(ORG)
 
