@@ -157,9 +157,9 @@ class PlanCache:
             self._shared.pop(which, None)
 
     def _share(self, which: PlanKey) -> None:
-        cached = self._plans.get(which)
-        if cached is not None and cached.period != self._period:
-            self._plans[which] = cached._replace(period=self._period)
+        entry = self._plans.get(which)
+        if entry is not None and entry.period != self._period:
+            self._plans[which] = entry._replace(period=self._period)
         self._shared[which] = CHECKS_AFTER_CHANGE
         if len(self._shared) > self._most:
             self._shared.popitem(last=False)

@@ -152,7 +152,7 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
         if row.packed is None or row.details != NO_DETAILS:
             _apply_changes(changed, steps, row.details)
         elif not _apply_packed(changed, steps, row):
-            _apply_changes(changed, steps, _restored_details(plan, row, row.packed))
+            _apply_changes(changed, steps, _restore_details(plan, row, row.packed))
     changed[_SEQ], changed[_STEPS] = rows[-1].seq, tuple(steps)
     return Plan._make(changed)
 
@@ -220,7 +220,7 @@ def _set_fields(
             raise ReplayError(f"changes of the field {name} are not applied")
 
 
-def _restored_details(plan: Plan, row: ChangeRow, packed: str) -> str:
+def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
     """Return packed details as JSON text, as the SQL function `app_entry_details` does."""
     for mark, phrase in reversed(PHRASES):
         packed = packed.replace(mark, phrase)
