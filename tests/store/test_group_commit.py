@@ -321,7 +321,7 @@ async def test_overdue_calls_that_waited_for_a_turn_are_sent(
     await asyncio.gather(*tasks)
 
 
-async def test_group_is_found_by_its_callers_until_they_continue() -> None:
+async def test_callers_see_other_calls_of_the_group_after_the_answer() -> None:
     writes = RecordedWrites()
     writes.may_answer.set()
     groups = group_commit.GroupCommit(writes)

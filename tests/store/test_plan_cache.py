@@ -129,7 +129,7 @@ def test_new_plans_are_checked_while_checks_of_other_plans_find_changes() -> Non
     assert recalled(memory, later) is not None
 
 
-def test_cached_plans_are_checked_once_while_other_plans_are_found_changed() -> None:
+def test_cached_plans_are_checked_once_while_checks_find_changes() -> None:
     changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
     memory = make_cache(changed)
     memory.put(which(old), loaded(old))
