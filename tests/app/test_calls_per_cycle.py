@@ -16,10 +16,10 @@ MAX_CALLS = 1_025
 #: The same for one submission that also claims the next step.
 MAX_TAKE_NEXT_CALLS = 695
 #: The same if neither call finds the plan in memory, and for a job of a run in memory.
-MAX_UNCACHED_CALLS = 1_345
+MAX_UNCACHED_CALLS = 1_300
 MAX_JOB_CALLS = 1_610
 #: The same if another process has changed the plan before each of the two calls.
-MAX_ALTERNATING_CALLS = 1_280
+MAX_ALTERNATING_CALLS = 1_220
 #: Modules whose number of calls depends on how the answers of the database arrive.
 WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
 
