@@ -107,7 +107,7 @@ async def test_list_of_pending_reviews_marks_exactly_the_overdue_reviews(
     clock.advance(hours=25)
     early = await make_review(world.agent)
     needs = (await read_overview(ctx, LastLook())).needs
-    assert [(item.id, item.is_overdue) for item in needs if item.kind == "review"] == [
+    assert [(item.id, item.is_overdue) for item, _ in needs if item.kind == "review"] == [
         (full_id(late["reviewId"]), True),
         (full_id(early["reviewId"]), False),
     ]

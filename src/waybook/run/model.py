@@ -62,6 +62,16 @@ class CompiledDag:
         """Return the stages of the DAG, keyed by slug."""
         return {stage.slug: stage for stage in self.dag.stages}
 
+    @cached_property
+    def continued_stages(self) -> frozenset[str]:
+        """Return the slugs of the stages that another stage follows."""
+        return frozenset(stage.slug for stage in self.dag.stages if self.dag.after(stage.slug))
+
+    @cached_property
+    def steps_total(self) -> int:
+        """Return the number of steps of all stages."""
+        return sum(len(graph.order) for graph in self.graphs.values())
+
 
 class StageRun(NamedTuple):
     """One stage of a run, with the list of models that was fixed when the stage started."""

@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of plans and of runs at which counting stops.
+#: Maximum total of a section; the total of more plans and runs is shown as a minimum.
 MAX_COUNTED = 100
 #: Number of running plans and runs, with the latest activity, and of ended ones, with the latest
 #: end, from which the entries of these sections are selected, and of failed steps, of the newest
@@ -19,21 +20,20 @@ MAX_TROUBLED = 25
 
 
 class OverviewTotals(NamedTuple):
-    """Numbers of plans and runs, including those in trouble, each counted up to `MAX_COUNTED`."""
+    """Numbers of plans and runs, including those in trouble, each counted up to `max_read`."""
 
-    open_plans: int
-    open_runs: int
-    #: Number of open runs that await feedback.
-    awaiting_runs: int
-    #: Numbers of plans and runs that ended lately.
-    finished_plans: int
-    finished_runs: int
-    #: Whether the org has any plan or run.
-    has_work: bool
+    #: Number of plans on which agents can work and of open runs, and of those runs that await
+    #: feedback.
+    open: int
+    awaiting: int
+    #: Number of plans and runs that ended lately.
+    finished: int
     #: Time since which finished plans and runs are listed.
     since: datetime
     #: Time at which the query ran, by the database clock.
     now: datetime
+    #: Whether the org has any plan or run.
+    has_work: bool
 
 
 class WaitingRow(NamedTuple):
@@ -113,8 +113,8 @@ class RunningRow(NamedTuple):
     updated_at: datetime
     #: First letters of the statuses of a plan's steps.
     statuses: str | None
-    #: Steps of a plan that are in progress or await input: whether the step awaits input, its order
-    #: number, title and holder.
+    #: Steps of a plan that are in progress or await input: whether the step is in progress, its
+    #: order number, title and holder.
     active_steps: list[tuple[bool, int, str, str | None]] | None
     #: Holders of the jobs of a run.
     holders: list[str] | None
@@ -130,10 +130,9 @@ class RunningRow(NamedTuple):
 
 
 class FinishedRow(NamedTuple):
-    """Totals, and a plan or run that was completed or canceled, if there is one."""
+    """Plan or run that was completed or canceled."""
 
-    totals: OverviewTotals
-    kind: str | None
+    kind: str
     id: str
     name: str
     canceled: bool
@@ -151,6 +150,7 @@ SQL = load(
     work_in_trouble=TroubledRow,
     work_running=RunningRow,
     work_finished=FinishedRow,
+    work_totals=OverviewTotals,
 )
 
 
@@ -168,17 +168,26 @@ def max_troubled(most: int) -> int:
     return max(most, MAX_TROUBLED)
 
 
+def max_read(most: int) -> int:
+    """Return the number of plans and runs at which counting stops.
+
+    It exceeds `MAX_COUNTED` by one, and by the number of those that count only as trouble.
+    """
+    return MAX_COUNTED + 1 + 2 * max_troubled(most)
+
+
 def overview_statements(
     look: LastLook, *, most: int, wide: int, long: int, patience: float | None
-) -> tuple[Statement, Statement, Statement, Statement]:
+) -> tuple[Statement, Statement, Statement, Statement, Statement]:
     """Select work that waits for a person, has problems, is running, or finished recently.
 
-    `wide` and `long` are the maximum lengths of a title and of a summary; `patience` is the number
-    of seconds after which a review is overdue.
+    The last statement counts plans and runs. `wide` and `long` are the maximum lengths of a title
+    and of a summary; `patience` is the number of seconds after which a review is overdue.
     """
     since, looked_at = look
+    waiting, running = _fixed_statements(most, wide, long, patience)
     return (
-        SQL["work_waiting"](most=most, long=long, patience=patience),
+        waiting,
         SQL["work_in_trouble"](
             since=since,
             looked_at=looked_at,
@@ -187,12 +196,18 @@ def overview_statements(
             wide=wide,
             walked=MAX_CANDIDATES,
         ),
+        running,
+        SQL["work_finished"](since=since, looked_at=looked_at, newest=MAX_CANDIDATES, most=most),
+        SQL["work_totals"](since=since, looked_at=looked_at, counted=max_read(most)),
+    )
+
+
+@lru_cache(maxsize=16)
+def _fixed_statements(
+    most: int, wide: int, long: int, patience: float | None
+) -> tuple[Statement, Statement]:
+    """Return the statements for waiting and running work, which do not depend on the reader."""
+    return (
+        SQL["work_waiting"](most=most, long=long, patience=patience),
         SQL["work_running"](newest=MAX_CANDIDATES, most=most, wide=wide),
-        SQL["work_finished"](
-            since=since,
-            looked_at=looked_at,
-            newest=MAX_CANDIDATES,
-            most=most,
-            counted=MAX_COUNTED,
-        ),
     )

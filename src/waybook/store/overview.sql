@@ -114,8 +114,9 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
                   order by s.plan_id desc
                   limit %(newest)s)
                  union all
-                select 'plan', case when p.completed_at >= :last_look then 'f' else 'e' end, p.id,
-                       p.name, p.status, p.revision, p.updated_at, p.fail_reason
+                select 'plan',
+                       case when p.completed_at >= (select :last_look) then 'f' else 'e' end,
+                       p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
                                p.completed_at
                           from plan p
@@ -175,7 +176,7 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
        end as stage
   from (select w.*
           from ((select 'plan' as kind, p.id, p.name, p.status, '' as dag_slug,
-                        0 as dag_version, p.updated_at
+                        0 as dag_version, p.updated_at, p.active_minute
                    from (select p.id, p.name, p.status, p.updated_at, p.active_minute
                            from plan p
                           where p.org_id = :org and p.completed_at is null
@@ -192,7 +193,8 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
                   order by p.active_minute desc
                   limit %(most)s)
                  union all
-                (select 'run', r.id, r.name, null, r.dag_slug, r.dag_version, r.updated_at
+                (select 'run', r.id, r.name, null, r.dag_slug, r.dag_version, r.updated_at,
+                        r.active_minute
                    from (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at,
                                 r.awaiting_since, r.active_minute
                            from run r
@@ -215,28 +217,24 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
          limit %(most)s) w
  cross join lateral (
        select :status_initials as statuses,
-              json_agg(json_build_array(s.status = 'awaiting_input', s.step_order, :title_of_step,
+              json_agg(json_build_array(s.status = 'in_progress', s.step_order, :title_of_step,
                                         s.held_by))
                 filter (where s.status in ('awaiting_input', 'in_progress')) as active_steps
          from plan_step s
-        where s.org_id = :org and s.plan_id = w.id) c
+        where s.org_id = :org and s.plan_id = w.id and w.kind = 'plan') c
  order by w.updated_at desc, w.id desc;
 
 -- name: work_finished
 -- Return plans and runs that were completed or canceled since a given time, latest first, among a
--- limited number of those that ended. Each row also has the numbers of open plans and runs and of
--- those that ended since then, each counted up to a limit and including those in trouble, and the
--- number of runs that await feedback. Without entries, there is one row with these numbers.
-select t.*, :last_look as since, app_now() as now,
-       w.kind, w.id::text, w.name, w.canceled, w.reason,
+-- limited number of those that ended.
+select w.kind, w.id::text, w.name, w.canceled, w.reason,
        case when w.kind = 'run' then w.canceled_by
             when w.canceled
             then (select :last_change_of_plan from (values (w.id)) as p (id))
        end as canceled_by,
        case when w.kind = 'plan'
             then (select b.created_at from plan_brief b where b.org_id = :org and b.plan_id = w.id)
-            when w.kind = 'run'
-            then (select b.created_at from run_brief b where b.org_id = :org and b.run_id = w.id)
+            else (select b.created_at from run_brief b where b.org_id = :org and b.run_id = w.id)
        end as created_at,
        w.ended_at,
        case when w.kind = 'plan'
@@ -244,76 +242,78 @@ select t.*, :last_look as since, app_now() as now,
                     from plan_step s
                    where s.org_id = :org and s.plan_id = w.id)
        end as statuses
-  from (select (select count(*)
-                  from ((select
-                           from plan p
-                          where p.org_id = :org and p.status = 'executing'
-                          limit %(counted)s)
-                         union all
-                        (select
-                           from plan p
-                          where p.org_id = :org and p.status = 'planning'
-                          limit %(counted)s)
-                         limit %(counted)s) p) as open_plans,
-               (select count(*)
-                  from (select
-                          from run r
-                         where r.org_id = :org
-                           and r.completed_at is null
-                           and r.canceled_at is null
-                         limit %(counted)s) r) as open_runs,
-               (select count(*)
-                  from (select
-                          from run r
-                         where r.org_id = :org and r.awaiting_since is not null
-                         limit %(counted)s) r) as awaiting_runs,
-               (select count(*)
-                  from (select
-                          from plan p
-                         where p.org_id = :org and p.completed_at >= :last_look
-                         order by p.completed_at desc
-                         limit %(counted)s) p) as finished_plans,
-               (select count(*)
-                  from ((select
-                           from run r
-                          where r.org_id = :org and r.completed_at >= :last_look
-                          order by r.completed_at desc
-                          limit %(counted)s)
-                         union all
-                        (select
-                           from run r
-                          where r.org_id = :org and r.canceled_at >= :last_look
-                          order by r.canceled_at desc
-                          limit %(counted)s)
-                         limit %(counted)s) r) as finished_runs,
-               -- Ordered, so that the primary keys are used: another index may begin with another
-               -- column, and would be read completely for an org without rows.
-               coalesce((select true from plan p where p.org_id = :org order by p.id limit 1),
-                        (select true from run r where r.org_id = :org order by r.id limit 1),
-                        false) as has_work) t
-  left join (select w.*
-          from ((select 'plan' as kind, p.id, p.name, p.status = 'failed' as canceled,
-                        p.fail_reason as reason, null as canceled_by, p.completed_at as ended_at
-                   from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
-                           from plan p
-                          where p.org_id = :org and p.completed_at >= :last_look
-                          order by p.completed_at desc
-                          limit %(newest)s) p
-                  where p.status = 'completed' or :plan_is_canceled
-                  order by p.completed_at desc
-                  limit %(most)s)
-                 union all
-                (select 'run', r.id, r.name, false, null, null, r.completed_at
-                   from run r
-                  where r.org_id = :org and r.completed_at >= :last_look
-                  order by r.completed_at desc
-                  limit %(most)s)
-                 union all
-                (select 'run', r.id, r.name, true, r.cancel_reason, r.canceled_by, r.canceled_at
-                   from run r
-                  where r.org_id = :org and r.canceled_at >= :last_look
-                  order by r.canceled_at desc
-                  limit %(most)s)) w
-         order by w.ended_at desc, w.id desc
-         limit %(most)s) w on true
+  from (select :last_look as since) l
+ cross join lateral (
+       (select 'plan' as kind, p.id, p.name, p.status = 'failed' as canceled,
+               p.fail_reason as reason, null as canceled_by, p.completed_at as ended_at
+          from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
+                  from plan p
+                 where p.org_id = :org and p.completed_at >= l.since
+                 order by p.completed_at desc
+                 limit %(newest)s) p
+         where p.status = 'completed' or :plan_is_canceled
+         order by p.completed_at desc
+         limit %(most)s)
+        union all
+       (select 'run', r.id, r.name, false, null, null, r.completed_at
+          from run r
+         where r.org_id = :org and r.completed_at >= l.since
+         order by r.completed_at desc
+         limit %(most)s)
+        union all
+       (select 'run', r.id, r.name, true, r.cancel_reason, r.canceled_by, r.canceled_at
+          from run r
+         where r.org_id = :org and r.canceled_at >= l.since
+         order by r.canceled_at desc
+         limit %(most)s)
+        order by ended_at desc, id desc
+        limit %(most)s) w
  order by w.ended_at desc, w.id desc;
+
+-- name: work_totals
+-- Return the number of plans on which agents can work and of open runs, the number of runs among them
+-- that await feedback, and the number of plans and runs that ended since a given time, each counted
+-- up to a limit and including those in trouble. Plans are counted first, so that in an org with many
+-- plans no run is read; of runs, those with the latest activity are. The last column says whether the
+-- org has any plan or run.
+select o.open, o.awaiting,
+       (select count(*)
+          from ((select p.completed_at
+                   from plan p
+                  where p.org_id = :org and p.completed_at >= l.since
+                  order by p.completed_at desc
+                  limit %(counted)s)
+                 union all
+                (select r.completed_at
+                   from run r
+                  where r.org_id = :org and r.completed_at >= l.since
+                  order by r.completed_at desc
+                  limit %(counted)s)
+                 union all
+                (select r.canceled_at
+                   from run r
+                  where r.org_id = :org and r.canceled_at >= l.since
+                  order by r.canceled_at desc
+                  limit %(counted)s)
+                 limit %(counted)s) w) as finished,
+       l.since, l.now,
+       -- Ordered, so that the primary keys are used: another index may begin with another column, and
+       -- would be read completely for an org without rows.
+       case when o.open > 0 then true
+            else coalesce((select true from plan p where p.org_id = :org order by p.id limit 1),
+                          (select true from run r where r.org_id = :org order by r.id limit 1),
+                          false)
+       end as has_work
+  from (select :last_look as since, app_now() as now) l
+ cross join (select count(*) as open, count(w.awaiting_since) as awaiting
+               from ((select null::timestamptz as awaiting_since
+                        from plan p
+                       where p.org_id = :org and p.status in ('executing', 'planning')
+                       limit %(counted)s)
+                      union all
+                     (select r.awaiting_since
+                        from run r
+                       where r.org_id = :org and r.completed_at is null and r.canceled_at is null
+                       order by r.active_minute desc
+                       limit %(counted)s)
+                      limit %(counted)s) w) o;

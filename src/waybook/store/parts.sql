@@ -266,12 +266,13 @@ a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.cr
 -- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
 -- request, and `since` the start of the list then; after a pause, a new list begins at the last
 -- request. A reader without these times sees one day, and no reader sees more than two weeks.
--- The time is a subquery, so that it is computed once and an index can serve conditions on it.
-(select greatest(app_now() - interval '14 days',
-                 coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
-                               then %(looked_at)s::timestamptz
-                               else %(since)s::timestamptz end,
-                          app_now() - interval '1 day')));
+-- A query selects the time in a subquery, so that it is computed once and an index can serve
+-- conditions on it.
+greatest(app_now() - interval '14 days',
+         coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
+                       then %(looked_at)s::timestamptz
+                       else %(since)s::timestamptz end,
+                  app_now() - interval '1 day'));
 
 -- name: title_of_step
 -- Title of a step, or the beginning of its instructions if it has no title.

@@ -1,6 +1,5 @@
 """Overview: plans and runs that need a person, are in trouble, are running, or have finished."""
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -33,6 +32,7 @@ from waybook.store.overview import (
     TroubledRow,
     TroubleKind,
     WaitingRow,
+    max_read,
     max_troubled,
     overview_statements,
 )
@@ -44,8 +44,8 @@ SUMMARY_LENGTH = 200
 #: Maximum number of entries in each section of the overview.
 MAX_ENTRIES = 8
 
-#: Statuses of steps with their first letters, which differ.
-STATUS_INITIALS = tuple((status.value[0], status) for status in StepStatus)
+#: Statuses of steps by their first letters, which differ.
+STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
 #: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
 
@@ -55,7 +55,7 @@ async def read_overview(
 ) -> Overview:
     """Return the overview, with up to `most` entries in each of its sections."""
     patience = ctx.services.review_reminder
-    waiting, troubled, running, finished = await ctx.read(
+    waiting, troubled, running, finished, counted = await ctx.read(
         *overview_statements(
             look,
             most=most,
@@ -64,13 +64,13 @@ async def read_overview(
             patience=patience.total_seconds() if patience else None,
         )
     )
-    totals: OverviewTotals = finished[0].totals
+    totals: OverviewTotals = counted[0]
     dags = await _definitions(ctx, waiting, running)
     return Overview(
         needs=[item for row in waiting if (item := _waiting(row, dags)) is not None],
         trouble=[_troubled(row, totals.now) for row in troubled],
         running=[_running(row, dags) for row in running],
-        finished=[_finished(row) for row in finished if row.kind is not None],
+        finished=[_finished(row) for row in finished],
         totals=_section_totals(totals, troubled[0].kinds if troubled else "", most),
         has_work=totals.has_work,
         since=totals.since,
@@ -89,47 +89,36 @@ async def _definitions(
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
     """Return the totals of the sections; plans and runs in trouble count only as such."""
-    counts = Counter(kinds)
-    open_plans, runs = counts[TroubleKind.OPEN], counts[TroubleKind.RUN]
-    failed = counts[TroubleKind.FAILED]
+    open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
+    failed = kinds.count(TroubleKind.FAILED)
     highest = max(
-        counts[TroubleKind.STALLED],
+        kinds.count(TroubleKind.STALLED),
         open_plans,
-        failed + counts[TroubleKind.FAILED_EARLIER],
+        failed + kinds.count(TroubleKind.FAILED_EARLIER),
         runs,
     )
-    running = max(0, counted.open_plans - open_plans) + max(
-        0, counted.open_runs - counted.awaiting_runs - runs
-    )
-    finished = max(0, counted.finished_plans - failed) + counted.finished_runs
+    running = counted.open - counted.awaiting - open_plans - runs
     return SectionTotals(
         in_trouble=SectionTotal(len(kinds), highest >= max_troubled(most)),
-        running=SectionTotal(running, max(counted.open_plans, counted.open_runs) >= MAX_COUNTED),
-        finished=SectionTotal(
-            finished, max(counted.finished_plans, counted.finished_runs) >= MAX_COUNTED
-        ),
+        running=_total(running, is_minimum=counted.open >= max_read(most)),
+        finished=_total(counted.finished - failed, is_minimum=counted.finished >= max_read(most)),
     )
+
+
+def _total(total: int, *, is_minimum: bool) -> SectionTotal:
+    """Return a total, which is a minimum above `MAX_COUNTED` or if not all work was counted."""
+    return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
     """Return the entry of a review or run; None for a run without a stage that can be continued."""
-    stage_name = None
-    if row.kind == "run":
-        dag = dags[row.dag].dag
-        stage = next((dag.stage(slug) for slug in row.stages or () if dag.after(slug)), None)
-        if stage is None:
-            return None
-        stage_name = stage.name or stage.slug
-    return WaitingWork(
-        kind=row.kind,
-        id=row.id,
-        name=row.name,
-        since=row.since,
-        is_overdue=row.is_overdue,
-        summary=row.summary,
-        step_order=row.step_order,
-        stage_name=stage_name,
-    )
+    if row.kind != "run":
+        return WaitingWork(row, None)
+    dag = dags[row.dag]
+    for slug in row.stages or ():
+        if slug in dag.continued_stages:
+            return WaitingWork(row, dag.stages[slug].name or slug)
+    return None
 
 
 def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
@@ -137,12 +126,11 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
         failures = tuple(RunFailure(*failure) for failure in row.failures or ())
         return TroubledRun(id=row.id, name=row.name, at=row.updated_at, failures=failures)
     failed, stalled, inactive_since = list[BlockedStep](), None, None
-    for since, step_id, order, title, holder, reason in row.steps or ():
-        step = BlockedStep(step_id, order, title, holder, reason)
+    for since, *columns in row.steps or ():
         if since is None:
-            failed.append(step)
+            failed.append(BlockedStep(*columns))
         else:
-            stalled, inactive_since = step, datetime.fromisoformat(since)
+            stalled, inactive_since = BlockedStep(*columns), datetime.fromisoformat(since)
     return TroubledPlan(
         id=row.id,
         name=row.name,
@@ -160,8 +148,8 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
 
 def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     if row.status is None:
-        compiled_dag = dags[row.dag]
-        stage = compiled_dag.dag.stage(row.stage) if row.stage else None
+        dag = dags[row.dag]
+        stage = dag.stages.get(row.stage) if row.stage else None
         return RunningRun(
             kind=row.kind,
             id=row.id,
@@ -169,14 +157,11 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
             at=row.updated_at,
             stage_name=None if stage is None else stage.name or stage.slug,
             steps_done=row.steps_done or 0,
-            steps_total=sum(len(graph.order) for graph in compiled_dag.graphs.values()),
+            steps_total=dag.steps_total,
             holders=row.holders or (),
         )
     # A step that awaits input is the current one; otherwise, the first step in progress is.
-    steps = sorted(
-        (not is_waiting, order, title, holder)
-        for is_waiting, order, title, holder in row.active_steps or ()
-    )
+    steps = sorted(row.active_steps or ())
     return RunningPlan(
         kind=row.kind,
         id=row.id,
@@ -184,14 +169,14 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
         status=PlanStatus(row.status),
         at=row.updated_at,
         progress=_progress(row.statuses or ""),
-        current_step=next((CurrentStep(order, title) for _, order, title, _ in steps), None),
-        holders=sorted({holder for is_held, *_, holder in steps if is_held and holder}),
+        current_step=CurrentStep(*steps[0][1:3]) if steps else None,
+        holders=sorted({holder for is_held, _, _, holder in steps if is_held and holder}),
     )
 
 
 def _finished(row: FinishedRow) -> FinishedWork:
     return FinishedWork(
-        kind=row.kind or "",
+        kind=row.kind,
         id=row.id,
         name=row.name,
         status="canceled" if row.canceled else "completed",
@@ -204,4 +189,4 @@ def _finished(row: FinishedRow) -> FinishedWork:
 
 def _progress(initials: str) -> Progress:
     """Return the progress of a plan from the first letters of the statuses of its steps."""
-    return Progress({s: n for initial, s in STATUS_INITIALS if (n := initials.count(initial))})
+    return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})

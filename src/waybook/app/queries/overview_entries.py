@@ -11,6 +11,7 @@ from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.run.status import RunState
+from waybook.store.overview import WaitingRow
 
 #: Maximum length in characters of a step's title inside a reason.
 LABEL_LENGTH = 40
@@ -19,17 +20,7 @@ LABEL_LENGTH = 40
 class WaitingWork(NamedTuple):
     """Open review of a plan, or stage of a run that is completed and waits for feedback."""
 
-    #: Kind of the entry: `review` or `run`.
-    kind: str
-    #: Id of the review or run.
-    id: str
-    #: Name of the plan or run.
-    name: str
-    since: datetime
-    is_overdue: bool
-    #: Beginning of the summary, and order number of the step, of a review.
-    summary: str | None
-    step_order: int | None
+    row: WaitingRow
     #: Name of the stage of a run.
     stage_name: str | None
 

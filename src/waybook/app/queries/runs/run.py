@@ -126,7 +126,7 @@ class RunDetail:
     @property
     def steps_total(self) -> int:
         """Return the number of steps of all stages, whether started or not."""
-        return sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
+        return self.compiled_dag.steps_total
 
     @property
     def documents_available(self) -> int:
