@@ -34,7 +34,7 @@ async def test_closed_plans_with_failed_steps_hide_no_plan_in_trouble(
     await fail_steps(agent, await agent.plan(2, name="Completed"))
     monkeypatch.setattr(overview_rows, "MAX_TROUBLED", 1)
     overview = await read_overview(ctx, LastLook(), most=1)
-    assert [entry.name for entry in overview.trouble] == ["Open"]
+    assert [entry.row.name for entry in overview.trouble] == ["Open"]
     assert overview.totals.in_trouble == SectionTotal(1, is_minimum=True)
 
 
@@ -45,7 +45,7 @@ async def test_plan_with_several_failed_steps_is_counted_once_as_trouble(
     for name in ("Rivers", "Lakes"):
         await fail_steps(agent, await agent.plan(3, name=name))
     overview = await read_overview(ctx, LastLook())
-    assert {entry.name for entry in overview.trouble} == {"Rivers", "Lakes"}
+    assert {entry.row.name for entry in overview.trouble} == {"Rivers", "Lakes"}
     assert overview.totals.in_trouble == SectionTotal(2, is_minimum=False)
     assert overview.totals.running == SectionTotal(0, is_minimum=False)
 

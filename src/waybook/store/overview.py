@@ -16,7 +16,7 @@ MAX_CANDIDATES = 200
 #: Number of stalled plans, of plans with failed steps, of failed plans, and of runs in trouble,
 #: starting with the newest, from which the entries are selected, if no more entries are requested.
 #: All of them are read, because they are counted and sorted by their activity.
-MAX_TROUBLED = 25
+MAX_TROUBLED = 16
 
 
 class OverviewTotals(NamedTuple):
@@ -51,7 +51,7 @@ class WaitingRow(NamedTuple):
     #: Workflow definition of a run; empty and 0 for a review.
     dag_slug: str
     dag_version: int
-    #: Stages of a run that have no feedback, in the order of their start; None for a review.
+    #: Stages of a run that have no feedback; None for a review.
     stages: list[str] | None
 
     @property
@@ -120,8 +120,8 @@ class RunningRow(NamedTuple):
     holders: list[str] | None
     #: Number of a run's closed steps; None for a plan.
     steps_done: int | None
-    #: Stage of a run that was started last among those that are not completed.
-    stage: str | None
+    #: Stages of a run that were started and are not completed; None for a plan.
+    stages: list[str] | None
 
     @property
     def dag(self) -> tuple[str, int]:

@@ -7,9 +7,9 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
        end as step_order,
        w.dag_slug, w.dag_version,
        case when w.kind = 'run'
-            then (select json_agg(g.stage_slug order by g.started_at, g.stage_slug)
-                    from stage_run g
-                   where g.org_id = :org and g.run_id = w.id and g.feedback is null)
+            then array(select g.stage_slug
+                         from stage_run g
+                        where g.org_id = :org and g.run_id = w.id and g.feedback is null)
        end as stages
   from (select w.*
           from ((select 'review' as kind, r.id, p.name, r.requested_at as since,
@@ -153,7 +153,7 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
 -- first, among a limited number of those with the latest activity; of plans that were active in the
 -- same minute, any are selected. A plan has the statuses of its steps, and its steps that are in
 -- progress or await input; a run has the holders of its jobs, the number of its closed steps, and its
--- current stage.
+-- stages that are not completed.
 select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.updated_at,
        c.statuses, c.active_steps,
        case when w.kind = 'run'
@@ -168,12 +168,10 @@ select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.update
                    where s.org_id = :org and s.run_id = w.id and s.closed_at is not null)
        end as steps_done,
        case when w.kind = 'run'
-            then (select g.stage_slug
-                    from stage_run g
-                   where g.org_id = :org and g.run_id = w.id and g.completed_at is null
-                   order by g.started_at desc, g.stage_slug desc
-                   limit 1)
-       end as stage
+            then array(select g.stage_slug
+                         from stage_run g
+                        where g.org_id = :org and g.run_id = w.id and g.completed_at is null)
+       end as stages
   from (select w.*
           from ((select 'plan' as kind, p.id, p.name, p.status, '' as dag_slug,
                         0 as dag_version, p.updated_at, p.active_minute

@@ -15,7 +15,6 @@ from waybook.app.queries.overview_entries import (
     TroubledPlan,
     TroubledRun,
     WaitingWork,
-    by_user,
 )
 from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH, CurrentStep
 from waybook.app.queries.runs.run_list import load_definitions
@@ -82,8 +81,8 @@ async def _definitions(
     ctx: RequestContext, waiting: Iterable[WaitingRow], running: Iterable[RunningRow]
 ) -> Dags:
     """Return the workflow definitions of the runs; read those that are not cached."""
-    keys = {row.dag for row in waiting if row.kind == "run"}
-    keys.update(row.dag for row in running if row.kind == "run")
+    keys = {row.dag for row in waiting if row.stages is not None}
+    keys.update(row.dag for row in running if row.status is None)
     return await load_definitions(ctx, keys)
 
 
@@ -112,79 +111,46 @@ def _total(total: int, *, is_minimum: bool) -> SectionTotal:
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
     """Return the entry of a review or run; None for a run without a stage that can be continued."""
-    if row.kind != "run":
+    if row.stages is None:
         return WaitingWork(row, None)
     dag = dags[row.dag]
-    for slug in row.stages or ():
-        if slug in dag.continued_stages:
+    for slug in dag.order:
+        if slug in row.stages and slug in dag.continued_stages:
             return WaitingWork(row, dag.stages[slug].name or slug)
     return None
 
 
 def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
-    if row.status is None or row.revision is None:
-        failures = tuple(RunFailure(*failure) for failure in row.failures or ())
-        return TroubledRun(id=row.id, name=row.name, at=row.updated_at, failures=failures)
+    if row.status is None:
+        return TroubledRun(row, [RunFailure(*failure) for failure in row.failures or ()])
     failed, stalled, inactive_since = list[BlockedStep](), None, None
-    for since, *columns in row.steps or ():
+    for since, step_id, order, title, holder, reason in row.steps or ():
+        step = BlockedStep(step_id, order, title, holder, reason)
         if since is None:
-            failed.append(BlockedStep(*columns))
+            failed.append(step)
         else:
-            stalled, inactive_since = BlockedStep(*columns), datetime.fromisoformat(since)
-    return TroubledPlan(
-        id=row.id,
-        name=row.name,
-        plan_status=PlanStatus(row.status),
-        revision=row.revision,
-        at=row.updated_at,
-        now=now,
-        fail_reason=row.fail_reason,
-        failed_steps=tuple(failed),
-        stalled_step=stalled,
-        inactive_since=inactive_since,
-        changed_by=row.last_change,
-    )
+            stalled, inactive_since = step, datetime.fromisoformat(since)
+    return TroubledPlan(row, PlanStatus(row.status), now, failed, stalled, inactive_since)
 
 
 def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     if row.status is None:
-        dag = dags[row.dag]
-        stage = dag.stages.get(row.stage) if row.stage else None
-        return RunningRun(
-            kind=row.kind,
-            id=row.id,
-            name=row.name,
-            at=row.updated_at,
-            stage_name=None if stage is None else stage.name or stage.slug,
-            steps_done=row.steps_done or 0,
-            steps_total=dag.steps_total,
-            holders=row.holders or (),
-        )
+        dag, started = dags[row.dag], row.stages or ()
+        # Of several stages in progress, the last one is the current stage.
+        stages = [dag.stages[slug].name or slug for slug in dag.order if slug in started]
+        return RunningRun(row, stages[-1] if stages else None, dag.steps_total)
+    progress = _progress(row.statuses or "")
+    if not row.active_steps:
+        return RunningPlan(row, progress, None, ())
     # A step that awaits input is the current one; otherwise, the first step in progress is.
-    steps = sorted(row.active_steps or ())
-    return RunningPlan(
-        kind=row.kind,
-        id=row.id,
-        name=row.name,
-        status=PlanStatus(row.status),
-        at=row.updated_at,
-        progress=_progress(row.statuses or ""),
-        current_step=CurrentStep(*steps[0][1:3]) if steps else None,
-        holders=sorted({holder for is_held, _, _, holder in steps if is_held and holder}),
-    )
+    steps = sorted(row.active_steps)
+    holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
+    _, order, title, _ = steps[0]
+    return RunningPlan(row, progress, CurrentStep(order, title), holders)
 
 
 def _finished(row: FinishedRow) -> FinishedWork:
-    return FinishedWork(
-        kind=row.kind,
-        id=row.id,
-        name=row.name,
-        status="canceled" if row.canceled else "completed",
-        note=f"{by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else "",
-        started_at=row.created_at,
-        at=row.ended_at,
-        progress=None if row.statuses is None else _progress(row.statuses),
-    )
+    return FinishedWork(row, None if row.statuses is None else _progress(row.statuses))
 
 
 def _progress(initials: str) -> Progress:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from waybook.app.queries.plans.plan_list import CurrentStep
 from waybook.core.durations import format_duration
@@ -11,7 +11,7 @@ from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.run.status import RunState
-from waybook.store.overview import WaitingRow
+from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
 #: Maximum length in characters of a step's title inside a reason.
 LABEL_LENGTH = 40
@@ -45,23 +45,13 @@ class BlockedStep(NamedTuple):
 class TroubledPlan(NamedTuple):
     """Plan that is stalled, has failed steps, or failed."""
 
-    id: str
-    name: str
+    row: TroubledRow
     plan_status: PlanStatus
-    revision: int
-    at: datetime
     now: datetime
-    fail_reason: str | None
-    failed_steps: tuple[BlockedStep, ...]
+    failed_steps: Sequence[BlockedStep]
     stalled_step: BlockedStep | None
     #: Time since which a stalled plan has been inactive.
     inactive_since: datetime | None
-    #: Actor of the change that ended a failed plan.
-    changed_by: str | None
-
-    @property
-    def kind(self) -> str:
-        return "plan"
 
     @property
     def status(self) -> str:
@@ -80,9 +70,8 @@ class TroubledPlan(NamedTuple):
     def reason(self) -> str:
         """Return in one line why the plan is in trouble, and who was working on it."""
         if self.plan_status is PlanStatus.FAILED:
-            return (
-                f"Plan failed{by_user(self.changed_by)}: {self.fail_reason or 'no reason stored'}"
-            )
+            why = self.row.fail_reason or "no reason stored"
+            return f"Plan failed{by_user(self.row.last_change)}: {why}"
         reasons = [self._stall_reason()] if self.stalled_step else []
         if self.failed_steps:
             reasons.append(self._failure_reason(self.failed_steps))
@@ -102,7 +91,7 @@ class TroubledPlan(NamedTuple):
         return f"{first} {last.label}{who}: {last.fail_reason or 'no reason stored'}"
 
     @property
-    def retryable_steps(self) -> tuple[BlockedStep, ...]:
+    def retryable_steps(self) -> Sequence[BlockedStep]:
         """Return the failed or stalled steps that a user can retry."""
         if self.plan_status not in MODIFIABLE:
             return ()
@@ -126,19 +115,20 @@ class RunFailure(NamedTuple):
     jobs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TroubledRun:
+class TroubledRun(NamedTuple):
     """Open run with jobs that failed permanently."""
 
-    kind: ClassVar[str] = "run"
-    status: ClassVar[str] = RunState.FAILED
-    is_open: ClassVar[bool] = True
-
-    id: str
-    name: str
-    at: datetime
+    row: TroubledRow
     #: Stages with failed jobs, each with the job that failed last.
-    failures: tuple[RunFailure, ...]
+    failures: Sequence[RunFailure]
+
+    @property
+    def status(self) -> RunState:
+        return RunState.FAILED
+
+    @property
+    def is_open(self) -> bool:
+        return True
 
     @property
     def reason(self) -> str:
@@ -157,11 +147,7 @@ class TroubledRun:
 class RunningPlan(NamedTuple):
     """Open plan without problems."""
 
-    kind: str
-    id: str
-    name: str
-    status: PlanStatus
-    at: datetime
+    row: RunningRow
     progress: Progress
     current_step: CurrentStep | None
     holders: Sequence[str]
@@ -170,34 +156,29 @@ class RunningPlan(NamedTuple):
 class RunningRun(NamedTuple):
     """Open run without problems."""
 
-    kind: str
-    id: str
-    name: str
-    at: datetime
+    row: RunningRow
     #: Name of the current stage, if the run has one.
     stage_name: str | None
-    steps_done: int
     #: Number of the steps of all stages, whether started or not.
     steps_total: int
-    holders: Sequence[str]
-
-    @property
-    def status(self) -> RunState:
-        return RunState.IN_PROGRESS
 
 
 class FinishedWork(NamedTuple):
     """Plan or run that was completed or canceled."""
 
-    kind: str
-    id: str
-    name: str
-    status: str
-    #: Reason why the work was canceled, and the user who canceled it; empty for completed work.
-    note: str
-    started_at: datetime
-    at: datetime
+    row: FinishedRow
+    #: Progress of a plan.
     progress: Progress | None
+
+    @property
+    def status(self) -> str:
+        return "canceled" if self.row.canceled else "completed"
+
+    @property
+    def note(self) -> str:
+        """Return why the work was canceled, and by which user; empty for completed work."""
+        row = self.row
+        return f"{by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
 
 
 class SectionTotal(NamedTuple):
