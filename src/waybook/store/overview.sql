@@ -304,12 +304,19 @@ select o.open, o.awaiting,
        end as has_work
   from (select :last_look as since, app_now() as now) l
  cross join (select count(*) as open, count(w.awaiting_since) as awaiting
-               from ((select null::timestamptz as awaiting_since
+               from ((select p.id, null::timestamptz as awaiting_since
                         from plan p
-                       where p.org_id = :org and p.status in ('executing', 'planning')
+                       where p.org_id = :org and p.status = 'executing'
+                       order by p.id desc
                        limit %(counted)s)
                       union all
-                     (select r.awaiting_since
+                     (select p.id, null
+                        from plan p
+                       where p.org_id = :org and p.status = 'planning'
+                       order by p.id desc
+                       limit %(counted)s)
+                      union all
+                     (select r.id, r.awaiting_since
                         from run r
                        where r.org_id = :org and r.completed_at is null and r.canceled_at is null
                        order by r.active_minute desc

@@ -187,14 +187,50 @@ select :row_of_plan
  order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
 
 -- name: count_plans
--- Return the number of plans in each status, counted up to a limit.
-select s.status,
-       (select count(*)
-          from (select
-                  from plan p
-                 where p.org_id = :org and p.status = s.status
-                 limit %(most)s) p) as plans
-  from unnest(string_to_array(%(statuses)s, ' ')) as s (status);
+-- Return the number of plans in each status, counted up to a limit; closed plans only on request. Each
+-- status is a constant, so that the planner knows how many plans have it: otherwise it may read all
+-- plans of the org to find those in a rare status, if many pages of the table were changed lately.
+select 'planning' as status, count(*) as plans
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'planning'
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'executing', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'executing'
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'awaiting_review', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'awaiting_review'
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'stalled', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'stalled'
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'completed', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'completed' and %(closed)s
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'failed', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.status = 'failed' and %(closed)s
+         order by p.id desc
+         limit %(most)s) p;
 
 -- name: open_reviews
 -- Return the open reviews, longest waiting first.

@@ -169,14 +169,9 @@ async def plan_summaries(
     """
     _check(wanted)
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
-    counted = [
-        status
-        for status in PlanStatus
-        if wanted.order is PlanOrder.CREATION or status not in CLOSED_PLAN
-    ]
     rows, counts = await ctx.read(
         summaries_statement(wanted, limit + 1),
-        lists.SQL["count_plans"](most=MAX_COUNTED, statuses=" ".join(counted)),
+        lists.SQL["count_plans"](most=MAX_COUNTED, closed=wanted.order is PlanOrder.CREATION),
     )
     plans = read_summaries(rows[:limit])
     return PlanPage(
