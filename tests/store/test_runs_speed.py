@@ -1,7 +1,7 @@
 """Frequent queries on runs use an index, and frequent updates change no index."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -10,7 +10,7 @@ import pytest
 from embedded_postgres.processes import eventually
 from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
-from statements import prepared
+from query_plans import explain, nodes
 from waybook.accounts.model import LOCAL_ORG
 from waybook.core.holder import Holder
 from waybook.dag.expansion.inputs import DocumentSlot
@@ -87,28 +87,15 @@ class Node(NamedTuple):
 
 def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[Node]:
     """Return the generic query plan of an SQL statement, with these settings."""
-    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
-        if place.server.role:
-            connection.execute(f"set local role {place.server.role}".encode())
-        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
-        for setting in ("plan_cache_mode = force_generic_plan", *settings):
-            connection.execute(f"set local {setting}".encode())
-        explained = f"explain (format json) {prepared(connection, statement)}"
-        row = connection.execute(explained.encode()).fetchone()
-        connection.execute(b"deallocate all")
-    assert row is not None
-    return list(_nodes(row[0][0]["Plan"]))
-
-
-def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    yield Node(
-        node["Node Type"],
-        node.get("Relation Name"),
-        node.get("Index Name"),
-        node.get("Index Cond", ""),
-    )
-    for inner in node.get("Plans", []):
-        yield from _nodes(inner)
+    return [
+        Node(
+            node["Node Type"],
+            node.get("Relation Name"),
+            node.get("Index Name"),
+            node.get("Index Cond", ""),
+        )
+        for node in nodes(explain(place, statement, *settings))
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -11,7 +10,7 @@ import pytest
 from embedded_postgres.processes import eventually
 from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
-from statements import prepared
+from query_plans import conditions, explain, nodes, scans, used_indexes
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.queries.plans.plan_list import (
     PAGE_SIZE,
@@ -34,11 +33,13 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: SQL that inserts so many rows for two orgs that a sequential scan is a bad query plan.
+#: SQL that inserts so many rows for two orgs that a sequential scan is a bad query plan. Each plan
+#: and run was active in a minute of its own, because with all activity in one minute, an index by
+#: the minute is of no use.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
-select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
-  from org o, generate_series(1, %(plans)s);
+select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now() - n * interval '1 min'
+  from org o, generate_series(1, %(plans)s) n;
 insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
 select org_id, id, 'Why?', now(), 'ann' from plan;
 insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
@@ -70,7 +71,7 @@ select org_id, id, n, now(), 'plan', 'step_started', 'ann', 'mcp', '{}', '\\x00'
 insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
 select org_id, 'd', 1, 'D', '{}', '\\x00', now(), 'ann' from org;
 insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
-select org_id, id, 'Run', 'd', 1, 1, '\\x00', now() from plan;
+select org_id, id, 'Run', 'd', 1, 1, '\\x00', updated_at from plan;
 insert into run_brief (org_id, run_id, input, created_at, created_by)
 select org_id, id, '"Why?"', now(), 'ann' from run;
 insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at)
@@ -97,40 +98,6 @@ def full(server: Server) -> Iterator[ServerDatabase]:
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(counted.encode())
         yield place
-
-
-def explained(place: ServerDatabase, statement: Statement, *settings: str) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
-    """Return the generic query plan of an SQL statement, with additional settings."""
-    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
-        if place.server.role:
-            connection.execute(f"set local role {place.server.role}".encode())
-        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
-        for setting in ("plan_cache_mode = force_generic_plan", *settings):
-            connection.execute(f"set local {setting.removeprefix('set local ')}".encode())
-        query = f"explain (format json) {prepared(connection, statement)}"
-        row = connection.execute(query.encode()).fetchone()
-        connection.execute(b"deallocate all")
-    assert row is not None
-    return row[0][0]["Plan"]
-
-
-def scans(place: ServerDatabase, statement: Statement) -> set[tuple[str, str]]:
-    """Return each table that the SQL statement scans, with the type of the scan."""
-    return set(_reads(explained(place, statement)))
-
-
-def _reads(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    if "Relation Name" in node:
-        yield node["Relation Name"], node["Node Type"]
-    for inner in node.get("Plans", []):
-        yield from _reads(inner)
-
-
-def _limits(node: Any) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    if node["Node Type"] == "Limit":
-        yield node
-    for inner in node.get("Plans", []):
-        yield from _limits(inner)
 
 
 def make_plan_id(place: ServerDatabase) -> tuple[str, str]:
@@ -189,7 +156,7 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
         ),
         "brief": load.brief_statement(plan_id),
     }
-    table_scans = scans(full, statements[name])
+    table_scans = scans(explain(full, statements[name]))
     assert table_scans
     assert [
         table for table, how in table_scans if how == "Seq Scan" and table != "skill_execution"
@@ -198,7 +165,7 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
 
 def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDatabase) -> None:
     statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
-    table_scans = scans(full, statement)
+    table_scans = scans(explain(full, statement))
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
 
 
@@ -214,19 +181,18 @@ def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDataba
 def test_plan_list_query_reads_page_from_index_without_sorting(
     full: ServerDatabase, wanted: PlanFilter
 ) -> None:
-    query_plan = explained(full, summaries_statement(wanted, PAGE_SIZE + 1))
-    table_scans = set(_reads(query_plan))
+    query_plan = explain(full, summaries_statement(wanted, PAGE_SIZE + 1))
+    table_scans = scans(query_plan)
     assert {table for table, how in table_scans if how == "Seq Scan"} == set()
     assert ("plan", "Index Scan") in table_scans
-    pages = [
-        limit for limit in _limits(query_plan) if "plan" in {table for table, _ in _reads(limit)}
-    ]
+    limits = (node for node in nodes(query_plan) if node["Node Type"] == "Limit")
+    pages = [limit for limit in limits if "plan" in {table for table, _ in scans(limit)}]
     assert pages
     assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
 
 
 def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -> None:
-    table_scans = scans(full, lists.SQL["waiting"](most=1_000))
+    table_scans = scans(explain(full, lists.SQL["waiting"](most=1_000)))
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 
@@ -235,7 +201,7 @@ def unbounded_reads() -> dict[str, Statement]:
     look = overview.overview_statements(
         overview.LastLook(), most=10, wide=100, long=200, patience=3_600
     )
-    names = ("waiting for a person", "in trouble", "running", "finished")
+    names = ("waiting for a person", "in trouble", "running", "finished", "totals")
     page: dict[str, Value] = {
         "since": "-infinity",
         "at": "infinity",
@@ -254,7 +220,7 @@ def unbounded_reads() -> dict[str, Statement]:
     return {
         **dict(zip(names, look, strict=True)),
         "plans by activity": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
-        "counts": lists.SQL["count_plans"](most=1_000, statuses="planning stalled"),
+        "counts": lists.SQL["count_plans"](most=1_000, closed=True),
         "plans to check for stalls": writer.check_stalls_statement(1_800, 100),
         "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
         "finished steps": forecast.finished_steps_statement(LAST_ID),
@@ -267,18 +233,45 @@ def unbounded_reads() -> dict[str, Statement]:
 @pytest.mark.parametrize("name", unbounded_reads())
 def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
     # As in the sessions of the server, a sequential scan is planned only if no index can serve.
-    read = set(_reads(explained(full, unbounded_reads()[name], "enable_seqscan = off")))
+    read = scans(explain(full, unbounded_reads()[name], "enable_seqscan = off"))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
 
 
+@pytest.mark.parametrize("name", ["counts", "totals"])
+def test_plans_in_a_rare_status_are_counted_by_their_status(
+    full: ServerDatabase, name: str
+) -> None:
+    """All plans are executing; to find others with another index, all of them would be read."""
+    query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
+    filters = [node["Filter"] for node in nodes(query_plan) if "Filter" in node]
+    assert [text for text in filters if "status" in text and "'executing'" not in text] == []
+    assert any("'planning'" in text for text in conditions(query_plan, "plan_status"))
+
+
+LISTS_BY_ACTIVITY = {
+    "plan": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
+    "run": page_statement(RunFilter(order=RunOrder.ACTIVITY), 20),
+}
+
+
+@pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
+def test_list_by_activity_reads_its_page_in_the_order_of_an_index(
+    full: ServerDatabase, table: str
+) -> None:
+    """Without a limit below the filters, the planner would sort all open plans or runs."""
+    query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
+    assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
+    assert f"{table}_open_activity" in used_indexes(query_plan)
+
+
 def test_running_plans_and_runs_look_up_failed_steps_by_id(full: ServerDatabase) -> None:
     """A join would read all failed steps of the org."""
-    query_plan = explained(full, unbounded_reads()["running"], "enable_seqscan = off")
-    used = [index for index in indexes(query_plan) if index.startswith(("plan_step", "stage_step"))]
-    conditions = [node["Index Cond"] for index in used for node in _through(query_plan, index)]
-    assert conditions
-    assert all("plan_id" in text or "run_id" in text for text in conditions), conditions
+    query_plan = explain(full, unbounded_reads()["running"], "enable_seqscan = off")
+    used = [i for i in used_indexes(query_plan) if i.startswith(("plan_step", "stage_step"))]
+    texts = conditions(query_plan, *used)
+    assert texts
+    assert all("plan_id" in text or "run_id" in text for text in texts), texts
 
 
 @pytest.mark.parametrize("name", ["in trouble", "finished"])
@@ -286,20 +279,19 @@ def test_canceled_plans_are_found_by_audit_entries_of_the_plan(
     full: ServerDatabase, name: str
 ) -> None:
     """A hashed subplan would read all modifications of plans in the org."""
-    query_plan = explained(full, unbounded_reads()[name], "enable_seqscan = off")
-    used = {index for index in indexes(query_plan) if index.startswith("audit_entry")}
-    conditions = [node.get("Index Cond", "") for i in used for node in _through(query_plan, i)]
-    assert conditions
-    assert all("subject_id" in text for text in conditions), conditions
+    query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
+    used = [i for i in used_indexes(query_plan) if i.startswith("audit_entry")]
+    texts = conditions(query_plan, *used)
+    assert texts
+    assert all("subject_id" in text for text in texts), texts
 
 
 def test_work_in_trouble_is_looked_up_by_id(full: ServerDatabase) -> None:
     """Other indexes would read all open plans and runs of the org."""
-    query_plan = explained(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
-    used = set(indexes(query_plan)) & {"plan_pkey", "plan_open", "run_pkey", "run_open"}
-    conditions = [node["Index Cond"] for i in used for node in _through(query_plan, i)]
-    assert len(conditions) == 2, conditions
-    assert all(re.search(r"\(id = s\w*\.(plan|run)_id\)", text) for text in conditions), conditions
+    query_plan = explain(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
+    texts = conditions(query_plan, "plan_pkey", "plan_open", "run_pkey", "run_open")
+    assert len(texts) == 2, texts
+    assert all(re.search(r"\(id = s\w*\.(plan|run)_id\)", text) for text in texts), texts
 
 
 SEARCHES_BY_NAME = {
@@ -313,17 +305,10 @@ SEARCHES_BY_NAME = {
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
 def test_search_by_name_selects_words_within_the_index(full: ServerDatabase, index: str) -> None:
     """Under row-level security, only leakproof comparisons are conditions of an index."""
-    query_plan = explained(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
-    conditions = [node["Index Cond"] for node in _through(query_plan, index)]
-    assert len(conditions) == 3
-    assert all("word" in condition for condition in conditions), conditions
-
-
-def _through(node: Any, index: str) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    if node.get("Index Name") == index:
-        yield node
-    for inner in node.get("Plans", []):
-        yield from _through(inner, index)
+    query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
+    texts = conditions(query_plan, index)
+    assert len(texts) == 3
+    assert all("word" in text for text in texts), texts
 
 
 #: Full-text indexes that the query of each kind uses.
@@ -336,13 +321,6 @@ TEXT_INDEXES = {
 }
 
 
-def indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    if "Index Name" in node:
-        yield node["Index Name"]
-    for inner in node.get("Plans", []):
-        yield from indexes(inner)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
     full: ServerDatabase, kind: str
@@ -352,10 +330,10 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
     _, _, *statements = text_search_statements(query, 10, indexed=indexed)
     statement = dict(zip(KINDS, statements, strict=True))[kind]
     assert isinstance(statement, Statement)
-    query_plan = explained(full, statement, *SETTINGS)
-    assert {table for table, how in _reads(query_plan) if how == "Seq Scan"} == set()
+    query_plan = explain(full, statement, *SETTINGS)
+    assert {table for table, how in scans(query_plan) if how == "Seq Scan"} == set()
     if indexed:
-        assert TEXT_INDEXES[kind] <= set(indexes(query_plan))
+        assert TEXT_INDEXES[kind] <= used_indexes(query_plan)
 
 
 #: Plans and steps per plan in the test of updates.

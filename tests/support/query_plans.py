@@ -1,0 +1,58 @@
+"""Query plans of SQL statements, as PostgreSQL makes them for all parameter values."""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import psycopg
+
+from postgres_servers import ServerDatabase
+from statements import prepared
+from waybook.accounts.model import LOCAL_ORG
+from waybook.store.driver.queries import Statement
+
+#: Node of a query plan, in the JSON format of PostgreSQL.
+PlanNode: TypeAlias = dict[str, Any]
+
+
+def explain(place: ServerDatabase, statement: Statement, *settings: str) -> PlanNode:
+    """Return the generic query plan of an SQL statement, with additional settings."""
+    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
+        if place.server.role:
+            connection.execute(f"set local role {place.server.role}".encode())
+        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
+        for setting in ("plan_cache_mode = force_generic_plan", *settings):
+            connection.execute(f"set local {setting.removeprefix('set local ')}".encode())
+        query = f"explain (format json) {prepared(connection, statement)}"
+        row = connection.execute(query.encode()).fetchone()
+        connection.execute(b"deallocate all")
+    assert row is not None
+    plan: PlanNode = row[0][0]["Plan"]
+    return plan
+
+
+def nodes(node: PlanNode) -> Iterator[PlanNode]:
+    """Yield a node of a query plan and all nodes below it."""
+    yield node
+    for inner in node.get("Plans", []):
+        yield from nodes(inner)
+
+
+def scans(node: PlanNode) -> set[tuple[str, str]]:
+    """Return each table that a query plan scans, with the type of the scan."""
+    return {
+        (inner["Relation Name"], inner["Node Type"])
+        for inner in nodes(node)
+        if "Relation Name" in inner
+    }
+
+
+def conditions(node: PlanNode, *indexes: str) -> list[str]:
+    """Return the conditions with which a query plan searches these indexes."""
+    return [
+        inner.get("Index Cond", "") for inner in nodes(node) if inner.get("Index Name") in indexes
+    ]
+
+
+def used_indexes(node: PlanNode) -> set[str]:
+    """Return the names of the indexes that a query plan uses."""
+    return {inner["Index Name"] for inner in nodes(node) if "Index Name" in inner}
