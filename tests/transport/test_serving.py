@@ -136,3 +136,34 @@ def test_draining_server_serves_until_a_second_signal() -> None:
         return seen
 
     assert run(main()) == [("serving", None), ("draining", "close")]
+
+
+@pytest.mark.parametrize("seconds", [0, 3_600])
+def test_delayed_request_is_answered_when_the_server_begins_to_stop(
+    seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the request were delayed until the shutdown times out, uvicorn would cancel it."""
+
+    async def main() -> str:
+        drain, delayed = Drain(seconds), asyncio.Event()
+
+        async def delay(_: Request) -> PlainTextResponse:
+            delayed.set()
+            await drain.pause(3_600)
+            return PlainTextResponse("answered")
+
+        listening = listen("127.0.0.1", 0)
+        app = Starlette(routes=[Route("/", delay)])
+        served = asyncio.create_task(serve(app, listening, drain=drain))
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            reply = asyncio.create_task(client.get(address(listening)))
+            await delayed.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+            text = (await reply).text
+        if seconds:
+            os.kill(os.getpid(), signal.SIGTERM)
+        await served
+        return text
+
+    assert run(main()) == "answered"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

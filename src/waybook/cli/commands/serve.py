@@ -40,6 +40,7 @@ from waybook.transport.http.bearer import ResourceMetadata
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
+from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.metrics import CollectMetrics, collect_metrics
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
@@ -220,10 +221,11 @@ def build_http_app(
     The function `metrics` returns the metrics; by default, those of this process.
     """
     settings, asks = loaded.settings, loaded.settings.requires_auth
-    is_reachable = build_gateway(services).is_ready
+    drain = drain or Drain()
+    is_reachable, stopping = build_gateway(services).is_ready, drain.begun
 
     async def is_ready() -> bool:
-        return not (drain and drain.begun.is_set()) and await is_reachable()
+        return not stopping.is_set() and await is_reachable()
 
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(
@@ -231,6 +233,7 @@ def build_http_app(
         base_url=settings.base_url,
         issuer=issuer,
         proxies=read_proxies(settings.trusted_proxies),
+        failures=FailedCredentials(pause=drain.pause),
     )
     metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
     pages = dashboard_routes(
@@ -244,7 +247,7 @@ def build_http_app(
         stuck=services.dispatcher.services.database.pool.is_stuck,
         metrics=metrics or partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
-        pace=RequestThrottle(gateway)
+        pace=RequestThrottle(gateway, drain.pause)
         if services.dispatcher.services.rate_limit is not None
         else None,
         pages=[

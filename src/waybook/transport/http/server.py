@@ -98,8 +98,18 @@ class Drain:
 
     #: Length of the time in seconds; 0 to stop at once.
     seconds: float = 0.0
-    #: Event that is set when the server begins to drain.
+    #: Event that is set when the server begins to drain, or to stop without draining.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pause(self, seconds: float) -> None:
+        """Delay a request by this time, but not beyond the beginning of the draining.
+
+        A request that is still delayed when the shutdown times out would be canceled without a
+        response.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.begun.wait()
 
 
 def no_hook() -> None:
@@ -175,9 +185,10 @@ async def serve(
         announce()
         async with _running_server(app, listening, leaving, keep_alive) as server:
             await stop.wait()
+            if drain is not None:
+                drain.begun.set()
             if drain is not None and drain.seconds:
                 stop.clear()
-                drain.begun.set()
                 server.close_connections_after_responses()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), drain.seconds)
