@@ -10,7 +10,6 @@ the last of twelve tabs, and on the page of a plan with 200 steps.
 
 import argparse
 import asyncio
-import shutil
 import time
 from pathlib import Path
 from statistics import median, quantiles
@@ -19,6 +18,7 @@ from typing import Any
 from mcp import Client
 from playwright.async_api import BrowserContext, CDPSession, Page, async_playwright
 
+from browsers import find_chromium
 from server_process import serving
 from waybook.cli.demo.environment import temporary_database
 
@@ -99,7 +99,7 @@ async def open_tab(context: BrowserContext, url: str) -> Page:
 
 async def main(changes: int) -> None:
     """Measure in one browser tab, then in the last of twelve tabs."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = find_chromium()
     if chromium is None:
         print("change → page: NOT MEASURED, Chromium is not installed")
         return
