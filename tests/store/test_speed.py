@@ -239,7 +239,7 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["counts", "totals"])
-def test_plans_in_a_rare_status_are_counted_by_their_status(
+def test_plans_in_a_rare_status_are_counted_through_the_status_index(
     full: ServerDatabase, name: str
 ) -> None:
     """All plans are executing; to find others with another index, all of them would be read."""
@@ -256,7 +256,7 @@ LISTS_BY_ACTIVITY = {
 
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
-def test_list_by_activity_reads_its_page_in_the_order_of_an_index(
+def test_list_by_activity_reads_a_page_in_the_order_of_an_index(
     full: ServerDatabase, table: str
 ) -> None:
     """Without a limit below the filters, the planner would sort all open plans or runs."""
