@@ -1,9 +1,9 @@
 """Run that a call changes: locked in the database, or cached and locked only when it is written.
 
 Calls on one run take turns in this process. A call on the cached run first reserves a job and reads
-the inputs of the job, without a turn and without a lock; then it waits for its turn and decides.
-Calls on the cached run that wait together share a turn, and one message checks the run, writes all
-their decisions and commits. See `store/runs/cache.py` and `store/runs/batch.py`.
+the inputs of the job, without a turn and without a lock; then it decides in a turn that it shares
+with other such calls. One message checks the run, writes the decisions of several calls and
+commits. See `store/runs/cache.py` and `store/runs/pipeline.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import cache, writer
 from waybook.store.runs import load as runs
-from waybook.store.runs.batch import Batch
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
+from waybook.store.runs.pipeline import DecidedCall, DroppedDecision
 from waybook.store.runs.rows import RunBriefRow
 from waybook.store.runs.turns import TURN_TIMEOUT_SECONDS
 from waybook.store.runs.writer import RunWrite
@@ -75,11 +75,12 @@ class LockedRun(Locked[RunDecision[object]]):
         self._unless_cached = unless_cached
         self._slot = ctx.services.run_cache.slot((ctx.caller.org_id.int, self._run_id.lower()))
         self._has_turn = False
+        #: Whether the call has a shared turn, in which it has not decided yet.
+        self._is_sharing = False
         self._reserved: list[str] = []
-        #: Cached run on which the call decides, after the earlier decision of the same call.
+        #: Cached run on which the call decides, and the same after the call's earlier decision.
+        self._before: CachedRun | None = None
         self._state: CachedRun | None = None
-        #: Batch in which the call decides on the cached run, until its decision is committed.
-        self._batch: Batch | None = None
         #: Earlier decision of the same call on a cached run, which is written with the last one.
         self._deferred: list[RunWrite] = []
 
@@ -149,9 +150,9 @@ class LockedRun(Locked[RunDecision[object]]):
             self._has_turn = True
 
     def _end_turn(self) -> None:
-        batch, self._batch = self._batch, None
-        if batch is not None:
-            batch.leave()
+        if self._is_sharing:
+            self._is_sharing = False
+            self._slot.turns.leave()
         if self._has_turn:
             self._has_turn = False
             self._slot.turns.end()
@@ -185,27 +186,39 @@ class LockedRun(Locked[RunDecision[object]]):
         self._slot.put(cache.read_cached(results, wanted))
 
     async def recall(self) -> bool:
-        """Use the current state of the cached run; return False if the run is not cached."""
-        cached, now = self._current(), self.ctx.services.database.now()
-        if cached is None or now is None:
-            return False
-        # A run keeps its definition, so the second call of this method has it already.
-        if self._state is None:
-            slug, version = cached.dag_slug, cached.dag_version
-            self.compiled_dag = await load_definition(self.ctx, slug, version)
-        self.run, self.brief = cached.run, cached.brief
-        self.head, self.now = cached.head, cached.head.after(now)
-        self._state = cached
-        return True
-
-    def _current(self) -> CachedRun | None:
-        """Return the cached run, after the earlier decisions of the call's batch."""
-        return self._batch.state if self._batch else self._slot.cached
+        """Use the committed state of the cached run; return False if the run is not cached."""
+        return await self._recall_definition() and self._recall(self._slot.cached)
 
     async def begin_turn(self) -> bool:
-        """Wait for this call's turn, then use the current state of the cached run."""
-        self._batch = await self._slot.turns.join()
-        return await self.recall()
+        """Wait for this call's turn, then use the cached run after all earlier decisions.
+
+        The caller decides and commits at once, without waiting for anything, so that no other call
+        decides on the same state.
+        """
+        if not await self._recall_definition():
+            return False
+        await self._slot.turns.join()
+        self._is_sharing = True
+        return self._recall(self._slot.state)
+
+    async def _recall_definition(self) -> bool:
+        """Load the definition of the cached run, unless this call has it already."""
+        if self._state is None:
+            cached = self._slot.cached
+            if cached is None:
+                return False
+            slug, version = cached.dag_slug, cached.dag_version
+            self.compiled_dag = await load_definition(self.ctx, slug, version)
+        return True
+
+    def _recall(self, cached: CachedRun | None) -> bool:
+        now = self.ctx.services.database.now()
+        if cached is None or now is None:
+            return False
+        self.run, self.brief = cached.run, cached.brief
+        self.head, self.now = cached.head, cached.head.after(now)
+        self._before = self._state = cached
+        return True
 
     @property
     def cached_run(self) -> CachedRun | None:
@@ -218,8 +231,11 @@ class LockedRun(Locked[RunDecision[object]]):
         return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
 
     def held_job(self, job_id: str) -> Job | None:
-        """Return a job in progress of the cached run; None if the cache does not contain it."""
-        cached = self._current()
+        """Return a job in progress of the cached run; None if the cache does not contain it.
+
+        In the call's turn, this is the state after all earlier decisions.
+        """
+        cached = self._state if self._is_sharing else self._slot.cached
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
@@ -233,24 +249,28 @@ class LockedRun(Locked[RunDecision[object]]):
     async def commit(self, proposal: RunProposal) -> Commit:
         if not self.is_cached:
             return await super().commit(proposal)
-        batch, state = self._batch, self._state
-        if batch is None or state is None:
+        before, state = self._before, self._state
+        if not self._is_sharing or before is None or state is None:
             raise RuntimeError("a decision on the cached run was made without a turn")
         write, written = self._seal(proposal)
-        before = [statement for part in self._written_before for statement in part.notifications]
-        more = [*before, *self._all_statements(proposal, written)]
+        earlier = [statement for part in self._written_before for statement in part.notifications]
+        more = [*earlier, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
         # Another call may send the batch, so the check of this call's credential is added to it.
         check = pending_check(self.ctx.caller.org_id)
-        self._batch = None
+        if check is not None:
+            more.append(check.statement)
+        decided = DecidedCall(before, after, [*self._deferred, write], more, self._send_batch)
+        self._is_sharing = False
         try:
             with check.deciding() if check else nullcontext():
-                more += [check.statement] if check else []
-                await batch.commit(after, [*self._deferred, write], more, self._send_batch)
+                await self._slot.pipeline.commit(decided)
         except StaleCache:
             return Commit.STALE
         except KeyConflict:
             return Commit.KEY_TAKEN
+        except DroppedDecision:
+            return Commit.DROPPED
         self._after_commit((*self._written_before, written))
         return Commit.DONE
 

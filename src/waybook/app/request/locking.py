@@ -49,6 +49,8 @@ class Commit(Enum):
     #: Nothing was written, because a row has a key of this call already: a concurrent call has the
     #: same idempotency key, or a new row has the short id of another row of the org.
     KEY_TAKEN = auto()
+    #: Nothing was sent, because an earlier decision, on which this one is based, was not committed.
+    DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
@@ -56,8 +58,7 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
 
     decision: DecisionT_co
     body: Body
-    #: Additional SQL statements that are executed with the decision, unless the decision is a
-    #: refusal.
+    #: Additional SQL statements, executed with the decision unless it is a refusal.
     more: Sequence[Statement] = ()
     #: Jobs that the decision changes, in their state before the change.
     jobs: Sequence[Job] = ()
@@ -86,8 +87,7 @@ class Written(NamedTuple):
 class Locked(ABC, Generic[DecisionT]):
     """Locked plan, run or org, or a cached copy that is locked only when it is written.
 
-    Subclasses implement how a plan, run or org is loaded and written; `enter` sets the loaded
-    state.
+    Subclasses implement how a plan, run or org is loaded and written; `enter` sets the state.
     """
 
     now: datetime

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job
 from waybook.store.audit import ChainHead
-from waybook.store.runs.batch import Batch
 from waybook.store.runs.cache import MAX_FREE_JOBS_AGE, CachedRun, filter_of
 from waybook.store.runs.jobs import JobRequest
+from waybook.store.runs.pipeline import CommitPipeline
 from waybook.store.runs.turns import TurnQueue
 
 #: Org and id of a run. The org is represented as a number, because numbers can be hashed fast.
@@ -24,12 +24,14 @@ LOCKS_AFTER_CONFLICT = 8
 
 
 class RunSlot:
-    """Place of one run in the cache, with the lock by which calls take turns."""
+    """Place of one run in the cache, with the turns of its calls and their decisions."""
 
     def __init__(self) -> None:
         """Create a slot without a cached run."""
+        #: Cached run, as far as its changes are committed.
         self.cached: CachedRun | None = None
-        self.turns = TurnQueue(self._make_batch)
+        self.turns = TurnQueue()
+        self.pipeline = CommitPipeline(self._end_batch)
         self._reserved: set[str] = set()
         self._locks_left = 0
 
@@ -37,14 +39,14 @@ class RunSlot:
     def is_in_use(self) -> bool:
         return self.turns.is_taken or bool(self._reserved)
 
-    # Turns
+    @property
+    def state(self) -> CachedRun | None:
+        """Return the cached run after all decisions, including those that are not committed."""
+        return self.pipeline.state if self.pipeline.is_sending else self.cached
 
-    def _make_batch(self, calls: int) -> Batch:
-        return Batch(self.cached, calls, self._end_batch)
-
-    def _end_batch(self, state: CachedRun | None) -> None:
+    def _end_batch(self, state: CachedRun | None, calls: int) -> None:
         self.cached = state
-        self.turns.end()
+        self.turns.leave(calls)
 
     # Cached run
 

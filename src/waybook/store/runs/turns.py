@@ -1,35 +1,39 @@
 """Turns of calls on one run, in the order of their arrival.
 
-A call that locks the run has a turn alone. Consecutive calls on the cached run that wait for a turn
-share one: they form a batch.
+A call that locks the run has a turn alone. Consecutive calls on the cached run share a turn: each
+decides on the state after the call before it.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from waybook.errors import Busy
-from waybook.store.runs.batch import Batch
 
 #: Maximum time for which a call waits for its turn; the same as for a lock in the database.
 TURN_TIMEOUT_SECONDS = 5.0
-#: Maximum number of calls in one batch, which limits the size of its message.
-MAX_CALLS = 16
+#: Maximum number of calls that share a turn: those of two batches. It limits the time from the
+#: decision of a call to its message.
+MAX_SHARED = 32
 
 
 class _Waiter(NamedTuple):
-    #: Future that is set to the batch of the call, or to None for a turn alone.
-    granted: asyncio.Future[Batch | None]
+    #: Future that is set when the turn begins.
+    granted: asyncio.Future[None]
     is_shared: bool
 
 
 class TurnQueue:
-    def __init__(self, make_batch: Callable[[int], Batch]) -> None:
-        """Create an empty queue; `make_batch` creates a batch of a number of calls."""
-        self._make_batch = make_batch
+    def __init__(self) -> None:
+        """Create a queue in which no call has a turn."""
         self._waiting: deque[_Waiter] = deque()
-        self.is_taken = False
+        #: Number of calls that share the current turn.
+        self._sharing = 0
+        self._is_alone = False
+
+    @property
+    def is_taken(self) -> bool:
+        return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
         """Wait until the calls before this one have ended their turns; `end` ends this one.
@@ -37,26 +41,39 @@ class TurnQueue:
         Raises:
             Busy: the turn did not come in time.
         """
-        if self.is_taken:
+        if self._is_alone or self._sharing or self._waiting:
             await self._wait(seconds, is_shared=False)
-        self.is_taken = True
+        else:
+            self._is_alone = True
 
-    async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> Batch:
-        """Wait for a turn of a batch, and return the batch, which ends the turn.
+    async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
+        """Wait for a shared turn; `leave` ends it.
 
         Raises:
             Busy: the turn did not come in time.
         """
-        batch = await self._wait(seconds, is_shared=True) if self.is_taken else None
-        self.is_taken = True
-        return batch or self._make_batch(1)
+        if self._is_alone or self._waiting or self._sharing >= MAX_SHARED:
+            await self._wait(seconds, is_shared=True)
+        else:
+            self._sharing += 1
 
-    async def _wait(self, seconds: float, *, is_shared: bool) -> Batch | None:
+    def end(self) -> None:
+        """End a turn alone."""
+        self._is_alone = False
+        self._begin_next()
+
+    def leave(self, calls: int = 1) -> None:
+        """End the shared turn of this number of calls."""
+        self._sharing -= calls
+        if self._waiting:
+            self._begin_next()
+
+    async def _wait(self, seconds: float, *, is_shared: bool) -> None:
         waiter = _Waiter(asyncio.get_running_loop().create_future(), is_shared)
         self._waiting.append(waiter)
         try:
             async with asyncio.timeout(seconds):
-                return await waiter.granted
+                await waiter.granted
         except TimeoutError as error:
             self._give_back(waiter)
             raise Busy from error
@@ -65,28 +82,22 @@ class TurnQueue:
             raise
 
     def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that no longer needs it."""
-        if not waiter.granted.cancelled() and waiter.granted.done():
-            batch = waiter.granted.result()
-            if batch is None:
-                self.end()
-            else:
-                batch.leave()
+        """End the turn of a call that no longer needs it, or let the calls behind it go on."""
+        if waiter.granted.cancelled() or not waiter.granted.done():
+            self._begin_next()
+        elif waiter.is_shared:
+            self.leave()
+        else:
+            self.end()
 
-    def end(self) -> None:
-        """End a turn, and begin the next one: of one call, or of a batch."""
-        calls: list[_Waiter] = []
-        while self._waiting and len(calls) < MAX_CALLS:
-            if self._waiting[0].granted.done():  # The call no longer waits.
-                self._waiting.popleft()
-                continue
-            if calls and not self._waiting[0].is_shared:
-                break
-            calls.append(self._waiting.popleft())
-            if not calls[0].is_shared:
-                break
-        self.is_taken = bool(calls)
-        if calls:
-            batch = self._make_batch(len(calls)) if calls[0].is_shared else None
-            for call in calls:
-                call.granted.set_result(batch)
+    def _begin_next(self) -> None:
+        """Begin the turns of the next calls, as far as the current turns allow."""
+        while self._waiting and not self._is_alone:
+            granted, is_shared = self._waiting[0]
+            if not granted.done():  # Otherwise, the call no longer waits.
+                if self._sharing >= (MAX_SHARED if is_shared else 1):
+                    return
+                self._sharing += is_shared
+                self._is_alone = not is_shared
+                granted.set_result(None)
+            self._waiting.popleft()

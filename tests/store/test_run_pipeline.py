@@ -1,0 +1,337 @@
+"""Turns of calls on one run, and the pipeline that commits their decisions in batches."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from datetime import UTC, datetime
+from enum import Enum, auto
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.errors import Busy, Unavailable
+from waybook.run.model import Run
+from waybook.store.audit import ChainHead
+from waybook.store.driver.queries import Statement, raw_statement
+from waybook.store.driver.wire import KeyConflict, StaleCache
+from waybook.store.runs.cache import CachedRun
+from waybook.store.runs.inputs import DocumentCache
+from waybook.store.runs.pipeline import MAX_CALLS, DecidedCall, DroppedDecision
+from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.slots import RunSlot
+from waybook.store.runs.turns import MAX_SHARED
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DOCUMENTS = DocumentCache()
+
+
+def make_state(seq: int) -> CachedRun:
+    run = Run(id="r", name="Run", seq=seq, completed_at=None, stages={}, steps={})
+    head, brief = ChainHead(seq, b"", NOW), RunBriefRow("x", NOW, "ann")
+    return CachedRun(
+        run=run,
+        dag_slug="d",
+        dag_version=1,
+        head=head,
+        brief=brief,
+        held={},
+        free={},
+        documents=DOCUMENTS,
+    )
+
+
+def make_slot() -> RunSlot:
+    slot = RunSlot()
+    slot.cached = make_state(1)
+    return slot
+
+
+class Sender:
+    """Stand-in for the database, which stores each message and may fail."""
+
+    def __init__(self, *errors: BaseException | None) -> None:
+        """Create a sender with an error for each of the first messages; None means success."""
+        self.messages: list[list[str]] = []
+        self.errors = [*errors]
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self, statements: list[Statement]) -> None:
+        await asyncio.sleep(0)  # A message to the database always lets other calls run.
+        await self.gate.wait()
+        self.messages.append([*map(str, statements)])
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+
+
+async def work(slot: RunSlot, send: Sender, name: str) -> None:
+    """Decide on the state of the run, and commit."""
+    await slot.turns.join()
+    before = slot.state
+    assert before is not None
+    after = make_state(before.run.seq + 1)
+    await slot.pipeline.commit(DecidedCall(before, after, (), [raw_statement(name)], send))
+
+
+def start(*calls: Coroutine[None, None, None]) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(call) for call in calls]
+
+
+async def let_run(turns: int = 3) -> None:
+    """Let the other tasks run until they wait."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
+    """Return the type of each call's result or error."""
+    return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
+
+
+async def test_decisions_in_flight_together_are_committed_in_order() -> None:
+    slot, send = make_slot(), Sender()
+    await asyncio.gather(*(work(slot, send, str(number)) for number in range(4)))
+    assert [name for message in send.messages for name in message] == ["0", "1", "2", "3"]
+    assert [len(message) for message in send.messages] == [1, 2, 1]
+    assert slot.cached is not None
+    assert slot.cached.run.seq == 5
+    assert not slot.is_in_use
+
+
+async def test_next_batch_is_decided_while_a_batch_is_in_flight() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    calls = start(*(work(slot, send, str(number)) for number in range(3)))
+    await let_run()
+    assert (slot.cached, slot.state) == (make_slot().cached, make_state(4))
+    assert not any(call.done() for call in calls)
+    send.gate.set()
+    await asyncio.gather(*calls)
+    assert slot.cached == make_state(4)
+
+
+async def test_workers_are_split_in_two_batches_that_alternate() -> None:
+    slot, send = make_slot(), Sender()
+
+    async def work_on(name: str) -> None:
+        for _ in range(6):
+            await work(slot, send, name)
+
+    await asyncio.gather(*(work_on(str(number)) for number in range(12)))
+    first, *sizes, _ = [len(message) for message in send.messages]
+    assert (first, {*sizes}) == (1, {6})
+
+
+async def test_batch_has_a_limited_number_of_calls() -> None:
+    slot, send = make_slot(), Sender()
+    await asyncio.gather(*(work(slot, send, str(number)) for number in range(3 * MAX_CALLS)))
+    sizes = [len(message) for message in send.messages]
+    assert (sum(sizes), max(sizes)) == (3 * MAX_CALLS, MAX_CALLS)
+
+
+async def test_limited_number_of_calls_decides_before_the_commit() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    calls = start(*(work(slot, send, str(number)) for number in range(MAX_SHARED + 3)))
+    await let_run()
+    assert slot.state == make_state(1 + MAX_SHARED)
+    send.gate.set()
+    await asyncio.gather(*calls)
+    assert (slot.cached, slot.is_in_use) == (make_state(MAX_SHARED + 4), False)
+
+
+async def test_call_with_a_turn_alone_waits_for_all_earlier_decisions() -> None:
+    slot, send = make_slot(), Sender()
+
+    async def lock() -> None:
+        await slot.turns.take()
+        assert (slot.cached, slot.pipeline.is_sending) == (make_state(4), False)
+        send.messages.append(["lock"])
+        await asyncio.sleep(0)
+        slot.turns.end()
+
+    names = ("1", "2")
+    await asyncio.gather(
+        work(slot, send, "0"),
+        *(work(slot, send, name) for name in names),
+        lock(),
+        *(work(slot, send, name) for name in names),
+    )
+    sent = [name for message in send.messages for name in message]
+    assert sent == ["0", "1", "2", "lock", "1", "2"]
+
+
+async def test_call_leaving_without_a_decision_does_not_stop_other_calls() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    calls = start(work(slot, send, "1"), work(slot, send, "2"))
+    await slot.turns.join()
+    alone = asyncio.create_task(slot.turns.take())
+    send.gate.set()
+    await asyncio.gather(*calls)
+    assert not alone.done()
+    slot.turns.leave()
+    await alone
+
+
+async def test_canceled_call_behind_a_batch_stops_no_other_call() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    first, canceled, other = start(*(work(slot, send, name) for name in ("0", "1", "2")))
+    await let_run()
+    canceled.cancel()
+    send.gate.set()
+    await asyncio.gather(first, other)
+    # The third call decided on the state after the canceled one.
+    assert [name for message in send.messages for name in message] == ["0", "1", "2"]
+    assert (canceled.cancelled(), slot.is_in_use) == (True, False)
+
+
+async def test_cancellation_of_the_sending_call_drops_later_decisions() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    first, *others = start(*(work(slot, send, name) for name in ("0", "1", "2")))
+    await let_run()
+    first.cancel()
+    assert await outcomes(first, *others) == [asyncio.CancelledError, *[DroppedDecision] * 2]
+    assert (send.messages, slot.cached, slot.is_in_use) == ([], None, False)
+
+
+async def test_canceled_wait_for_a_turn_alone_ends_the_wait_of_later_calls() -> None:
+    slot, send = make_slot(), Sender()
+    send.gate.clear()
+    first = asyncio.create_task(work(slot, send, "0"))
+    await let_run()
+    alone = asyncio.create_task(slot.turns.take())
+    await let_run()
+    behind = asyncio.create_task(work(slot, send, "1"))
+    await let_run()
+    assert slot.state == make_state(2)
+    alone.cancel()
+    await let_run()
+    assert slot.state == make_state(3)
+    send.gate.set()
+    await asyncio.gather(first, behind)
+    assert not slot.is_in_use
+
+
+@pytest.mark.parametrize("error", [StaleCache(), Busy(), Unavailable("lost")])
+async def test_failed_message_drops_all_later_decisions(error: Exception) -> None:
+    slot, send = make_slot(), Sender(error)
+    started = start(*(work(slot, send, str(number)) for number in range(4)))
+    assert await outcomes(*started) == [type(error), *[DroppedDecision] * 3]
+    assert (send.messages, slot.cached, slot.is_in_use) == ([["0"]], None, False)
+
+
+async def test_failed_batch_reports_the_error_to_all_calls_of_the_batch() -> None:
+    slot, send = make_slot(), Sender(None, StaleCache())
+    started = start(*(work(slot, send, str(number)) for number in range(4)))
+    expected = [type(None), StaleCache, StaleCache, DroppedDecision]
+    assert await outcomes(*started) == expected
+    assert (len(send.messages), slot.cached, slot.is_in_use) == (2, None, False)
+
+
+async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
+    """One call may be the cause, for example with a value that the database rejects."""
+    slot, send = make_slot(), Sender(None, ValueError("rejected"), ValueError("rejected"))
+    started = start(*(work(slot, send, str(number)) for number in range(3)))
+    assert await outcomes(*started) == [type(None), StaleCache, StaleCache]
+    slot.cached = make_state(1)
+    with pytest.raises(ValueError, match="rejected"):
+        await work(slot, send, "alone")
+
+
+async def test_batch_with_a_used_key_keeps_the_last_committed_run() -> None:
+    slot, send = make_slot(), Sender(None, KeyConflict("key"))
+    started = start(*(work(slot, send, str(number)) for number in range(4)))
+    expected = [type(None), KeyConflict, KeyConflict, DroppedDecision]
+    assert await outcomes(*started) == expected
+    assert (slot.cached, slot.is_in_use) == (make_state(2), False)
+    await work(slot, send, "next")
+    assert slot.cached == make_state(3)
+
+
+class Fault(Enum):
+    """Event at one message of a pipeline."""
+
+    NONE = auto()
+    OTHER_PROCESS = auto()
+    USED_KEY = auto()
+    LOST_MESSAGE = auto()
+    LOST_ANSWER = auto()
+    REJECTED_VALUE = auto()
+
+
+class FakeDatabase:
+    """Run in a database that accepts only decisions on its last state, and faults."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.seq = 1
+        self.committed: list[str] = []
+        self._faults = iter(faults)
+
+    async def __call__(self, statements: list[Statement]) -> None:
+        await asyncio.sleep(0)
+        fault = next(self._faults, Fault.NONE)
+        if fault is Fault.OTHER_PROCESS:
+            self.seq += 1
+        names = [str(statement) for statement in statements]
+        if int(names[0].split()[1]) != self.seq:
+            raise StaleCache
+        if fault is Fault.USED_KEY:
+            raise KeyConflict("key")
+        if fault is Fault.LOST_MESSAGE:
+            raise Unavailable("lost")
+        if fault is Fault.REJECTED_VALUE:
+            raise ValueError("rejected")
+        self.seq += len(names)
+        self.committed += names
+        if fault is Fault.LOST_ANSWER:
+            raise Unavailable("lost")
+
+
+@given(
+    st.lists(st.sampled_from(Fault), max_size=12),
+    st.lists(st.integers(0, 2), min_size=1, max_size=20),
+)
+def test_committed_decisions_are_those_reported_and_follow_each_other(
+    faults: list[Fault], pauses: list[int]
+) -> None:
+    reported, unknown, attempts = list[str](), list[str](), count()
+
+    async def call(slot: RunSlot, database: FakeDatabase, pause: int) -> None:
+        await let_run(pause)
+        while True:
+            await slot.turns.join()
+            before = slot.state
+            if before is None:
+                slot.turns.leave()
+                await slot.turns.take()
+                slot.cached = make_state(database.seq)
+                slot.turns.end()
+                continue
+            name = f"{next(attempts)} {before.run.seq}"
+            after = make_state(before.run.seq + 1)
+            try:
+                decided = DecidedCall(before, after, (), [raw_statement(name)], database)
+                await slot.pipeline.commit(decided)
+            except Unavailable:
+                unknown.append(name)
+            except (StaleCache, KeyConflict, DroppedDecision, ValueError):
+                continue
+            else:
+                reported.append(name)
+            return
+
+    async def work_on() -> None:
+        slot, database = make_slot(), FakeDatabase(faults)
+        await asyncio.gather(*(call(slot, database, pause) for pause in pauses))
+        assert not slot.is_in_use
+        seqs = [int(name.split()[1]) for name in database.committed]
+        assert seqs == sorted({*seqs})
+        assert {*reported} <= {*database.committed} <= {*reported, *unknown}
+        assert slot.cached is None or slot.cached.run.seq <= database.seq
+
+    asyncio.run(work_on())
