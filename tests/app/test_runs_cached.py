@@ -9,6 +9,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.app.context import job as context_job
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT
 
@@ -96,7 +97,7 @@ async def test_take_next_on_cached_run_submits_and_claims_in_one_transaction(
     await check_chain(world, agent, run)
 
 
-async def make_chained_run(agent: AgentClient) -> Body:
+async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
     """Return a run whose second step reads the documents of the first step, which is closed."""
     first = make_recipe_step("one")
     second = make_recipe_step("two", inputsRequired=[{"documentKey": "one"}])
@@ -106,7 +107,7 @@ async def make_chained_run(agent: AgentClient) -> Body:
     run = await agent.run("chained", MODELS)
     for _ in MODELS:
         job = await agent.job(run)
-        await agent.submit_documents(job, f"Text of {job['modelId']}.")
+        await agent.submit_documents(job, f"Text of {job['modelId']}.{more}")
     return run
 
 
@@ -220,3 +221,16 @@ async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(
     assert not locks_run(sent)
     entries = await world.entries(agent.org_id, run["runId"])
     assert [entry.seq for entry in entries if "+05:30" in entry.details] == []
+
+
+@pytest.mark.parametrize("length", [0, 10, 4_000, 8_500, 9_500, 20_000])
+async def test_packet_with_all_texts_equals_packet_fitted_into_the_reply(
+    agent: AgentClient, length: int
+) -> None:
+    run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))
+    job = await agent.job(run, sessionId="s")
+    with patch.object(context_job, "complete_packet", return_value=None) as complete:
+        again = await agent.job(run, sessionId="s")
+    assert complete.called
+    assert again.pop("resumed")
+    assert again == job

@@ -14,11 +14,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from waybook.app.context.job_documents import document_statements, read_documents
+from waybook.app.context.job_inputs import (
+    MIN_INPUT_BYTES,
+    JobInput,
+    JobMaterials,
+    complete_packet,
+    input_header,
+)
 from waybook.app.request.locked_run import LockedRun
-from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.reply import next_call, non_empty
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
-    Document,
     DocumentSlot,
     index_documents,
     input_slots,
@@ -43,30 +49,6 @@ Work from the inputs handed over with this prompt, and write:
 {% endfor %}{% if feedback %}
 What a person said of the stage before: {{ feedback }}
 {% endif %}"""
-
-
-class JobInput(NamedTuple):
-    """One input of a job: a document of the run, or a text from outside the run."""
-
-    document_key: str
-    stage: str | None
-    #: Length of the input's text in characters.
-    length: int
-    document: Document | None = None
-    #: Text of the input; empty if the input is a document of the run whose text was not read.
-    text: str = ""
-    #: User who wrote or submitted the input, and the time at which this happened.
-    by: str | None = None
-    at: datetime | None = None
-
-
-class JobMaterials(NamedTuple):
-    """Prompt, inputs and submitted parts of a job; of long input documents, not the texts."""
-
-    prompt: str
-    inputs: Sequence[JobInput]
-    #: Text that earlier jobs have already submitted, if this job continues their partial result.
-    so_far: str
 
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
@@ -194,9 +176,7 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
 
 #: Maximum size in bytes of the list that names the documents a job must produce.
 MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Minimum bytes for all inputs of a job together, even if the prompt is long, and minimum bytes for
-#: each single input.
-MIN_INPUT_BYTES = 9_000
+#: Minimum bytes for each single input.
 MIN_SHARE_BYTES = 200
 #: Input names with which a caller of `get_job_input` requests the rest of a truncated text that is
 #: not a document.
@@ -208,8 +188,11 @@ DOCUMENTS = "$documents"
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
     """Return the prompt and the inputs of a job, truncated to `room` bytes."""
     page_context = await load_job_materials(locked, job)
-    cut: Body = {}
     every = required_documents(locked, job)
+    complete = None if job.document else complete_packet(page_context, every, room)
+    if complete is not None:
+        return complete
+    cut: Body = {}
     wanted = fit_views(every, MAX_DOCUMENT_LIST_BYTES)
     if len(wanted) < len(every):
         cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
@@ -277,20 +260,6 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
             break
         listed.append(view)
     return listed
-
-
-def input_header(job_input: JobInput) -> Body:
-    """Return the description of a job's input, without its text."""
-    document = job_input.document
-    return non_empty(
-        documentKey=job_input.document_key,
-        stageSlug=job_input.stage,
-        modelId=document.model if document else None,
-        lineage=document.lineage if document else None,
-        documentId=document.id if document else None,
-        createdBy=job_input.by,
-        createdAt=format_time(job_input.at),
-    )
 
 
 class ShownInput(NamedTuple):

@@ -1,6 +1,7 @@
 """Prompt and inputs of a job, read for people: nothing is claimed, and no heartbeat is recorded."""
 
-from waybook.app.context.job import JobMaterials, load_job_materials
+from waybook.app.context.job import load_job_materials
+from waybook.app.context.job_inputs import JobMaterials
 from waybook.app.request.locked_run import LockedRun
 from waybook.app.request.locking import job_not_found
 from waybook.app.request.request_context import RequestContext, id_or_nil

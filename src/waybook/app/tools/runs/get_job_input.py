@@ -9,13 +9,11 @@ from waybook.app.context.job import (
     DOCUMENTS,
     PROMPT,
     SO_FAR,
-    JobInput,
-    JobMaterials,
     fit_views,
-    input_header,
     load_job_materials,
     required_documents,
 )
+from waybook.app.context.job_inputs import JobInput, JobMaterials, input_header
 from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
 from waybook.app.request.locked_run import LockedRun
 from waybook.app.request.locking import job_not_found, run_of_job

@@ -1,0 +1,68 @@
+"""Inputs of a job, and the packet that contains all of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import orjson
+
+from waybook.app.request.reply import format_time, non_empty
+from waybook.dag.expansion.inputs import Document
+from waybook.json_values import Body, Json
+
+#: Minimum bytes for all inputs of a job together, even if the prompt is long.
+MIN_INPUT_BYTES = 9_000
+
+
+class JobInput(NamedTuple):
+    """One input of a job: a document of the run, or a text from outside the run."""
+
+    document_key: str
+    stage: str | None
+    #: Length of the input's text in characters.
+    length: int
+    document: Document | None = None
+    #: Text of the input; empty if the input is a document of the run whose text was not read.
+    text: str = ""
+    #: User who wrote or submitted the input, and the time at which this happened.
+    by: str | None = None
+    at: datetime | None = None
+
+
+class JobMaterials(NamedTuple):
+    """Prompt, inputs and submitted parts of a job; of long input documents, not the texts."""
+
+    prompt: str
+    inputs: Sequence[JobInput]
+    #: Text that earlier jobs have already submitted, if this job continues their partial result.
+    so_far: str
+
+
+def input_header(job_input: JobInput) -> Body:
+    """Return the description of a job's input, without its text."""
+    document = job_input.document
+    return non_empty(
+        documentKey=job_input.document_key,
+        stageSlug=job_input.stage,
+        modelId=document.model if document else None,
+        lineage=document.lineage if document else None,
+        documentId=document.id if document else None,
+        createdBy=job_input.by,
+        createdAt=format_time(job_input.at),
+    )
+
+
+def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
+    """Return the packet with all texts; None if it may have to be truncated.
+
+    A packet of this size is never truncated, and most packets are that small.
+    """
+    contents: list[Json] = []
+    for job_input in materials.inputs:
+        if len(job_input.text) < job_input.length:
+            return None
+        contents.append({**input_header(job_input), "content": job_input.text})
+    so_far = materials.so_far or None
+    packet = non_empty(prompt=materials.prompt, inputs=contents, documents=documents, soFar=so_far)
+    is_small = len(orjson.dumps(packet)) <= MIN_INPUT_BYTES <= room // 4
+    return packet if is_small else None
