@@ -29,6 +29,7 @@ MAX_BIGINT: Final = 2**63 - 1
 #: Pattern of a full id in its usual spelling.
 _FULL_ID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
+_POWERS: Final = tuple(BASE**power for power in reversed(range(DIGITS)))
 #: Weights of the digits in the check character.
 _WEIGHTS: Final = range(2, DIGITS + 2)
 
@@ -65,12 +66,8 @@ def short_id(full_id: str) -> str:
 
 def encode_key(key: int) -> str:
     """Return the short id that encodes this number."""
-    values = []
-    for _ in range(DIGITS):
-        key, value = divmod(key, BASE)
-        values.append(value)
-    values.reverse()
-    return "".join(ALPHABET[value] for value in [*values, _check_value(values)])
+    values = [key // power % BASE for power in _POWERS]
+    return "".join([ALPHABET[value] for value in values]) + ALPHABET[_check_value(values)]
 
 
 def parse_short_id(text: str) -> int | None:

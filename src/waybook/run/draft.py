@@ -123,25 +123,22 @@ class RunDraft:
     # Methods that update fields
 
     def set_run(self, **values: object) -> None:
-        for name, value in values.items():
-            self._changed(Entity.RUN, self._run.id, name, getattr(self._run, name), value)
+        self._note_changes(Entity.RUN, self._run.id, self._run, values)
         self._run = self._run._replace(**values)  # type: ignore[arg-type]  # names are Run's own
 
     def set_stage(self, slug: str, **values: object) -> None:
         stage = self.stages[slug]
-        for name, value in values.items():
-            self._changed(Entity.STAGE_RUN, slug, name, getattr(stage, name), value)
+        self._note_changes(Entity.STAGE_RUN, slug, stage, values)
         self.stages[slug] = stage._replace(**values)  # type: ignore[arg-type]  # names are StageRun's own
 
     def set_step(self, step: StepRun, **values: object) -> StepRun:
-        for name, value in values.items():
-            self._changed(Entity.STAGE_STEP, step.id, name, getattr(step, name), value)
-        self.steps[step.id] = changed = step._replace(**values)  # type: ignore[arg-type]  # names are StepRun's own
+        row_id = step.id
+        self._note_changes(Entity.STAGE_STEP, row_id, step, values)
+        self.steps[row_id] = changed = step._replace(**values)  # type: ignore[arg-type]  # names are StepRun's own
         return changed
 
     def set_job(self, job: Job, **values: object) -> Job:
-        for name, value in values.items():
-            self._changed(Entity.JOB, job.id, name, getattr(job, name), value)
+        self._note_changes(Entity.JOB, job.id, job, values)
         self._jobs[job.id] = changed = job._replace(**values)  # type: ignore[arg-type]  # names are Job's own
         return changed
 
@@ -196,9 +193,15 @@ class RunDraft:
             refusal,
         )
 
-    def _changed(self, entity: Entity, row_id: str, name: str, old: object, new: object) -> None:
-        if old != new:
-            self._note(entity, row_id, COLUMN_NAMES.get(name, name), as_json(old), as_json(new))
+    def _note_changes(
+        self, entity: Entity, row_id: str, row: object, values: Mapping[str, object]
+    ) -> None:
+        """Note the fields of a row whose new values differ from the old ones."""
+        for name, new in values.items():
+            old = getattr(row, name)
+            if old != new:
+                column = COLUMN_NAMES.get(name, name)
+                self._changes.append(Change(entity, row_id, column, as_json(old), as_json(new)))
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
         self._changes.append(Change(entity, row_id, field, old, new))

@@ -186,8 +186,15 @@ class LockedRun(Locked[RunDecision[object]]):
         self._slot.put(cache.read_cached(results, wanted))
 
     async def recall(self) -> bool:
-        """Use the committed state of the cached run; return False if the run is not cached."""
-        return await self._recall_definition() and self._recall(self._slot.cached)
+        """Use the committed state of the cached run; return False if the run is not cached.
+
+        It suffices to prepare a reply; a decision needs a turn.
+        """
+        cached = self._slot.cached
+        if cached is None or not await self._recall_definition():
+            return False
+        self.run, self.brief, self._state = cached.run, cached.brief, cached
+        return True
 
     async def begin_turn(self) -> bool:
         """Wait for this call's turn, then use the cached run after all earlier decisions.

@@ -8,7 +8,7 @@ of their arrival, see `turns.py`; a change by another process makes the update f
 `update_unchanged_run` in `runs/writer.sql`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
@@ -93,16 +93,22 @@ class CachedRun(NamedTuple):
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
         """Return the run after a decision; None if it has ended or has become too large."""
-        run = decision.run
-        changed = {job.id: job for job in decision.jobs.values() if job.unit is not None}
-        held = {job_id: job for job_id, job in self.held.items() if job_id not in changed}
-        held |= {job.id: job for job in changed.values() if job.status is JobStatus.PROCESSING}
+        run, held, free, others = decision.run, {**self.held}, self.free, set[str]()
+        for job in decision.jobs.values():
+            if job.unit is None:
+                continue
+            if held.pop(job.id, None) is None:
+                others.add(job.id)
+            if job.status is JobStatus.PROCESSING:
+                held[job.id] = job
+            elif job.status in _WAITS_FOR_CLAIM:
+                free = {}  # Free jobs of the database may come before those of the cache.
         if not _can_be_cached(run, len(held)):
             return None
         self.documents.discard(decision.documents)
-        is_same_order = not any(job.status in _WAITS_FOR_CLAIM for job in changed.values())
-        free = {key: _without(jobs, changed) for key, jobs in self.free.items()}
-        return self._replace(run=run, head=head, held=held, free=free if is_same_order else {})
+        if others:
+            free = {key: _without(jobs, others) for key, jobs in free.items()}
+        return self._replace(run=run, head=head, held=held, free=free)
 
 
 def _can_be_cached(run: Run, held_count: int) -> bool:
@@ -115,10 +121,9 @@ def _matches(job: Job, wanted: JobRequest) -> bool:
     return wanted.model in {None, job.model} and wanted.job_type in {None, job.job_type}
 
 
-def _without(free: FreeJobs, changed: Mapping[str, Job]) -> FreeJobs:
-    if not any(job.id in changed for job in free.jobs):
-        return free
-    return free._replace(jobs=tuple([job for job in free.jobs if job.id not in changed]))
+def _without(free: FreeJobs, job_ids: Collection[str]) -> FreeJobs:
+    jobs = tuple([job for job in free.jobs if job.id not in job_ids])
+    return free if len(jobs) == len(free.jobs) else FreeJobs(jobs, *free[1:])
 
 
 def filter_of(wanted: JobRequest) -> JobFilter:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from waybook.core.changes import Entity
 from waybook.json_values import Json
@@ -20,8 +20,10 @@ from waybook.store.audit import (
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.runs.rows import UpdatedRow
 
-SQL = load("runs/writer", update_unchanged_run=UpdatedRow)
+SQL = load("runs/writer", update_unchanged_run=UpdatedRow, advance_unchanged_run=UpdatedRow)
 
+#: Rows on which the columns of a run depend, except for the head of its audit chain.
+_RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
 #: Maximum number of rows that one SQL statement writes.
 MAX_ROWS = 1_000
 
@@ -66,8 +68,8 @@ def statements(
             for job_id in write.decision.touched
         ]
     run = writes[-1].decision.run
-    entries = (entry for write in writes for entry in write.decision.entries)
-    patches = Patches(change for entry in entries for change in entry.changes)
+    entries = [entry for write in writes for entry in write.decision.entries]
+    patches = Patches([change for entry in entries for change in entry.changes])
     return [
         *_run(before, writes, patches, is_cached=is_cached),
         *(_stages(run, patches) if Entity.STAGE_RUN in patches.entities else ()),
@@ -127,23 +129,22 @@ def _run(
             created_at=str(row["created_at"]),
             created_by=str(row["created_by"]),
         )
-    if before is not None:
-        values: dict[str, Value] = {
-            "id": run.id,
-            "completed_at": run.completed_at,
-            "canceled_at": run.canceled_at,
-            "canceled_by": run.canceled_by,
-            "cancel_reason": run.cancel_reason,
-            "awaiting_since": _awaiting_since(run),
-            "usage": AsJson(_read_usage_update(patches)),
-            "old_seq": old_head.seq,
-            "now": write_context.now,
-            **head,
-        }
-        if is_cached:
-            yield SQL["update_unchanged_run"](**values, old_hash=old_head.hash)
-        else:
-            yield SQL["update_run"](**values)
+    if before is None:
+        return
+    values: dict[str, Value] = {"id": run.id, "old_seq": old_head.seq, "old_hash": old_head.hash}
+    values |= {"now": write_context.now, **head}
+    if is_cached and _RUN_COLUMNS.isdisjoint(patches.entities):
+        yield SQL["advance_unchanged_run"](**values)
+        return
+    values |= {
+        "completed_at": run.completed_at,
+        "canceled_at": run.canceled_at,
+        "canceled_by": run.canceled_by,
+        "cancel_reason": run.cancel_reason,
+        "awaiting_since": _awaiting_since(run),
+        "usage": AsJson(_read_usage_update(patches)),
+    }
+    yield SQL["update_unchanged_run" if is_cached else "update_run"](**values)
 
 
 def _awaiting_since(run: Run) -> datetime | None:
@@ -216,16 +217,17 @@ def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
     loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
-    for decision, before, context, *_ in writes:
+    for decision, before, (now, *_), *_ in writes:
         loaded = {**before, **loaded}
-        jobs.update(decision.jobs)
-        seen_at.update(dict.fromkeys(decision.touched, context.now))
+        jobs |= decision.jobs
+        for job_id in decision.touched:
+            seen_at[job_id] = now
     for patch in patches.updates[Entity.JOB]:
         yield _changed_job(loaded[patch.id], jobs[patch.id], seen_at.get(patch.id))
     run_id, new = writes[0].decision.run.id, patches.inserts[Entity.JOB]
     if len(new) == 1:
-        values = {**_scalars(new[0].values), "unit": AsJson(new[0].values["unit"])}
-        yield SQL["insert_job"](run_id=run_id, id=new[0].id, **values)
+        row, unit = cast("dict[str, Value]", new[0].values), AsJson(new[0].values["unit"])
+        yield SQL["insert_job"](**{**row, "run_id": run_id, "id": new[0].id, "unit": unit})
         return
     for start in range(0, len(new), MAX_ROWS):
         rows = AsJson([{"id": p.id, **p.values} for p in new[start : start + MAX_ROWS]])

@@ -58,6 +58,23 @@ with updated as (
   returning 1)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
+-- name: advance_unchanged_run
+-- Lock a run and advance its audit if it has not changed since it was cached and the database time
+-- is as expected; otherwise, fail as `update_unchanged_run` does. The decisions change only rows of
+-- steps, jobs and documents.
+with updated as (
+  update run
+     set audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s,
+         updated_at = %(now)s
+   where org_id = :org
+     and id = %(id)s
+     and audit_seq = %(old_seq)s
+     and audit_hash = %(old_hash)s
+     and :time_is_expected
+  returning 1)
+select 1 / count(*) as updated, app_statement_time() as now from updated;
+
 -- name: insert_stage
 insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
                        feedback_at, feedback_by)
