@@ -17,7 +17,7 @@ MAX_CALLS = 1_025
 MAX_TAKE_NEXT_CALLS = 695
 #: The same if neither call finds the plan in memory, and for a job of a run in memory.
 MAX_UNCACHED_CALLS = 1_300
-MAX_JOB_CALLS = 1_610
+MAX_JOB_CALLS = 1_425
 #: The same if another process has changed the plan before each of the two calls.
 MAX_ALTERNATING_CALLS = 1_220
 #: Modules whose number of calls depends on how the answers of the database arrive.
