@@ -122,7 +122,7 @@ async def test_warm_job_cycle_with_inputs_costs_two_messages(
             (job_input,) = job["inputs"]
             assert job_input["content"] == f"Text of {job['modelId']}."
             await agent.submit_documents(job)
-    assert sent == [4, 7] * 6
+    assert sent == [3, 6] * 6
     await check_chain(world, agent, run)
 
 

@@ -591,3 +591,32 @@ select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_i
   from access_link l
   left join org_user u on u.id = l.user_id and u.org_id = l.org_id and u.disabled_at is null
  where l.hash = app_secret_hash();
+
+-- name: advance_of_run
+-- Advance the audit of a run that has not changed since it was cached.
+update run
+   set audit_seq = %(audit_seq)s,
+       audit_hash = %(audit_hash)s,
+       updated_at = %(now)s
+ where org_id = :org
+   and id = %(run_id)s
+   and audit_seq = %(old_seq)s
+   and audit_hash = %(old_hash)s
+   and :time_is_expected
+returning 1;
+
+-- name: update_of_job
+-- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
+-- NULL constraint: the database rejects a stale update.
+update job
+   set status = %(status)s,
+       attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,
+       tries = %(tries)s,
+       ready_at = %(ready_at)s,
+       seen_at = coalesce(%(seen_at)s, seen_at),
+       held_by = %(held_by)s,
+       held_session = %(held_session)s,
+       started_at = %(started_at)s,
+       completed_at = %(completed_at)s,
+       error = %(error)s
+ where org_id = :org and id = %(id)s;

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json
+from waybook.run.model import Job, Run, StageRun, StepRun, origins_json
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -19,8 +19,20 @@ from waybook.store.audit import (
 )
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.runs.rows import UpdatedRow
+from waybook.store.runs.text_rows import (
+    document_row,
+    late_row,
+    part_row,
+    rendered_row,
+    to_number,
+)
 
-SQL = load("runs/writer", update_unchanged_run=UpdatedRow, advance_unchanged_run=UpdatedRow)
+SQL = load(
+    "runs/writer",
+    update_unchanged_run=UpdatedRow,
+    advance_unchanged_run=UpdatedRow,
+    advance_run_with_job=UpdatedRow,
+)
 
 #: Rows on which the columns of a run depend, except for the head of its audit chain.
 _RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
@@ -114,7 +126,7 @@ def _run(
             id=run.id,
             name=run.name,
             dag_slug=str(row["dag_slug"]),
-            dag_version=_number(row["dag_version"]),
+            dag_version=to_number(row["dag_version"]),
             completed_at=run.completed_at,
             awaiting_since=_awaiting_since(run),
             now=write_context.now,
@@ -131,12 +143,13 @@ def _run(
         )
     if before is None:
         return
-    values: dict[str, Value] = {"id": run.id, "old_seq": old_head.seq, "old_hash": old_head.hash}
-    values |= {"now": write_context.now, **head}
+    head |= {"old_seq": old_head.seq, "old_hash": old_head.hash, "now": write_context.now}
     if is_cached and _RUN_COLUMNS.isdisjoint(patches.entities):
-        yield SQL["advance_unchanged_run"](**values)
+        yield _advance(writes, patches, head)
         return
-    values |= {
+    values: dict[str, Value] = {
+        **head,
+        "id": run.id,
         "completed_at": run.completed_at,
         "canceled_at": run.canceled_at,
         "canceled_by": run.canceled_by,
@@ -144,7 +157,21 @@ def _run(
         "awaiting_since": _awaiting_since(run),
         "usage": AsJson(_read_usage_update(patches)),
     }
-    yield SQL["update_unchanged_run" if is_cached else "update_run"](**values)
+    query = SQL["update_unchanged_run"] if is_cached else SQL["update_run"]
+    yield query(**values)
+
+
+def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
+    """Advance the audit of a cached run; if only one job changes, update the job too.
+
+    The update of the job is removed from `patches`.
+    """
+    run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
+    if len(jobs) != 1:
+        return SQL["advance_unchanged_run"](**head, run_id=run_id)
+    (job,) = _job_updates(writes, jobs)
+    jobs.clear()
+    return SQL["advance_run_with_job"](**head, **job, run_id=run_id)
 
 
 def _awaiting_since(run: Run) -> datetime | None:
@@ -216,14 +243,8 @@ def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
 
 
 def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
-    loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
-    for decision, before, (now, *_), *_ in writes:
-        loaded = {**before, **loaded}
-        jobs |= decision.jobs
-        for job_id in decision.touched:
-            seen_at[job_id] = now
-    for patch in patches.updates[Entity.JOB]:
-        yield _changed_job(loaded[patch.id], jobs[patch.id], seen_at.get(patch.id))
+    for update in _job_updates(writes, patches.updates[Entity.JOB]):
+        yield SQL["update_job"](**update)
     run_id, new = writes[0].decision.run.id, patches.inserts[Entity.JOB]
     if len(new) == 1:
         row, unit = cast("dict[str, Value]", new[0].values), AsJson(new[0].values["unit"])
@@ -234,28 +255,39 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
         yield SQL["insert_jobs"](run_id=run_id, jobs=rows)
 
 
-def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
-    return SQL["update_job"](
-        id=job.id,
-        status=job.status,
-        old_attempt=old.attempt,
-        attempt=job.attempt,
-        tries=job.tries,
-        ready_at=job.ready_at,
-        seen_at=seen_at,
-        held_by=job.held_by,
-        held_session=job.held_session,
-        started_at=job.started_at,
-        completed_at=job.completed_at,
-        error=job.error,
-    )
+def _job_updates(
+    writes: Sequence[RunWrite], patches: Sequence[Patch]
+) -> Iterator[dict[str, Value]]:
+    """Yield the new values of changed jobs, after all decisions."""
+    loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
+    for decision, before, (now, *_), *_ in writes if patches else ():
+        loaded = {**before, **loaded}
+        jobs |= decision.jobs
+        for job_id in decision.touched:
+            seen_at[job_id] = now
+    for patch in patches:
+        job = jobs[patch.id]
+        yield {
+            "id": job.id,
+            "status": job.status,
+            "old_attempt": loaded[job.id].attempt,
+            "attempt": job.attempt,
+            "tries": job.tries,
+            "ready_at": job.ready_at,
+            "seen_at": seen_at.get(job.id),
+            "held_by": job.held_by,
+            "held_session": job.held_session,
+            "started_at": job.started_at,
+            "completed_at": job.completed_at,
+            "error": job.error,
+        }
 
 
 def _documents(writes: Sequence[RunWrite]) -> Iterator[Statement]:
     run, made = writes[-1].decision.run, list[tuple[Value, ...]]()
     for write in writes:
         now, new = write.write_context.now, write.decision.documents
-        made += [_new_document(run, d, now) for d in new if d.copied_from is None]
+        made += [document_row(run.id, d, now) for d in new if d.copied_from is None]
     for part in _parts(made):
         yield SQL["insert_documents"](rows=part)
     for write in writes:
@@ -274,53 +306,20 @@ def _copied_documents(write: RunWrite) -> Iterator[Statement]:
         yield SQL["check_copies"](ids=Ids(d.id for d in part), count=len(part))
 
 
-def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:
-    made = document.origin
-    return (
-        document.id,
-        run.id,
-        document.stage,
-        document.step_key,
-        document.job_id,
-        document.document_key,
-        made.model,
-        made.lineage,
-        made.reviewer,
-        document.version,
-        document.content,
-        document.content_hash,
-        now,
-    )
-
-
 def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
     run_id = writes[-1].decision.run.id
     texts = {key: text for write in writes for key, text in write.decision.texts.items()}
-    parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts[Entity.JOB_PART]]
+    parts = [part_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.JOB_PART]]
     for rows in _parts(parts):
         yield SQL["insert_parts"](rows=rows)
-    pages = [_page(p, run_id, texts[p.id]) for p in patches.inserts[Entity.RENDERED_DOCUMENT]]
+    pages = [
+        rendered_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.RENDERED_DOCUMENT]
+    ]
     for rows in _parts(pages):
         yield SQL["insert_rendered"](rows=rows)
-    late = [_late(p, run_id, texts[p.id]) for p in patches.inserts[Entity.LATE_RESULT]]
+    late = [late_row(p, run_id, texts[p.id]) for p in patches.inserts[Entity.LATE_RESULT]]
     for rows in _parts(late):
         yield SQL["insert_late"](rows=rows)
-
-
-def _part(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    return (patch.id, run_id, _number(patch.values["part"]), *texts, _hash(patch))
-
-
-def _page(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    named = (str(patch.values["document_id"]), str(patch.values["job_id"]))
-    return (patch.id, run_id, *named, *texts, _hash(patch), str(patch.values["created_at"]))
-
-
-def _late(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    row = patch.values
-    who = (str(row["created_at"]), str(row["created_by"]))
-    named = (str(row["job_id"]), _number(row["attempt"]))
-    return (patch.id, run_id, *named, *texts, _hash(patch), *who)
 
 
 def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
@@ -332,16 +331,6 @@ def _scalars(values: dict[str, Json]) -> dict[str, Value]:
     return {name: value for name, value in values.items() if not isinstance(value, list | dict)}
 
 
-def _hash(patch: Patch) -> str:
-    return str(patch.values["content_hash"])
-
-
 def _parts(rows: list[tuple[Value, ...]]) -> Iterator[Rows]:
     for start in range(0, len(rows), MAX_ROWS):
         yield Rows(rows[start : start + MAX_ROWS])
-
-
-def _number(value: Json) -> int:
-    if not isinstance(value, int):
-        raise TypeError("a number was expected")
-    return value
