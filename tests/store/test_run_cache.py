@@ -136,6 +136,15 @@ def test_free_jobs_are_loaded_if_used_up_or_old() -> None:
     assert RunSlot().needs_load(WANTED, NOW)
 
 
+def test_more_free_jobs_are_read_if_the_last_ones_were_used_up_soon() -> None:
+    slot = make_slot()
+    counts = [slot.begin_load(WANTED, NOW) for _ in range(3)]
+    assert counts == [64, 128, cache.MAX_FREE_JOB_COUNT]
+    assert slot.begin_load(WANTED, LATER) == cache.FREE_JOB_COUNT
+    assert slot.begin_load(WANTED, NOW) == 64
+    assert RunSlot().begin_load(WANTED, NOW) == cache.FREE_JOB_COUNT
+
+
 def test_contended_run_is_locked_during_the_next_calls() -> None:
     slot = make_slot(make_job("1"))
     slot.mark_contended()

@@ -180,10 +180,12 @@ class LockedRun(Locked[RunDecision[object]]):
         return job if is_plain and await self.recall() else None
 
     async def _load_cache(self, wanted: JobRequest) -> None:
-        results = await self.ctx.read(*cache.load_statements(self._run_id, wanted))
+        database = self.ctx.services.database
+        most = self._slot.begin_load(wanted, database.now())
+        results = await self.ctx.read(*cache.load_statements(self._run_id, wanted, most))
         if results[0]:
-            self.ctx.services.database.clock.set(results[0][0].now)
-        self._slot.put(cache.read_cached(results, wanted))
+            database.clock.set(results[0][0].now)
+        self._slot.put(cache.read_cached(results, wanted, most))
 
     async def recall(self) -> bool:
         """Use the committed state of the cached run; return False if the run is not cached.

@@ -34,8 +34,9 @@ JobFilter: TypeAlias = tuple[str | None, str | None]
 MAX_HELD_JOBS = 256
 #: Maximum number of opened steps of a cached run, which limits the memory of the cache.
 MAX_STEPS = 1_000
-#: Number of free jobs that are read together.
+#: Minimum and maximum number of free jobs that are read together.
 FREE_JOB_COUNT = 32
+MAX_FREE_JOB_COUNT = 128
 #: Maximum age of the free jobs. Later, jobs that come first may have become claimable by time
 #: alone, because a delay or a lease has ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
@@ -146,17 +147,17 @@ def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statemen
     )
 
 
-def load_statements(run_id: str, wanted: JobRequest) -> list[Statement]:
-    """Select a run with its jobs in progress and its first free jobs, without locks."""
+def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statement]:
+    """Select a run with its jobs in progress and its first `most` free jobs, without locks."""
     return [
         *load.snapshot_statements(run_id),
         load.brief_statement(run_id),
         held_jobs_statement(run_id, MAX_HELD_JOBS + 1),
-        free_jobs_statement(run_id, wanted, FREE_JOB_COUNT),
+        free_jobs_statement(run_id, wanted, most),
     ]
 
 
-def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
+def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | None:
     """Convert the selected rows to a run for the cache; None if the run is not to be cached."""
     loaded = load.read_run(results)
     brief, held, free = results[LOAD_STATEMENT_COUNT:]
@@ -173,12 +174,12 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
         head=loaded.head,
         brief=row,
         held={job.id: job for job in map(jobs.read_job, held)},
-        free={filter_of(wanted): _free_jobs(claimable, loaded.now)},
+        free={filter_of(wanted): _free_jobs(claimable, most, loaded.now)},
         documents=DocumentCache(),
     )
 
 
-def _free_jobs(claimable: Sequence[Job], now: datetime) -> FreeJobs:
+def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
     """Return the jobs before the first one in progress, whose lease a heartbeat may renew."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
-    return FreeJobs(unclaimed, len(unclaimed) < FREE_JOB_COUNT, now)
+    return FreeJobs(unclaimed, len(unclaimed) < most, now)

@@ -8,7 +8,13 @@ from typing import TypeAlias
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job
 from waybook.store.audit import ChainHead
-from waybook.store.runs.cache import MAX_FREE_JOBS_AGE, CachedRun, filter_of
+from waybook.store.runs.cache import (
+    FREE_JOB_COUNT,
+    MAX_FREE_JOB_COUNT,
+    MAX_FREE_JOBS_AGE,
+    CachedRun,
+    filter_of,
+)
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.pipeline import CommitPipeline
 from waybook.store.runs.turns import TurnQueue
@@ -34,6 +40,7 @@ class RunSlot:
         self.pipeline = CommitPipeline(self._end_batch)
         self._reserved: set[str] = set()
         self._locks_left = 0
+        self._free_job_count = FREE_JOB_COUNT
 
     @property
     def is_in_use(self) -> bool:
@@ -85,6 +92,16 @@ class RunSlot:
         if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
             return True
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
+
+    def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
+        """Return the number of free jobs to read: twice as many if the last were used up soon."""
+        free = self.cached.free.get(filter_of(wanted)) if self.cached else None
+        is_used_up = (
+            free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
+        )
+        doubled = min(2 * self._free_job_count, MAX_FREE_JOB_COUNT)
+        self._free_job_count = doubled if is_used_up else FREE_JOB_COUNT
+        return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
         """Reserve the first free job for a call; None if the cache has no job for the caller."""
