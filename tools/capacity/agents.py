@@ -5,9 +5,9 @@ import contextlib
 import math
 import random
 import secrets
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Final, NamedTuple
 
 from faults.wire import Address, Wire
@@ -45,29 +45,41 @@ class Simulation:
         self._mean_seconds = workload.think_seconds
         self._address, self._token = address, token
         self._random = random.SystemRandom()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let all agents submit the steps that they hold, and end.
+
+        Otherwise, their steps would stall during the next simulation.
+        """
+        self._stopping.set()
 
     async def run_agent(self, number: int, delay: float) -> None:
-        """Work through plans until the task is canceled."""
-        await asyncio.sleep(delay)
+        """Work through plans until the simulation is stopped."""
+        await self._pause(delay)
         # The first plan of each agent has another length, so that later plans are created at
         # different times.
         steps = self._random.randint(1, STEPS)
         async with self._wire() as wire:
-            for plan in range(sys.maxsize):
+            for plan in count():
+                if self._stopping.is_set():
+                    return
                 await self._work_through(wire, f"agent-{number}-{plan}", steps)
                 steps = STEPS
 
-    async def _work_through(self, wire: Wire, session: str, count: int) -> None:
-        steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * count
-        arguments = {"name": session, "researchQuestion": "Does it scale?", "steps": steps}
+    async def _work_through(self, wire: Wire, session: str, steps: int) -> None:
+        all_steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * steps
+        arguments = {"name": session, "researchQuestion": "Does it scale?", "steps": all_steps}
         plan = await self.calls.call(wire, "create_research_plan", arguments)
-        for number in range(count):
+        for number in range(steps):
+            if self._stopping.is_set():
+                return
             named = {"planId": plan["planId"], "sessionId": session}
             step = await self.calls.call(wire, "get_next_step", named)
             if self._random.random() < ABANDONED:
                 self.abandoned += 1
                 return
-            last = number == count - 1
+            last = number == steps - 1
             joined = last and self._random.random() < WAITING
             async with self._joined(named) if joined else contextlib.nullcontext():
                 await self._think()
@@ -89,7 +101,12 @@ class Simulation:
 
     async def _think(self) -> None:
         center = math.log(self._mean_seconds) - SIGMA**2 / 2
-        await asyncio.sleep(self._random.lognormvariate(center, SIGMA))
+        await self._pause(self._random.lognormvariate(center, SIGMA))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for this time, or until the simulation is stopped."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     @asynccontextmanager
     async def _wire(self) -> AsyncIterator[Wire]:

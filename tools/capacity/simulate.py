@@ -32,7 +32,7 @@ from typing import Final, NamedTuple, get_args
 
 from faults.cluster import SOURCE
 from faults.wire import Address
-from fleet.load import BALANCER
+from fleet.load import BALANCER, Phase
 from fleet.run import make_token, say
 from fleet.servers import HOST, Fleet, Variant, running_fleet
 from tools.capacity.agents import Simulation, Workload
@@ -134,25 +134,23 @@ async def read_usage(fleet: Fleet) -> Usage:
 
 async def measure(
     fleet: Fleet, token: str, workload: Workload, seconds: float
-) -> tuple[Measured, Simulation]:
-    """Let agents work, and measure them after a warm-up."""
+) -> tuple[Measured, Phase]:
+    """Let agents work, and measure them after a warm-up; return also their calls."""
     address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
     simulation = Simulation(workload, address, token)
     # The agents start one after the other, so that they do not create their plans together.
     ramp = min(workload.think_seconds, MAX_RAMP_SECONDS)
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(simulation.run_agent(n, ramp * n / workload.agents))
-            for n in range(workload.agents)
-        ]
+        for number in range(workload.agents):
+            group.create_task(simulation.run_agent(number, ramp * number / workload.agents))
         await asyncio.sleep(ramp + WARM_UP_SECONDS)
         phases = simulation.calls.begin("measured"), simulation.waits.begin("measured")
         before, started = await read_usage(fleet), time.monotonic()
         await asyncio.sleep(seconds)
         after, passed = await read_usage(fleet), time.monotonic() - started
         calls = sum(phase.calls for phase in phases)
-        for task in tasks:
-            task.cancel()
+        simulation.calls.begin("ended")
+        simulation.stop()
     measured = Measured(
         calls=calls,
         seconds=passed,
@@ -161,7 +159,7 @@ async def measure(
         bytes_per_call=(after.bytes - before.bytes) / calls,
         is_lost=any(phase.lost for phase in phases),
     )
-    return measured, simulation
+    return measured, phases[0]
 
 
 async def measure_idle(fleet: Fleet) -> tuple[float, float]:
@@ -213,7 +211,7 @@ async def simulate(fleet: Fleet, options: Options) -> int:
     await measure(fleet, token, base, WARM_UP_SECONDS)
     idle = await measure_idle(fleet)
     slow, fast = (Workload(base.agents, pace * base.think_seconds) for pace in CALIBRATIONS)
-    results = list[tuple[Workload, Measured, Simulation]]()
+    results = list[tuple[Workload, Measured, Phase]]()
     others = [Workload(base.agents * n, base.think_seconds * pace) for n, pace in LOADS]
     for load in (slow, fast, *others, slow, fast):
         say(f"measuring {load.agents:,} agents that think for {load.think_seconds:g} seconds")
@@ -240,11 +238,8 @@ async def simulate(fleet: Fleet, options: Options) -> int:
     return int(not all(outcomes) or bool(errors))
 
 
-def report(
-    load: Workload, measured: Measured, simulation: Simulation, costs: Costs, servers: int
-) -> bool:
+def report(load: Workload, measured: Measured, phase: Phase, costs: Costs, servers: int) -> bool:
     """Print a workload as a line of a table; return whether the prediction is right."""
-    phase = simulation.calls.phase
     ms = [1000 * value for value in phase.seconds]
     p50, p99 = (quantiles(ms, n=100)[n - 1] for n in (50, 99))
     rate = measured.calls / measured.seconds
