@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.core.json_check import MAX_DEPTH, MAX_INT, check_json, is_plain_json
+from waybook.core.json_check import (
+    MAX_DEPTH,
+    MAX_INT,
+    MAX_PLAIN_DEPTH,
+    MAX_PLAIN_LENGTH,
+    MAX_PLAIN_VALUES,
+    check_json,
+    is_plain_json,
+)
 from waybook.errors import InvalidInput
 
 
@@ -48,7 +56,7 @@ def test_check_json_accepts_value_at_the_size_or_depth_limit(kind: str) -> None:
 def test_check_json_rejects_unstorable_value_at_any_position(kind: str, where: str) -> None:
     value: Any = REFUSED[kind]
     placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
-    assert not is_plain_json(placed)
+    assert not is_plain_json({"value": placed})
     with pytest.raises(InvalidInput):
         check_json(placed)
 
@@ -74,4 +82,18 @@ def test_check_json_accepts_every_plain_value(value: object) -> None:
 
 
 def test_small_value_without_special_content_is_plain() -> None:
-    assert is_plain_json({"name": "a\u00e9", "list": [1, 2.5, True, {"deep": [""]}]})
+    assert is_plain_json({"name": "a\u00e9", "list": [1, 2.5, True, {"deep": ""}]})
+
+
+LARGE = {
+    "a long text": {"value": "x" * (MAX_PLAIN_LENGTH + 1)},
+    "a long name": {"x" * (MAX_PLAIN_LENGTH + 1): 1},
+    "a long list": [1] * (MAX_PLAIN_VALUES + 1),
+    "many levels": nested(MAX_PLAIN_DEPTH + 2),
+    "a long list in a list": [[1] * (MAX_PLAIN_VALUES + 1)],
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_value_is_not_plain(kind: str) -> None:
+    assert not is_plain_json(LARGE[kind])

@@ -1,7 +1,7 @@
 """Check of JSON values that callers send: whether they can be stored, and their size."""
 
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -10,8 +10,12 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Maximum size in bytes of a value that is checked in its JSON, as a whole.
-MAX_PLAIN_BYTES: Final = 64 * 1024
+#: Limits of values that are checked in their JSON: levels below the first, values in each object or
+#: array, and characters of all names and texts in it.
+MAX_PLAIN_DEPTH: Final = 2
+MAX_PLAIN_VALUES: Final = 16
+MAX_PLAIN_LENGTH: Final = 16 * 1024
+CONTAINERS: Final = frozenset({dict, list})
 
 
 def _check_text(text: str) -> int:
@@ -44,18 +48,35 @@ def _bounded(size: int) -> int:
 
 
 def is_plain_json(value: object) -> bool:
-    """Return whether a JSON value is small and certainly can be stored.
+    """Return whether a JSON object or array is small and certainly can be stored.
 
-    Nearly all values are of this kind; the others need `check_json`, which takes longer.
+    Most arguments are of this kind; the others need `check_json`, which takes longer.
     """
+    # Only small values are written as JSON, because orjson crashes if it runs out of memory.
+    if type(value) not in CONTAINERS or not _is_small(value, MAX_PLAIN_DEPTH):
+        return False
     try:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return False
-    if len(text) > MAX_PLAIN_BYTES or text.count(b"{") + text.count(b"[") > MAX_DEPTH:
-        return False
     # In this JSON, NUL is escaped, and `null` stands for None and for numbers that are not finite.
     return b"\\u0000" not in text and b"null" not in text
+
+
+def _is_small(container: Any, depth: int) -> bool:  # noqa: ANN401 - an object or array
+    """Return whether an object or array has few values, short texts, and few levels below it."""
+    if len(container) > MAX_PLAIN_VALUES:
+        return False
+    values = container.values() if type(container) is dict else container
+    texts = [text for text in values if type(text) is str]
+    if type(container) is dict:
+        texts += container
+    if texts and sum(map(len, texts)) > MAX_PLAIN_LENGTH:
+        return False
+    for value in values:
+        if type(value) in CONTAINERS and not (depth and _is_small(value, depth - 1)):
+            return False
+    return True
 
 
 def check_json(value: object, depth: int = 0) -> int:

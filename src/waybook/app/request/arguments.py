@@ -266,7 +266,7 @@ def check_result_size(**values: object) -> None:
     """
     for name, value in values.items():
         # The value was checked before; its size is at most 4.5 times that of its JSON.
-        if len(orjson.dumps(value)) <= MAX_RESULT // 5:
+        if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)
         if size > MAX_RESULT:

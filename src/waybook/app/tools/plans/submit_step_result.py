@@ -135,7 +135,7 @@ def _submission(args: SubmitStepResult) -> Submission:
         confidence=args.confidence,
         report=args.step_execution_report,
         formatting_notes=args.output_formatting_notes,
-        usage=to_usage(args.usage),
+        usage=None if args.usage is None else to_usage(args.usage),
         attempt=args.attempt,
     )
 
