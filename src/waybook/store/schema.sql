@@ -6,11 +6,63 @@ CREATE OR REPLACE FUNCTION public.app_entry_details(details json, packed text, s
  STABLE PARALLEL SAFE
 RETURN CASE WHEN ((packed IS NULL) OR ((details)::text <> '{}'::text)) THEN (details)::text ELSE replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(packed, chr(20), ',"changes":['::text), chr(19), ',"resumed":false'::text), chr(18), (((('["plan","'::text || chr(5)) || '",{"status":["executing","completed"],"completed_at":["'::text) || chr(2)) || '"]}]'::text)), chr(17), (('["plan","'::text || chr(5)) || '",{"status":["planning","executing"]}]'::text)), chr(16), (((('["session",'::text || chr(4)) || ',{"*":[{"seen_at":"'::text) || chr(2)) || '"}]}]'::text)), chr(15), '],"confidence":['::text), chr(14), (((('["step","'::text || chr(1)) || '",{"status":["in_progress","completed"],"completed_at":["'::text) || chr(2)) || '"],"result_summary":['::text)), chr(8), (((((((('["step","'::text || chr(1)) || '",{"status":["pending","in_progress"],"in_progress_since":["'::text) || chr(2)) || '"],"held_by":['::text) || chr(3)) || '],"held_session":['::text) || chr(4)) || ']}]'::text)), chr(7), ',"attempt":'::text), chr(6), (('{"stepId":"'::text || chr(1)) || '","stepOrder":'::text)), chr(4), (('"'::text || COALESCE(session, ''::text)) || '"'::text)), chr(3), (('"'::text || actor) || '"'::text)), chr(2), to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'::text)), chr(5), (subject_id)::text), chr(1), COALESCE((step_id)::text, ''::text)) END;
 
+CREATE OR REPLACE FUNCTION public.app_is_event(event text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+begin
+  return event = any ('{step_started,step_completed,step_failed,plan_modified,user_reviewed,'
+                      'session_resumed,skill_started,skill_completed}'::text[]);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.app_is_job(attempt integer, tries integer, part integer, job_type text, has_unit boolean, status text, completed_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+begin
+  return least(attempt, tries, part - 1) >= 0
+         and job_type = any (case when has_unit then '{PLAN,EXECUTE}' else '{RENDER}' end::text[])
+         and status = any (case when completed_at is null
+                                then '{pending,processing,retrying,waiting}'
+                                else '{completed,failed,retry_loop_failed,superseded}' end::text[]);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.app_is_plan(status text, completed_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+begin
+  return status = any (case when completed_at is null
+                            then '{planning,executing,awaiting_review,stalled}'
+                            else '{completed,failed}' end::text[]);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.app_is_step(step_order integer, attempt integer, max_attempts smallint, silent_holders smallint, status text, in_progress_since timestamp with time zone, completed_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+begin
+  return least(step_order, attempt, max_attempts, silent_holders) >= 1
+         and status = any (case when completed_at is not null then '{completed,skipped}'
+                                when in_progress_since is null then '{pending,awaiting_input,failed}'
+                                else '{pending,in_progress,awaiting_input,failed}' end::text[]);
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.app_json_words(org uuid, body json)
  RETURNS tsvector
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN (array_to_tsvector(ARRAY[('@'::text || (org)::text)]) || CASE WHEN (length((body)::text) <= 100000) THEN json_to_tsvector('english'::regconfig, body, '["string", "numeric"]'::jsonb) ELSE to_tsvector('english'::regconfig, COALESCE("left"((body)::text, 100000), ''::text)) END);
+AS $function$
+begin
+  return array_to_tsvector(array['@' || org::text])
+         || case when length(body::text) <= 100000
+                 then json_to_tsvector('english', body, '["string", "numeric"]')
+                 else to_tsvector('english', coalesce(left(body::text, 100000), '')) end;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.app_name_parts(name text)
  RETURNS text[]
@@ -20,9 +72,14 @@ RETURN ARRAY(SELECT DISTINCT ("left"(w.word, 60) COLLATE "C") AS "left" FROM unn
 
 CREATE OR REPLACE FUNCTION public.app_name_words(org uuid, name text)
  RETURNS tsvector
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN ((array_to_tsvector(ARRAY[('@'::text || (org)::text)]) || to_tsvector('simple'::regconfig, "left"(COALESCE(name, ''::text), 10000))) || to_tsvector('english'::regconfig, "left"(COALESCE(name, ''::text), 10000)));
+AS $function$
+begin
+  return array_to_tsvector(array['@' || org::text])
+         || to_tsvector('simple', left(coalesce(name, ''), 10000))
+         || to_tsvector('english', left(coalesce(name, ''), 10000));
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.app_now()
  RETURNS timestamp with time zone
@@ -44,9 +101,13 @@ RETURN decode(NULLIF(current_setting('app.secret_hash'::text, true), ''::text), 
 
 CREATE OR REPLACE FUNCTION public.app_short_key(id uuid)
  RETURNS bigint
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE STRICT
-RETURN ((((('x'::text || encode(SUBSTRING(sha256(uuid_send(id)) FROM 1 FOR 8), 'hex'::text)))::bit(64))::bigint & '9223372036854775807'::bigint) % '26439622160671'::bigint);
+AS $function$
+begin
+  return (('x' || encode(substring(sha256(uuid_send(id)) from 1 for 8), 'hex'))::bit(64)::bigint
+          & 9223372036854775807) % 26439622160671;
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.app_statement_time()
  RETURNS timestamp with time zone
@@ -65,9 +126,13 @@ AS $function$ select pg_current_xact_id()::text::bigint $function$;
 
 CREATE OR REPLACE FUNCTION public.app_words(org uuid, body text)
  RETURNS tsvector
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
-RETURN (array_to_tsvector(ARRAY[('@'::text || (org)::text)]) || to_tsvector('english'::regconfig, "left"(COALESCE(body, ''::text), 100000)));
+AS $function$
+begin
+  return array_to_tsvector(array['@' || org::text])
+         || to_tsvector('english', left(coalesce(body, ''), 100000));
+end $function$;
 
 create table access_link (
   org_id uuid not null default app_org(),
@@ -225,7 +290,7 @@ create table audit_entry (
   packed text,
   step_id uuid,
   constraint audit_entry_pkey PRIMARY KEY (org_id, subject_id, seq, at),
-  constraint audit_entry_event_check CHECK ((event = ANY (ARRAY['step_started'::text, 'step_completed'::text, 'step_failed'::text, 'plan_modified'::text, 'user_reviewed'::text, 'session_resumed'::text, 'skill_started'::text, 'skill_completed'::text])))
+  constraint audit_entry_event CHECK (app_is_event(event)) NOT VALID
 ) partition by range (at);
 CREATE INDEX audit_entry_actor ON ONLY public.audit_entry USING btree (org_id, actor, at);
 CREATE INDEX audit_entry_agent ON ONLY public.audit_entry USING btree (org_id, actor, (
@@ -400,13 +465,7 @@ create table job (
   short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint job_pkey PRIMARY KEY (org_id, id),
   constraint job_org_id_run_id_stage_slug_fkey FOREIGN KEY (org_id, run_id, stage_slug) REFERENCES stage_run(org_id, run_id, stage_slug),
-  constraint job_attempt_check CHECK ((attempt >= 0)),
-  constraint job_check CHECK (((job_type = 'RENDER'::text) = (unit IS NULL))),
-  constraint job_check1 CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'retry_loop_failed'::text, 'superseded'::text])))),
-  constraint job_job_type_check CHECK ((job_type = ANY (ARRAY['PLAN'::text, 'EXECUTE'::text, 'RENDER'::text]))),
-  constraint job_part_check CHECK ((part >= 1)),
-  constraint job_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'retrying'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'retry_loop_failed'::text, 'superseded'::text]))),
-  constraint job_tries_check CHECK ((tries >= 0))
+  constraint job_state CHECK (app_is_job(attempt, tries, part, job_type, (unit IS NOT NULL), status, completed_at)) NOT VALID
 ) with (fillfactor=70);
 CREATE INDEX job_failed ON public.job USING btree (org_id, run_id, stage_slug, step_key) WHERE (status = ANY (ARRAY['failed'::text, 'retry_loop_failed'::text]));
 CREATE INDEX job_holder ON public.job USING btree (org_id, held_by, held_session, run_id) WHERE (status = 'processing'::text);
@@ -641,8 +700,7 @@ create table plan (
   stall_check_at timestamp with time zone,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
-  constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
-  constraint plan_status_check CHECK ((status = ANY (ARRAY['planning'::text, 'executing'::text, 'awaiting_review'::text, 'stalled'::text, 'completed'::text, 'failed'::text])))
+  constraint plan_state CHECK (app_is_plan(status, completed_at)) NOT VALID
 ) with (fillfactor=85);
 CREATE INDEX plan_closed_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NOT NULL);
 CREATE INDEX plan_ended ON public.plan USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
@@ -725,13 +783,7 @@ create table plan_step (
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_place UNIQUE (plan_id, org_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
-  constraint plan_step_attempt_check CHECK ((attempt >= 1)),
-  constraint plan_step_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'skipped'::text])))),
-  constraint plan_step_check1 CHECK (((status <> 'in_progress'::text) OR (in_progress_since IS NOT NULL))),
-  constraint plan_step_max_attempts_check CHECK ((max_attempts >= 1)),
-  constraint plan_step_silent_holders_check CHECK ((silent_holders >= 1)),
-  constraint plan_step_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'awaiting_input'::text, 'completed'::text, 'skipped'::text, 'failed'::text]))),
-  constraint plan_step_step_order_check CHECK ((step_order >= 1))
+  constraint plan_step_state CHECK (app_is_step(step_order, attempt, max_attempts, silent_holders, status, in_progress_since, completed_at)) NOT VALID
 ) with (fillfactor=85);
 CREATE INDEX plan_step_failed ON public.plan_step USING btree (org_id, plan_id) WHERE (fail_reason IS NOT NULL);
 CREATE UNIQUE INDEX plan_step_short_key ON public.plan_step USING btree (short_key, org_id);
