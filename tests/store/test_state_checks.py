@@ -131,7 +131,7 @@ def test_check_accepts_exactly_the_allowed_combinations(
         ("audit_entry", "audit_entry_event"),
     ],
 )
-def test_check_holds_for_table_and_its_partitions(
+def test_check_holds_for_table_and_partitions(
     catalog: psycopg.Connection, table: str, constraint: str
 ) -> None:
     checked = catalog.execute(
