@@ -47,7 +47,8 @@ def transfer_ownership(place: ServerDatabase) -> None:
     for node in place.server.nodes:
         with psycopg.connect(node) as admin:
             admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
-    with psycopg.connect(place.admin_dsn) as admin:
+    # One transaction per table: Citus refuses to change a reference table after a distributed table.
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         cursor = admin.execute(
             """select relname from pg_class
                 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"""
