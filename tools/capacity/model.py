@@ -52,22 +52,21 @@ class Costs:
     source: str
 
 
-#: Costs measured by the simulator with 1,000 agents that think for 30 seconds, on two servers and
-#: two cores with a load average of 8. With alternating calls, they are 1.41 and 2.04 times as high
-#: in `benchmarks/workers.py`.
+#: Costs measured by the simulator with 100 to 400 agents on two servers and two idle ARM cores
+#: (Neoverse N1). With alternating calls, they are 1.25 times as high in `benchmarks/workers.py`.
 DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
     "sticky": Costs(
-        server_ms=7.4,
-        database_ms=5.6,
-        fixed_server=0.008,
-        fixed_database=0.007,
+        server_ms=6.3,
+        database_ms=3.4,
+        fixed_server=0.016,
+        fixed_database=0.032,
         source="constants of the model",
     ),
     "alternating": Costs(
-        server_ms=10.5,
-        database_ms=11.4,
-        fixed_server=0.008,
-        fixed_database=0.007,
+        server_ms=7.9,
+        database_ms=4.3,
+        fixed_server=0.016,
+        fixed_database=0.032,
         source="constants of the model",
     ),
 }
