@@ -10,12 +10,12 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from mcp import Client
 
+from browsers import find_chromium
 from server_process import serving
 from waybook.cli.demo.environment import temporary_database
 
@@ -56,7 +56,6 @@ async def make_run(agent: Client) -> str:
 
 async def scores(program: str, url: str) -> dict[str, int]:
     """Return the scores of a page in percent, by category."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     options = ("--quiet", "--output=json", "--preset=desktop", f"--chrome-flags={FLAGS}")
     process = await asyncio.create_subprocess_exec(
         program,
@@ -64,7 +63,7 @@ async def scores(program: str, url: str) -> dict[str, int]:
         *options,
         f"--only-categories={','.join(TARGETS)}",
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "CHROME_PATH": chromium or ""},
+        env={**os.environ, "CHROME_PATH": find_chromium() or ""},
     )
     output, _ = await process.communicate()
     report = json.loads(output)

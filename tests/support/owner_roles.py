@@ -47,7 +47,7 @@ def transfer_ownership(place: ServerDatabase) -> None:
     for node in place.server.nodes:
         with psycopg.connect(node) as admin:
             admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
-    # One transaction per table: Citus refuses to change a reference table after a distributed table.
+    # One transaction per table: Citus refuses to change a reference table after a distributed one.
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         cursor = admin.execute(
             """select relname from pg_class

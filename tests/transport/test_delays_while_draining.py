@@ -1,0 +1,71 @@
+"""Delayed requests of the complete application: the beginning of the draining ends the delay."""
+
+from dataclasses import dataclass, field, replace
+
+import httpx2
+import pytest
+
+from auth_env import bearer, make_token
+from org_env import OrgEnv
+from transport.messages import LEGACY, make_request
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.bootstrap import Application
+from waybook.cli.commands.serve import build_http_app
+from waybook.settings import LoadedSettings, Settings
+from waybook.store.calls import CallLog
+from waybook.transport.http.failed_credentials import DELAY_SECONDS, MAX_FAILURES
+from waybook.transport.http.rate_limits import DELAYS
+from waybook.transport.http.server import Drain
+
+#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
+pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+CALL = make_request("tools/call", name="list_active_plans", arguments={})
+NOW = 100 * NANOSECONDS
+
+
+@dataclass
+class RecordedDrain(Drain):
+    """Draining that records the delays of requests instead of waiting."""
+
+    delays: list[float] = field(default_factory=list)
+
+    async def pause(self, seconds: float) -> None:
+        self.delays.append(seconds)
+
+
+def open_client(world: OrgEnv, drain: Drain) -> httpx2.AsyncClient:
+    """Return a client of the complete application, which admits one call per second."""
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, 1))
+    dispatcher = Dispatcher(services, CallLog(services.database))
+    dispatcher.clock = lambda: NOW
+    settings = Settings(auth="required")
+    app = build_http_app(
+        Application(dispatcher=dispatcher, settings=settings),
+        LoadedSettings(settings, {}),
+        drain=drain,
+    )
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
+
+
+async def test_refusal_of_unknown_credentials_is_delayed_until_the_draining(
+    world: OrgEnv,
+) -> None:
+    drain = RecordedDrain()
+    async with open_client(world, drain) as client:
+        statuses: list[int] = []
+        while 429 not in statuses and len(statuses) < 10 * MAX_FAILURES:
+            headers = {**LEGACY, "authorization": f"Bearer unknown-{len(statuses)}"}
+            reply = await client.post("/mcp", headers=headers, content=CALL)
+            statuses.append(reply.status_code)
+    assert (statuses[-1], drain.delays) == (429, [DELAY_SECONDS])
+
+
+async def test_call_over_the_rate_limit_is_delayed_until_the_draining(world: OrgEnv) -> None:
+    token, drain = await make_token(world.agent), RecordedDrain()
+    async with open_client(world, drain) as client:
+        headers = {**LEGACY, **bearer(token)}
+        replies = [await client.post("/mcp", headers=headers, content=CALL) for _ in range(2)]
+    assert ["RATE_LIMITED" in reply.text for reply in replies] == [False, True]
+    assert drain.delays == [DELAYS[0]]
