@@ -14,7 +14,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 #: arrives in several pieces adds about ten calls.
 MAX_CALLS = 1_025
 #: The same for one submission that also claims the next step.
-MAX_TAKE_NEXT_CALLS = 695
+MAX_TAKE_NEXT_CALLS = 690
 #: The same if neither call finds the plan in memory, and for a job of a run in memory.
 MAX_UNCACHED_CALLS = 1_300
 MAX_JOB_CALLS = 1_425

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
 from waybook.json_values import Json
-from waybook.plan.draft import RESULT_FIELDS, Decision
-from waybook.plan.model import Plan, StepId
+from waybook.plan.draft import Decision
+from waybook.plan.model import Plan
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -24,12 +24,12 @@ from waybook.store.audit import (
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.plans.parameters import fill, scalar, scalars
 from waybook.store.plans.rows import LockRow
+from waybook.store.plans.step_writer import step_statements
 
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
 
 #: Origin of a plan that is not a copy.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
-NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 #: Fields that only some artifacts have; all other artifacts get the value None.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
@@ -60,7 +60,9 @@ def statements(
     patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
     written = _plan(before, decision.plan, patches, sealed, write_context, is_cached=is_cached)
-    written += _steps(before, decision, patches, write_context)
+    if conditions := patches.deletes[Entity.CONDITION]:
+        written.append(SQL["delete_conditions"](ids=Ids(conditions)))
+    written += step_statements(before, decision, patches, write_context)
     for entity, write in CHILD_WRITERS.items():
         if entity in patches.entities:
             written += write(decision.plan, patches)
@@ -162,106 +164,6 @@ def _plan(
     if "budget" not in values:
         return [changed]
     return [changed, SQL["update_budget"](id=plan.id, budget=AsJson(values["budget"]))]
-
-
-# Steps
-
-
-def _steps(
-    before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
-) -> list[Statement]:
-    if before is None:
-        return _new_steps(decision.plan, patches)
-    written: list[Statement] = []
-    conditions = patches.deletes[Entity.CONDITION]
-    if conditions:
-        written.append(SQL["delete_conditions"](ids=Ids(conditions)))
-    if Entity.STEP in patches.entities:
-        written += _new_steps(decision.plan, patches)
-        for patch in patches.updates[Entity.STEP]:
-            written += _changed_step(before, decision, patch, write_context)
-        written += _removed_steps(patches)
-    if decision.touched:
-        old = {step.id: step for step in before.steps}
-        same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
-        if same:
-            written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
-    return written
-
-
-def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
-    made = patches.inserts[Entity.STEP]
-    if not made:
-        return []
-    carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
-    return [
-        SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
-        SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
-        *map(_new_result, carried),
-    ]
-
-
-def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step after the decision, which may have skipped the step again."""
-    step = plan.step(StepId(patch.id))
-    what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
-    when = (step.stall_seconds, step.in_progress_since, step.completed_at)
-    held = (step.held_by, step.held_session, step.fail_reason)
-    before_it = Ids(step.depends_on) if step.depends_on else None
-    limits = (step.max_attempts, step.silent_holders)
-    return (*what, *when, *held, before_it, *limits, step.copied_from)
-
-
-def _new_brief(patch: Patch) -> tuple[Value, ...]:
-    values = patch.values
-    instructions, required = values["instructions"], values.get("required_sources")
-    return (patch.id, scalar(instructions), AsJson(values["result_schema"]), scalar(required))
-
-
-def _changed_step(
-    before: Plan, decision: Decision[object], patch: Patch, write_context: WriteContext
-) -> Iterator[Statement]:
-    step_id, values = StepId(patch.id), patch.values
-    old, new = before.step(step_id), decision.plan.step(step_id)
-    if new is not old:
-        yield SQL["update_step"](
-            plan_id=before.id,
-            id=step_id,
-            old_status=old.status,
-            step_order=new.order,
-            status=new.status,
-            attempt=new.attempt,
-            in_progress_since=new.in_progress_since,
-            seen_at=write_context.now if step_id in decision.touched else None,
-            completed_at=new.completed_at,
-            held_by=new.held_by,
-            held_session=new.held_session,
-            fail_reason=new.fail_reason,
-            silent_holders=new.silent_holders,
-        )
-    if "title" in values:
-        yield SQL["update_title"](plan_id=before.id, id=step_id, title=new.title)
-    if "depends_on" in values:
-        before_it = Ids(new.depends_on)
-        yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
-    if "instructions" in values:
-        yield fill(SQL["update_instructions"], values, step_id=step_id)
-    if not values.keys().isdisjoint(RESULT_FIELDS):
-        yield _new_result(patch)
-
-
-def _new_result(patch: Patch) -> Statement:
-    return fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
-
-
-def _removed_steps(patches: Patches) -> list[Statement]:
-    removed = patches.deletes[Entity.STEP]
-    if not removed:
-        return []
-    return [
-        SQL["delete_step_briefs"](ids=Ids(removed)),
-        SQL["delete_steps"](ids=Ids(removed)),
-    ]
 
 
 # Functions that write rows other than plans and steps.

@@ -1,0 +1,154 @@
+"""Writer of the steps of plans: new, changed and removed steps, and their results."""
+
+from collections.abc import Iterator, Mapping
+
+from waybook.core.changes import Entity
+from waybook.json_values import Json
+from waybook.plan.draft import RESULT_FIELDS, Decision
+from waybook.plan.model import Plan, StepId
+from waybook.plan.states import StepStatus
+from waybook.store.audit import Patch, Patches, WriteContext
+from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.plans.parameters import fill, scalar
+
+SQL = load("plans/step_writer")
+
+NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
+#: Statuses of two steps, the first of which is completed and the second started by the same call,
+#: and the fields that change, apart from the result.
+PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
+COMPLETED_FIELDS = {"status", "completed_at"}
+STARTED_FIELDS = {"status", "in_progress_since", "held_by", "held_session"}
+
+
+def step_statements(
+    before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
+) -> list[Statement]:
+    """Return the SQL statements that write the steps of a decision."""
+    if before is None:
+        return _new_steps(decision.plan, patches)
+    written: list[Statement] = []
+    if Entity.STEP in patches.entities:
+        written += _new_steps(decision.plan, patches)
+        match patches.updates[Entity.STEP]:
+            case [completed, started] if _is_pair(completed, started, decision.touched):
+                written += _completed_and_started(
+                    before, decision.plan, completed, started, write_context
+                )
+            case updates:
+                for patch in updates:
+                    written += _changed_step(before, decision, patch, write_context)
+        written += _removed_steps(patches)
+    if decision.touched:
+        old = {step.id: step for step in before.steps}
+        same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
+        if same:
+            written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
+    return written
+
+
+def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
+    made = patches.inserts[Entity.STEP]
+    if not made:
+        return []
+    carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
+    return [
+        SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
+        SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
+        *map(_new_result, carried),
+    ]
+
+
+def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
+    """Return the row of a new step after the decision, which may have skipped the step again."""
+    step = plan.step(StepId(patch.id))
+    what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
+    when = (step.stall_seconds, step.in_progress_since, step.completed_at)
+    held = (step.held_by, step.held_session, step.fail_reason)
+    before_it = Ids(step.depends_on) if step.depends_on else None
+    limits = (step.max_attempts, step.silent_holders)
+    return (*what, *when, *held, before_it, *limits, step.copied_from)
+
+
+def _new_brief(patch: Patch) -> tuple[Value, ...]:
+    values = patch.values
+    instructions, required = values["instructions"], values.get("required_sources")
+    return (patch.id, scalar(instructions), AsJson(values["result_schema"]), scalar(required))
+
+
+def _changed_step(
+    before: Plan, decision: Decision[object], patch: Patch, write_context: WriteContext
+) -> Iterator[Statement]:
+    step_id, values = StepId(patch.id), patch.values
+    old, new = before.step(step_id), decision.plan.step(step_id)
+    if new is not old:
+        yield SQL["update_step"](
+            plan_id=before.id,
+            id=step_id,
+            old_status=old.status,
+            step_order=new.order,
+            status=new.status,
+            attempt=new.attempt,
+            in_progress_since=new.in_progress_since,
+            seen_at=write_context.now if step_id in decision.touched else None,
+            completed_at=new.completed_at,
+            held_by=new.held_by,
+            held_session=new.held_session,
+            fail_reason=new.fail_reason,
+            silent_holders=new.silent_holders,
+        )
+    if "title" in values:
+        yield SQL["update_title"](plan_id=before.id, id=step_id, title=new.title)
+    if "depends_on" in values:
+        before_it = Ids(new.depends_on)
+        yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
+    if "instructions" in values:
+        yield fill(SQL["update_instructions"], values, step_id=step_id)
+    if not values.keys().isdisjoint(RESULT_FIELDS):
+        yield _new_result(patch)
+
+
+def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
+    """Return whether one step is completed, the other one started, and nothing else changes."""
+    return (
+        (completed.values.get("status"), started.values.get("status")) == PAIR
+        and started.values.keys() == STARTED_FIELDS
+        and completed.values.keys() - RESULT_FIELDS == COMPLETED_FIELDS
+        and touched == (started.id,)
+    )
+
+
+def _completed_and_started(
+    before: Plan, plan: Plan, completed: Patch, started: Patch, write_context: WriteContext
+) -> list[Statement]:
+    first, second = StepId(completed.id), StepId(started.id)
+    taken = plan.step(second)
+    return [
+        SQL["complete_and_start"](
+            plan_id=plan.id,
+            completed=first,
+            old_completed=before.step(first).status,
+            completed_at=plan.step(first).completed_at,
+            started=second,
+            old_started=before.step(second).status,
+            started_at=taken.in_progress_since,
+            seen_at=write_context.now,
+            held_by=taken.held_by,
+            held_session=taken.held_session,
+        ),
+        _new_result(completed),
+    ]
+
+
+def _new_result(patch: Patch) -> Statement:
+    return fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
+
+
+def _removed_steps(patches: Patches) -> list[Statement]:
+    removed = patches.deletes[Entity.STEP]
+    if not removed:
+        return []
+    return [
+        SQL["delete_step_briefs"](ids=Ids(removed)),
+        SQL["delete_steps"](ids=Ids(removed)),
+    ]
