@@ -14,7 +14,14 @@ import psycopg
 import pytest
 
 from postgres_servers import ServerDatabase
-from waybook.store.driver.queries import Query, Rows, column_names, expand_parts, load
+from waybook.store.driver.queries import (
+    PREPARED_ROW_COUNT,
+    Query,
+    Rows,
+    column_names,
+    expand_parts,
+    load,
+)
 
 SOURCE = Path(str(files("waybook")))
 #: Files of queries that the database owner executes. Tests of each maintenance operation execute
@@ -69,7 +76,7 @@ def prepared(file: str, name: str) -> str:
     numbers = count(1)
 
     def parameter(place: re.Match[str]) -> str:
-        if place[1] != "rows":
+        if place[1] not in {"rows", "merged_rows"}:
             return f"${next(numbers)}"
         assert columns is not None
         return "(" + ", ".join(f"${next(numbers)}" for _ in columns[1].split(",")) + ")"
@@ -172,7 +179,7 @@ def test_row_class_that_begins_with_another_row_class_takes_all_columns() -> Non
 
 def test_insert_query_has_a_separate_statement_for_each_number_of_rows() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
-    one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
+    one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, PREPARED_ROW_COUNT + 1))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"
     assert two.parameters == [b"1", None, b"1", None]
     assert one.form.name != two.form.name

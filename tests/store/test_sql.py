@@ -53,7 +53,7 @@ def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
 
 def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple[object, ...]]:
     """Return the rows for an SQL statement whose parameters are sent separately."""
-    (_, text, _, _), parameters = statement
+    text, parameters = statement.form.text, statement.parameters
     result = connection.pgconn.exec_params(text, parameters, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message
     transformer = Transformer(connection)

@@ -268,7 +268,7 @@ def sealed_entries(
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
     """Insert the audit entries."""
     rows = [_row(entry) for entry in sealed]
-    return [SQL["insert_audit"](rows=Rows(rows))] if rows else []
+    return [SQL["insert_audit"](merged_rows=Rows(rows))] if rows else []
 
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:

@@ -173,4 +173,4 @@ select :row_of_entry
 -- name: insert_audit
 insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash,
                          packed, step_id)
-values %(rows)s;
+values %(merged_rows)s;

@@ -22,7 +22,7 @@ from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import AsJson, Statement, load
+from waybook.store.driver.queries import AsJson, Rows, Statement, load
 from waybook.store.logged_calls import LoggedCall, log_statements
 from waybook.store.packed_answers import pack, unpack
 
@@ -231,15 +231,9 @@ def store_answer(
 ) -> Statement:
     """Store the answer to a call under the call's idempotency key."""
     packed = pack(answer)
-    return SQL["insert_answer"](
-        tool=tool,
-        key=key,
-        arguments_hash=arguments_hash,
-        is_error=is_error,
-        answer=AsJson(answer) if packed is None else None,
-        packed=packed,
-        now=now,
-    )
+    unpacked = AsJson(answer) if packed is None else None
+    row = (tool, key, arguments_hash, is_error, unpacked, packed, now)
+    return SQL["insert_answer"](merged_rows=Rows([row]))
 
 
 def lookup_statement(key: Key) -> Statement:

@@ -75,7 +75,7 @@ select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
 
 -- name: insert_answer
 insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
-values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);
+values %(merged_rows)s;
 
 -- name: stored_answer
 select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,

@@ -283,7 +283,7 @@ class LockedRun(Locked[RunDecision[object]]):
         self._after_commit((*self._written_before, written))
         return Commit.DONE
 
-    async def _send_batch(self, statements: list[Statement]) -> None:
+    async def _send_batch(self, statements: Message) -> None:
         """Execute the statements of a batch in one message, and update the estimated time."""
         # The calls of the batch see to their credentials and to what follows the commit.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)

@@ -29,7 +29,8 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import wait_async
 
 from waybook.errors import Busy
-from waybook.store.driver.queries import PreparedPlans, Query, Statement, raw_statement
+from waybook.store.driver.prepared_plans import PreparedPlans
+from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
     NO_ORG,
@@ -180,7 +181,7 @@ class DbConnection:
         self._prepared_before = len(prepared)
         places, sent = [], 0
         for statement in message:
-            (name, text, _, takes_org), parameters = (
+            (name, text, _, takes_org, _, _), parameters = (
                 raw_statement(statement) if isinstance(statement, str) else statement
             )
             if takes_org:

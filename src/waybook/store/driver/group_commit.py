@@ -29,6 +29,7 @@ import psycopg
 from waybook.core.histograms import Histogram
 from waybook.errors import Busy, StaleCredential, Unavailable
 from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.merged_inserts import MERGED, merge_inserts
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
@@ -226,9 +227,11 @@ class GroupCommit:
         statements = [statement for waiting in group for statement in waiting.call.statements]
         takes_locks = len(group) > 1 and not all(waiting.call.is_read for waiting in group)
         lock_timeout = [SET_LOCK_TIMEOUT] if takes_locks else []
+        message, places = merge_inserts([*lock_timeout, *statements])
         results: Results | None = None
         try:
-            results = await self._write(calls.org_id, [*lock_timeout, *statements])
+            answers = await self._write(calls.org_id, message)
+            results = [[] if place == MERGED else answers[place] for place in places]
         except Unavailable as error:
             for waiting in group:
                 if not waiting.outcome.done():

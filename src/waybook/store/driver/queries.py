@@ -56,9 +56,12 @@ Parameters: TypeAlias = list[bytes | None]
 #: For each number of rows, a statement must be prepared separately. To limit the number of prepared
 #: statements, only statements with up to `PREPARED_ROW_COUNT` rows and with exactly `BATCH_SIZE`
 #: rows are prepared.
-PREPARED_ROW_COUNT = 4
+PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
+#: Placeholder for rows that the calls of one message insert together. The insert comes after all
+#: other statements of the message, and returns nothing.
+MERGED_PLACE = "merged_rows"
 #: Placeholder for the org of the transaction; in `.sql` files, the fragment `:org`.
 ORG_PLACE = "org"
 
@@ -137,6 +140,9 @@ class PreparedForm(NamedTuple):
     make_row: RowMaker = tuple
     #: Whether the last parameter is the org of the transaction, which the connection adds.
     takes_org: bool = False
+    #: Query whose statements of one message are merged, and the number of rows of this form.
+    merges: "Query | None" = None
+    rows: int = 0
 
 
 class Statement(NamedTuple):
@@ -198,11 +204,20 @@ class Query:
         parameters = encode_parameters(chain.from_iterable(rows))
         return Statement(self._form(len(rows), len(rows[0])), parameters)
 
+    def merge(self, statements: Sequence[Statement]) -> Statement:
+        """Return one statement that inserts the rows of several statements of this query."""
+        if len(statements) == 1:
+            return statements[0]
+        parameters = list(chain.from_iterable([s.parameters for s in statements]))
+        rows = sum([s.form.rows for s in statements])
+        return Statement(self._form(rows, len(parameters) // rows), parameters)
+
     def _form(self, rows: int, width: int) -> PreparedForm:
         form = self._forms.get((rows, width))
         if form is None:
             text = self._numbered(rows, width).encode()
-            form = PreparedForm(self._prepared_name(rows), text, self.make_row, self.takes_org)
+            name, merges = self._prepared_name(rows), self if self._listed == MERGED_PLACE else None
+            form = PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
             if form.name is not None:
                 self._forms[rows, width] = form
         return form
@@ -319,30 +334,3 @@ ENCODERS = _Writers(
         Ids: _ids,
     }
 )
-
-
-#: Number of messages on a connection after which its query plans are discarded for the first time,
-#: and maximum number of messages between two such times.
-REPLAN_FIRST = 16
-REPLAN_EVERY = 4096
-
-
-@dataclass(slots=True)
-class PreparedPlans:
-    """Schedule by which a connection discards the query plans of its prepared statements.
-
-    PostgreSQL keeps the query plan of a prepared statement, even if the plan was made while a table
-    was nearly empty and uses an unsuitable index. Plans are therefore discarded after 16, 64, 256,
-    … messages, and later after every 4,096 messages.
-    """
-
-    messages: int = 0
-    replan_at: int = REPLAN_FIRST
-
-    def needs_replan(self) -> bool:
-        """Count a round trip, and return whether query plans should be discarded in it."""
-        self.messages += 1
-        if self.messages < self.replan_at:
-            return False
-        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
-        return True

@@ -1,9 +1,8 @@
 """Writer of the steps of plans: new, changed and removed steps, and their results."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from waybook.core.changes import Entity
-from waybook.json_values import Json
 from waybook.plan.draft import RESULT_FIELDS, Decision
 from waybook.plan.model import Plan, StepId
 from waybook.plan.states import StepStatus
@@ -13,7 +12,6 @@ from waybook.store.plans.parameters import fill, scalar
 
 SQL = load("plans/step_writer")
 
-NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 #: Statuses of two steps, the first of which is completed and the second started by the same call,
 #: and the fields that change, apart from the result.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
@@ -141,7 +139,9 @@ def _completed_and_started(
 
 
 def _new_result(patch: Patch) -> Statement:
-    return fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
+    summary, confidence, report, notes = map(patch.values.get, RESULT_FIELDS)
+    row = (patch.id, AsJson(summary), scalar(confidence), AsJson(report), scalar(notes))
+    return SQL["insert_result"](merged_rows=Rows([row]))
 
 
 def _removed_steps(patches: Patches) -> list[Statement]:

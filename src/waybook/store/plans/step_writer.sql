@@ -57,7 +57,7 @@ update step_brief set instructions = %(instructions)s where org_id = :org and st
 
 -- name: insert_result
 insert into step_result (step_id, result_summary, confidence, report, formatting_notes)
-values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s);
+values %(merged_rows)s;
 
 -- name: delete_step_briefs
 delete from step_brief where org_id = :org and step_id = any (%(ids)s);

@@ -12,6 +12,8 @@ from contextvars import Context, copy_context
 from typing import NamedTuple, TypeAlias
 
 from waybook.errors import WaybookError
+from waybook.store.driver.connection import Message
+from waybook.store.driver.merged_inserts import merge_inserts
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import writer
@@ -19,7 +21,7 @@ from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
 
 #: Function that executes SQL statements in one transaction.
-Send: TypeAlias = Callable[[list[Statement]], Awaitable[None]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 #: Maximum number of calls in one batch, which limits the size of its message.
 MAX_CALLS = 16
@@ -91,7 +93,8 @@ class CommitPipeline:
             statements = writer.statements(first.before.run, writes, is_cached=True)
             for call in calls:
                 statements += call.more
-            await first.send(statements)
+            message, _ = merge_inserts(statements)
+            await first.send(message)
             is_written, committed = True, last.after
         except KeyConflict:
             committed = first.before

@@ -1,0 +1,47 @@
+"""Inserts of several calls in one message, merged into one statement per table.
+
+A statement costs PostgreSQL more than a further row: it is started and ended, and the checks and
+generated columns of its table are planned. Each call inserts audit entries, a stored answer and
+possibly a result, on which no other statement of the message depends. The rows of a query with the
+placeholder `merged_rows` are merged.
+"""
+
+from waybook.store.driver.connection import Message
+from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
+
+#: Place of the result of a merged statement, which has no result of its own.
+MERGED = -1
+
+
+def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
+    """Merge the inserts of a message, and move them to its end.
+
+    Return the new message, and the place of the result of each statement of the old one. A merged
+    statement inserts at most as many rows as a prepared statement.
+    """
+    merged: list[Statement | str] = []
+    places: list[int] = []
+    inserts: dict[Query, list[Statement]] = {}
+    for statement in message:
+        query = None if isinstance(statement, str) else statement.form.merges
+        if query is None or isinstance(statement, str):
+            places.append(len(merged))
+            merged.append(statement)
+        else:
+            places.append(MERGED)
+            inserts.setdefault(query, []).append(statement)
+    for query, statements in inserts.items():
+        merged += _merge(query, statements)
+    return merged, places
+
+
+def _merge(query: Query, statements: list[Statement]) -> list[Statement]:
+    batches: list[list[Statement]] = []
+    rows = PREPARED_ROW_COUNT
+    for statement in statements:
+        rows += statement.form.rows
+        if rows > PREPARED_ROW_COUNT:
+            rows = statement.form.rows
+            batches.append([])
+        batches[-1].append(statement)
+    return [query.merge(batch) for batch in batches]

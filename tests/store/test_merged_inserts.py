@@ -1,0 +1,103 @@
+"""Inserts of several calls in one message: each row is inserted once, in the order of the calls."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouped_calls import busy_org, no_effect
+from org_env import OrgEnv
+from waybook.store.calls import Key, lookup_statement, read_answer, store_answer
+from waybook.store.driver.group_commit import Call
+from waybook.store.driver.merged_inserts import MERGED, merge_inserts
+from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Rows, Statement
+
+FIRST = Query("first", "insert into first (number, text) values %(merged_rows)s")
+SECOND = Query("second", "insert into second (number) values %(merged_rows)s")
+SEPARATE = Query("separate", "insert into separate (number) values %(rows)s")
+CHANGE = Query("change", "update first set text = %(text)s")
+
+SIZES = st.integers(1, 2 * PREPARED_ROW_COUNT)
+
+
+def inserts(query: Query, width: int) -> st.SearchStrategy[Statement]:
+    rows = st.lists(st.tuples(*[st.integers(0, 9)] * width), min_size=1, max_size=10)
+    place = query.places[0]
+    return rows.map(lambda listed: query(**{place: Rows(listed)}))
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        inserts(FIRST, 2),
+        inserts(SECOND, 1),
+        inserts(SEPARATE, 1),
+        st.builds(CHANGE, text=st.text("ab")),
+        st.just("set local lock_timeout = '50ms'"),
+    )
+)
+
+
+def is_merged(statement: Statement | str) -> bool:
+    return not isinstance(statement, str) and statement.form.merges is not None
+
+
+def parameters_of(query: Query, message: list[Statement | str]) -> list[bytes | None]:
+    """Return the parameters of all statements of a query, in the order of the message."""
+    listed = [s for s in message if isinstance(s, Statement) and s.form.merges is query]
+    return [parameter for statement in listed for parameter in statement.parameters]
+
+
+@given(MESSAGES)
+def test_merged_message_has_all_rows_and_other_statements_in_their_order(
+    message: list[Statement | str],
+) -> None:
+    merged, places = merge_inserts(message)
+    others = [statement for statement in message if not is_merged(statement)]
+    assert merged[: len(others)] == others
+    assert all(map(is_merged, merged[len(others) :]))
+    for query in (FIRST, SECOND):
+        assert parameters_of(query, merged) == parameters_of(query, message)
+    for statement, place in zip(message, places, strict=True):
+        assert (place == MERGED) if is_merged(statement) else merged[place] is statement
+
+
+@given(MESSAGES)
+def test_merged_statements_are_prepared_if_their_parts_are(message: list[Statement | str]) -> None:
+    merged, _ = merge_inserts(message)
+    longest = [s for s in merged if is_merged(s) and isinstance(s, Statement) and not s.form.name]
+    assert all(statement in message for statement in longest)
+
+
+@given(st.lists(SIZES, min_size=1))
+def test_text_of_merged_statement_has_one_placeholder_per_parameter(sizes: list[int]) -> None:
+    statements = [FIRST(merged_rows=Rows([(1, "a")] * size)) for size in sizes]
+    merged = FIRST.merge(statements)
+    assert str(merged).count("$") == len(merged.parameters) == 2 * sum(sizes)
+    assert merged.form.rows == sum(sizes)
+
+
+def stored(key: Key) -> Statement:
+    return store_answer(
+        tool=key.tool,
+        key=key.key,
+        arguments_hash=key.arguments_hash,
+        is_error=False,
+        answer={"answer": key.key},
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+async def test_calls_of_a_group_store_their_rows_and_get_their_own_results(
+    own_world: OrgEnv,
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    report = Query("report", "select %(text)s::text")
+    keys = [Key("a tool", name, b"hash") for name in ("a", "b", "c", "d")]
+    calls = [Call(org_id, key.key, [stored(key), report(text=key.key)], no_effect) for key in keys]
+    async with busy_org(database, org_id, len(calls)):
+        tasks = [asyncio.create_task(database.commit(call)) for call in calls]
+    assert await asyncio.gather(*tasks) == [[[], [(key.key,)]] for key in keys]
+    for key in keys:
+        (row,) = (await database.read_org(org_id, lookup_statement(key)))[0]
+        assert read_answer(row, key).body == {"answer": key.key}
