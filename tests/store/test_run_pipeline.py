@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from waybook.errors import Busy, Unavailable
 from waybook.run.model import Run
 from waybook.store.audit import ChainHead
-from waybook.store.driver.queries import Statement, raw_statement
+from waybook.store.driver.connection import Message
+from waybook.store.driver.queries import raw_statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentCache
@@ -57,7 +58,7 @@ class Sender:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def __call__(self, statements: list[Statement]) -> None:
+    async def __call__(self, statements: Message) -> None:
         await asyncio.sleep(0)  # A message to the database always lets other calls run.
         await self.gate.wait()
         self.messages.append([*map(str, statements)])
@@ -272,7 +273,7 @@ class FakeDatabase:
         self.committed: list[str] = []
         self._faults = iter(faults)
 
-    async def __call__(self, statements: list[Statement]) -> None:
+    async def __call__(self, statements: Message) -> None:
         await asyncio.sleep(0)
         fault = next(self._faults, Fault.NONE)
         if fault is Fault.OTHER_PROCESS:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import Final
 from uuid import UUID
 
 from waybook.app.queries.documents import list_outputs, read_document, read_output
@@ -275,7 +275,7 @@ class Dispatcher:
                 self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         if isinstance(reply, StoredAnswer):
             return _replayed_answer(reply)
-        return Answer(cast("dict[str, object]", reply), is_audited=bool(ctx.audited))
+        return Answer({**reply}, is_audited=bool(ctx.audited))
 
 
 def _replayed_answer(stored: StoredAnswer) -> Answer:

@@ -123,7 +123,7 @@ def as_json(value: object) -> Json:
     if isinstance(value, datetime):
         return rfc3339(value)
     if isinstance(value, StrEnum):
-        return value.value
+        return str(value)
     if isinstance(value, tuple):
         return [as_json(item) for item in value]
     return value  # type: ignore[return-value]  # JSON already: the callers pass nothing else

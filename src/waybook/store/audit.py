@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, group_changes
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
 from waybook.core.decision_context import Actor
 from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
@@ -276,7 +276,7 @@ def _row(entry: SealedEntry) -> tuple[Value, ...]:
     subject_id, subject, _, at, event, actor, _, session, details, _ = entry
     if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)
-    packed = pack_details(Event(event), details, subject_id, at, actor, session)
+    packed = pack_details(event, details, subject_id, at, actor, session)
     if packed is None:
         return (*entry, None, None)
     return (*entry[:-2], NO_DETAILS, entry.hash, *packed)

@@ -7,6 +7,7 @@ are. The parts of the text never change, because packed entries stay in the data
 need another function and another control character.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -58,7 +59,7 @@ PHRASES = (
 )
 #: Events whose entries are packed, with the phrases that occur in their details. Queries that
 #: search the details of other events in SQL read the column `details`.
-PACKED_EVENTS = {
+PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (
         (Event.STEP_STARTED, "\x06\x07\x08\x10\x11\x13\x14"),
@@ -68,7 +69,7 @@ PACKED_EVENTS = {
 
 
 def pack_details(
-    event: Event, details: str, plan_id: str, at: datetime, actor: str, session: str | None
+    event: str, details: str, plan_id: str, at: datetime, actor: str, session: str | None
 ) -> tuple[str, str] | None:
     """Return the packed details of an audit entry of a plan, and the step that they are about.
 

@@ -224,14 +224,9 @@ class GroupCommit:
             task.add_done_callback(self._tasks.discard)
 
     async def _send_group(self, calls: _OrgCalls, group: list[_WaitingCall]) -> None:
-        statements = [statement for waiting in group for statement in waiting.call.statements]
-        takes_locks = len(group) > 1 and not all(waiting.call.is_read for waiting in group)
-        lock_timeout = [SET_LOCK_TIMEOUT] if takes_locks else []
-        message, places = merge_inserts([*lock_timeout, *statements])
         results: Results | None = None
         try:
-            answers = await self._write(calls.org_id, message)
-            results = [[] if place == MERGED else answers[place] for place in places]
+            results = await self._write_group(calls.org_id, group)
         except Unavailable as error:
             for waiting in group:
                 if not waiting.outcome.done():
@@ -239,12 +234,21 @@ class GroupCommit:
         except (Busy, KeyConflict, StaleCache, StaleCredential, psycopg.Error) as error:
             log.debug("%d calls are sent again, alone: %s", len(group), type(error).__name__)
         finally:
-            _deliver(group, results and results[len(lock_timeout) :])
+            _deliver(group, results)
             if len(group) > 1:
                 self._returning.add(calls.org_id)
                 # Called after the callers, which the results of the group have already scheduled.
                 asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)
+
+    async def _write_group(self, org_id: UUID, group: list[_WaitingCall]) -> Results:
+        """Send the statements of all calls in one message, and return their results in order."""
+        statements = [statement for waiting in group for statement in waiting.call.statements]
+        if len(group) == 1 or all(waiting.call.is_read for waiting in group):
+            return await self._write(org_id, statements)
+        message, places = merge_inserts(statements)
+        _, *results = await self._write(org_id, [SET_LOCK_TIMEOUT, *message])
+        return [[] if place == MERGED else results[place] for place in places]
 
 
 def _deliver(group: list[_WaitingCall], results: Results | None) -> None:

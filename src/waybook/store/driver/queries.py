@@ -181,7 +181,8 @@ class Query:
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        self._forms: dict[tuple[int, int], PreparedForm] = {}
+        #: Forms by their number of rows; a query without a list of rows has one form.
+        self._forms: dict[int, PreparedForm] = {}
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
@@ -198,11 +199,13 @@ class Query:
     def _with_rows(self, values: Mapping[str, Value]) -> Statement:
         (place,) = self.places
         listed = values[place]
-        if not isinstance(listed, Rows):
+        if type(listed) is not Rows:
             raise TypeError(f"{self.name} takes rows")
         rows = listed.rows
-        parameters = encode_parameters(chain.from_iterable(rows))
-        return Statement(self._form(len(rows), len(rows[0])), parameters)
+        number = len(rows)
+        parameters = encode_parameters(rows[0] if number == 1 else chain.from_iterable(rows))
+        form = self._forms.get(number) or self._form(number, len(rows[0]))
+        return Statement(form, parameters)
 
     def merge(self, statements: Sequence[Statement]) -> Statement:
         """Return one statement that inserts the rows of several statements of this query."""
@@ -213,13 +216,13 @@ class Query:
         return Statement(self._form(rows, len(parameters) // rows), parameters)
 
     def _form(self, rows: int, width: int) -> PreparedForm:
-        form = self._forms.get((rows, width))
+        form = self._forms.get(rows)
         if form is None:
             text = self._numbered(rows, width).encode()
             name, merges = self._prepared_name(rows), self if self._listed == MERGED_PLACE else None
             form = PreparedForm(name, text, self.make_row, self.takes_org, merges, rows)
             if form.name is not None:
-                self._forms[rows, width] = form
+                self._forms[rows] = form
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:

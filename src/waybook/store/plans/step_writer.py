@@ -23,20 +23,24 @@ def step_statements(
     before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
 ) -> list[Statement]:
     """Return the SQL statements that write the steps of a decision."""
-    if before is None:
-        return _new_steps(decision.plan, patches)
     written: list[Statement] = []
-    if Entity.STEP in patches.entities:
-        written += _new_steps(decision.plan, patches)
-        match patches.updates[Entity.STEP]:
-            case [completed, started] if _is_pair(completed, started, decision.touched):
-                written += _completed_and_started(
-                    before, decision.plan, completed, started, write_context
-                )
-            case updates:
-                for patch in updates:
-                    written += _changed_step(before, decision, patch, write_context)
-        written += _removed_steps(patches)
+    if made := patches.inserts[Entity.STEP]:
+        written += _new_steps(decision.plan, made)
+    if before is None:
+        return written
+    match patches.updates[Entity.STEP]:
+        case [completed, started] if _is_pair(completed, started, decision.touched):
+            written += _completed_and_started(
+                before, decision.plan, completed, started, write_context
+            )
+        case updates:
+            for patch in updates:
+                written += _changed_step(before, decision, patch, write_context)
+    if removed := patches.deletes[Entity.STEP]:
+        written += (
+            SQL["delete_step_briefs"](ids=Ids(removed)),
+            SQL["delete_steps"](ids=Ids(removed)),
+        )
     if decision.touched:
         old = {step.id: step for step in before.steps}
         same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
@@ -45,10 +49,7 @@ def step_statements(
     return written
 
 
-def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
-    made = patches.inserts[Entity.STEP]
-    if not made:
-        return []
+def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
     carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
     return [
         SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
@@ -142,13 +143,3 @@ def _new_result(patch: Patch) -> Statement:
     summary, confidence, report, notes = map(patch.values.get, RESULT_FIELDS)
     row = (patch.id, AsJson(summary), scalar(confidence), AsJson(report), scalar(notes))
     return SQL["insert_result"](merged_rows=Rows([row]))
-
-
-def _removed_steps(patches: Patches) -> list[Statement]:
-    removed = patches.deletes[Entity.STEP]
-    if not removed:
-        return []
-    return [
-        SQL["delete_step_briefs"](ids=Ids(removed)),
-        SQL["delete_steps"](ids=Ids(removed)),
-    ]

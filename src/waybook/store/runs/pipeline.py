@@ -93,8 +93,7 @@ class CommitPipeline:
             statements = writer.statements(first.before.run, writes, is_cached=True)
             for call in calls:
                 statements += call.more
-            message, _ = merge_inserts(statements)
-            await first.send(message)
+            await first.send(merge_inserts(statements)[0] if len(calls) > 1 else statements)
             is_written, committed = True, last.after
         except KeyConflict:
             committed = first.before

@@ -102,7 +102,7 @@ async def _reply(
     body = await next_step_reply(locked, decision, following, notes)
     if body is None:
         return None
-    return {**body, "planStatus": plan.status.value, "submitted": _outcome(decision)}
+    return {**body, "planStatus": str(plan.status), "submitted": _outcome(decision)}
 
 
 async def evaluate(
@@ -147,7 +147,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
         "planId": plan.id,
         "stepId": done.step.id,
         "stepStatus": outcome.pop("stepStatus"),
-        "planStatus": plan.status.value,
+        "planStatus": str(plan.status),
         "progress": outcome.pop("progress"),
         **non_empty(budget=budget_view(plan)),
         "branches": [],
@@ -161,7 +161,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
     plan, done = decision.plan, decision.reply
     statuses = plan.statuses()
     outcome: Body = {
-        "stepStatus": done.step.status.value,
+        "stepStatus": str(done.step.status),
         "progress": progress_json(count_done(statuses), len(statuses)),
     }
     if done.branches:
