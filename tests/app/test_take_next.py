@@ -1,5 +1,8 @@
 """takeNext: one call completes a step or job and takes the next, in one transaction."""
 
+import psycopg
+
+from full_ids import full_id
 from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from waybook.core.decision_context import Channel, ReviewPolicy
 
@@ -130,3 +133,31 @@ async def test_submit_with_take_next_returns_the_next_job(agent: AgentClient) ->
     assert reply["submitted"]["jobId"] == first["jobId"]
     again = await agent.job(run, sessionId="a")
     assert (again["jobId"], again["resumed"]) == (reply["jobId"], True)
+
+
+async def test_submit_with_take_next_of_an_empty_result_stores_no_result_row(
+    world: OrgEnv,
+) -> None:
+    plan = await world.agent.plan(2)
+    first, second = plan["stepIds"]
+    reply = await world.agent.submit(await world.agent.take(plan), None, takeNext=True)
+    assert reply["stepId"] == second
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        rows = admin.execute("select step_id from step_result where step_id = %s", [full_id(first)])
+        assert rows.fetchall() == []
+
+
+async def test_submit_with_take_next_writes_nothing_if_a_step_row_has_changed(
+    world: OrgEnv,
+) -> None:
+    plan = await world.agent.plan(2)
+    taken = await world.agent.take(plan)
+    steps = [full_id(step) for step in plan["stepIds"]]
+    with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
+        change = "update plan_step set status = %s, fail_reason = %s where id = %s"
+        admin.execute(change, ["failed", "changed by hand", steps[1]])
+        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        await world.agent.refused("submit_step_result", **held, resultSummary="a", takeNext=True)
+        query = "select status from plan_step where id = any(%s) order by step_order"
+        assert admin.execute(query, [steps]).fetchall() == [("in_progress",), ("failed",)]
+        admin.execute(change, ["pending", None, steps[1]])

@@ -13,10 +13,11 @@ from waybook.store.plans.parameters import fill, scalar
 SQL = load("plans/step_writer")
 
 #: Statuses of two steps, the first of which is completed and the second started by the same call,
-#: and the fields that change, apart from the result.
+#: and the fields that change, apart from the result, and from the session, which may be unknown.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
-STARTED_FIELDS = {"status", "in_progress_since", "held_by", "held_session"}
+STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
+SESSION_FIELDS = {"held_session"}
 
 
 def step_statements(
@@ -108,11 +109,12 @@ def _changed_step(
 
 
 def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
-    """Return whether one step is completed, the other one started, and nothing else changes."""
+    """Return whether nothing changes but a step completed with a result, and one started."""
     return (
         (completed.values.get("status"), started.values.get("status")) == PAIR
-        and started.values.keys() == STARTED_FIELDS
+        and started.values.keys() - SESSION_FIELDS == STARTED_FIELDS
         and completed.values.keys() - RESULT_FIELDS == COMPLETED_FIELDS
+        and "result_summary" in completed.values
         and touched == (started.id,)
     )
 
