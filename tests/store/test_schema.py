@@ -39,12 +39,6 @@ ORG_NOT_FIRST = ORG_NOT_FIRST_UNIQUE | {"job_of_run", "plan_creator", "plan_stat
 BY_HASH = {"access_link", "api_token", "web_session"}
 
 
-@pytest.fixture(scope="module")
-def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
-        yield connection
-
-
 @pytest.fixture
 def serving(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     """Yield a database connection as the serving user, with no org set."""

@@ -1,12 +1,11 @@
 """Checks of the tables: they accept the rows that the states of plans and runs allow, no others."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import psycopg
 import pytest
 
-from postgres_servers import ServerDatabase
 from waybook.core.changes import Event
 from waybook.dag.model import JobStatus, JobType
 from waybook.plan.states import PlanStatus, StepStatus
@@ -25,12 +24,6 @@ COMPLETED_JOB = {
     JobStatus.RETRY_LOOP_FAILED,
     JobStatus.SUPERSEDED,
 }
-
-
-@pytest.fixture(scope="module")
-def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
-        yield connection
 
 
 def at_least(bound: int, *numbers: int | None) -> bool:

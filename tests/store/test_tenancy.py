@@ -4,7 +4,6 @@
 exist, and tries to access rows of another org.
 """
 
-from collections.abc import Iterator
 from string import Template
 from uuid import UUID
 
@@ -68,12 +67,6 @@ WORDS = {
     "app": APP_ROLE,
 }
 PARTITIONS = "select c.relname from pg_class c where $ours and c.relispartition"
-
-
-@pytest.fixture(scope="module")
-def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
-        yield connection
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:

@@ -63,6 +63,13 @@ def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
     return shared_databases.current()
 
 
+@pytest.fixture(scope="module")
+def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
+    """Yield a connection to the shared database as a superuser."""
+    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
 class SharedDatabases:
     """Migrated database shared by test files, replaced once it contains many orgs.
 
