@@ -38,7 +38,7 @@ def test_package_description_has_only_absolute_links_if_repository_is_set() -> N
 def test_package_description_has_no_relative_links_if_no_repository_is_set() -> None:
     text = HOOK["long_description"](README, None)
     assert [target for target in targets(text) if not target.startswith("http")] == []
-    assert "Add Waybook to your client describes" in text
+    assert "The tools describes every tool" in text
     assert "<h1>Waybook</h1>" in MarkdownIt("commonmark").render(text)
 
 

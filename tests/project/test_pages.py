@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 from project.repository import DOCS, README, ROOT, SOURCE, headings, pages, prose_lines, read
-from tools.generate import readme
-from waybook.app.registry import TOOLS
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
@@ -22,15 +20,6 @@ def test_generated_files_are_current() -> None:
     command = [sys.executable, "-m", "tools.generate", "--check", "--keep-schema"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run `make generate`\n{done.stdout}{done.stderr}"
-
-
-def test_generated_readme_table_adds_new_tools_and_omits_removed_tools() -> None:
-    page = README.read_text("utf-8")
-    tools = {name: tool for name, tool in TOOLS.items() if name not in {"ping", "start_run"}}
-    shorter = readme.render(page, tools)
-    assert "`ping`" not in shorter
-    assert "| `start_stage`, `get_run_progress` |" in shorter
-    assert f"| `ping` | {TOOLS['ping'].title} |" in readme.render(shorter, TOOLS)
 
 
 def test_relative_links_in_the_docs_have_existing_targets() -> None:
@@ -73,12 +62,6 @@ def test_docs_have_at_most_a_single_sentence_per_line() -> None:
 
 def test_readme_line_count_is_below_limit() -> None:
     assert len(README.read_text("utf-8").splitlines()) < MAX_README_LINES
-
-
-def test_readme_tool_table_lists_exactly_registered_tools() -> None:
-    table = [line for line in prose_lines(README.read_text("utf-8")) if line.startswith("| `")]
-    named = {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert named == set(TOOLS)
 
 
 def test_make_targets_mentioned_in_the_docs_exist_in_the_makefile() -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.generate import readme, reference, tool_list
+from tools.generate import reference, tool_list
 from waybook.app.registry import TOOLS
 from waybook.dag.diagram.export import DrawingFormat, drawing_from_snapshot, export_drawing
 
@@ -14,7 +14,6 @@ SCHEMA = PACKAGE / "store" / "schema.sql"
 TOOL_LIST = PACKAGE / "transport" / "mcp" / "tools.json"
 PLUGINS = PACKAGE / "plugins"
 HOOK = PLUGINS / "waybook_hook.py"
-README = ROOT / "README.md"
 EXAMPLE = ROOT / "examples" / "snapshot.json"
 EXAMPLE_PICTURE = ROOT / "docs" / "pictures" / "snapshot.svg"
 
@@ -31,8 +30,7 @@ def tool_files() -> Iterator[tuple[Path, str]]:
 
 
 def pages(schema: str) -> Iterator[tuple[Path, str]]:
-    """Yield the README and every page of the documentation that has generated parts."""
-    yield README, readme.render(README.read_text("utf-8"), TOOLS)
+    """Yield every page of the documentation that has generated parts."""
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = page.read_text("utf-8")
         if reference.PART.search(text):
