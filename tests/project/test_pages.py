@@ -5,11 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from project.repository import DOCS, README, ROOT, SOURCE, headings, pages, prose_lines, read
+from project.repository import README, ROOT, SOURCE, headings, pages, prose_lines, read
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
-DECISION_HEADINGS = ["Context", "Decision", "Consequences"]
 #: Pattern for a sentence that is followed by another sentence on the same line. Lists of short
 #: sentences are allowed.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
@@ -71,25 +70,7 @@ def test_make_targets_mentioned_in_the_docs_exist_in_the_makefile() -> None:
         assert named <= targets, page.name
 
 
-# Tests of the decision pages and the glossary.
-
-
-def test_decision_pages_have_context_decision_and_consequences() -> None:
-    headings_by_page = {page.name: headings(page.read_text("utf-8"), 2) for page in decisions()}
-    assert {
-        name for name, titles in headings_by_page.items() if titles != DECISION_HEADINGS
-    } == set()
-
-
-def test_decision_records_are_numbered_without_gaps_and_indexed() -> None:
-    names = [page.name for page in decisions()]
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
-    listed = LINK.findall(read("decisions", "README.md"))
-    assert listed == names
-
-
-def decisions() -> list[Path]:
-    return sorted((DOCS / "decisions").glob("[0-9]*.md"))
+# Tests of the glossary.
 
 
 def test_glossary_terms_are_sorted_and_used_in_source() -> None:
@@ -103,12 +84,3 @@ def test_glossary_terms_are_sorted_and_used_in_source() -> None:
 
 
 KINDS = {".py", ".sql"}
-
-
-def test_dependency_decision_page_lists_every_dependency() -> None:
-    text = read("decisions", "0011-what-we-depend-on.md")
-    listed = (ROOT / "pyproject.toml").read_text("utf-8")
-    block = re.search(r"^dependencies = \[\n(.*?)^\]", listed, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    names = re.findall(r'"([\w-]+)', block[1])
-    assert [name for name in names if f"`{name}`" not in text] == []
