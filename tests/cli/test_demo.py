@@ -1,6 +1,8 @@
 """`waybook demo`: its events, its simulated clock, and its verification of the audit."""
 
 import asyncio
+import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -27,7 +29,7 @@ def played(terminal: Terminal) -> str:
 
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
-    assert "every seal holds, state = replay(audit)" in played
+    assert "verified: replay gives exactly the stored state" in played
     # Plans are listed newest first. There may be several demo plans, because the demo runs again if
     # the tests of this module are run in two parts.
     plan, *_ = [p for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME]
@@ -39,27 +41,27 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
 @pytest.mark.parametrize(
     "moment",
     [
-        "confidence < 0.5, so 2 steps are added",
-        "result.managed == true, so 1 step is skipped",
-        "repeats it after a time-out: counted once",
-        "is killed in the middle of it",
-        "was silent for 33 min: stalled",
-        "is back, in a new conversation",
-        "takes over from cleo: Interview the on-call engineer (try 2)",
-        f"sends it back: “{script.PLAN_FEEDBACK}”",
-        "takes it back up with the feedback (try 2)",
-        "approves",
-        "starts a run: 5 stages, 33 steps, 221 jobs for three models",
-        "gives back: Generate Business Case, “the model timed out”",
-        "takes it again: Generate Business Case (try 2)",
-        "hands in half of: Generate Technical Feasibility Assessment; the rest becomes a job",
-        "goes on with the rest of: Generate Technical Feasibility Assessment",
-        "is killed in the middle of: Pairwise Synthesis",
-        "comes in place of the one that is gone",
-        "takes over what was left behind: Pairwise Synthesis",
-        "wakes up and hands in: refused, and kept; it is another's by now",
-        *(f"on {stage}: “{said}”" for stage, said in script.RUN_FEEDBACK.items()),
-        "paralysis is complete, all 4 steps",
+        "condition confidence < 0.5 is true: 2 steps added",
+        "condition result.managed == true is true: 1 step skipped",
+        "submits it again after a network timeout: counted once",
+        "is killed while working on it",
+        "is stalled: no heartbeat for 33 min",
+        "returns in a new conversation and finds",
+        "takes over from cleo: Interview the on-call engineer (attempt 2)",
+        f"requests changes: “{script.PLAN_FEEDBACK}”",
+        "claims it again, with the feedback (attempt 2)",
+        "approves it",
+        "starts a run with three models: 5 stages, 33 steps, 221 jobs",
+        "reports a failure: Generate Business Case (the model timed out)",
+        "retries: Generate Business Case (attempt 2)",
+        "submits half of: Generate Technical Feasibility Assessment",
+        "writes the rest of: Generate Technical Feasibility Assessment",
+        "is killed while working on: Pairwise Synthesis",
+        "starts as a replacement for the killed agent",
+        "takes over the abandoned job: Pairwise Synthesis",
+        "submits late: refused, another agent has the job now",
+        *(f"feedback on {stage}: “{said}”" for stage, said in script.RUN_FEEDBACK.items()),
+        "stage paralysis is complete: 4 steps",
     ],
 )
 def test_demo_output_contains_every_scripted_event(played: str, moment: str) -> None:
@@ -115,7 +117,7 @@ def test_last_audit_entry_of_demo_is_less_than_30_minutes_old(
 
 def test_demo_output_suggests_next_commands(played: str) -> None:
     assert "waybook serve" in played
-    assert "claude mcp add waybook -- waybook mcp" in played
+    assert "waybook connect claude-code" in played
 
 
 def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
@@ -136,12 +138,19 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_demo_command_completes_with_empty_stderr() -> None:
-    command = [sys.executable, "-m", "waybook", "demo", "--fast"]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+def test_demo_command_shows_the_export_line_that_works() -> None:
+    program = Path(sys.executable).with_name("waybook")
+    bare = {**os.environ, "PATH": os.defpath}
+
+    def output_of(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=bare)
+
+    ran = output_of(str(program), "demo", "--fast")
     assert "the plan is complete" in ran.stdout
-    assert "entries in 2 chains: every seal holds" in ran.stdout
+    assert "entries in 2 chains verified" in ran.stdout
     assert ran.stderr == ""
+    (export,) = re.findall(r"^ +(export PATH=.*)$", ran.stdout, re.MULTILINE)
+    assert output_of("/bin/sh", "-c", f"{export}; command -v waybook").stdout == f"{program}\n"
 
 
 # Tests of the simulated clock.

@@ -167,11 +167,10 @@ STORY = timedelta(minutes=360)
 def command(*, fast: bool, keep: bool, **flags: object) -> None:
     """Run a 30-second live demo.
 
-    Three agents and a person work through a research plan, on an embedded PostgreSQL: with a
-    branch, a repeated call, a killed agent, a stall, a new conversation and a review. Then three
-    models work through a run of the dialectic workflow: 221 jobs, one of them retried, one in two
-    parts, one abandoned, and a person's feedback between the stages. The agents are scripted, the
-    engine is real. Their working day passes in seconds.
+    Three agents and a person work through a research plan with a branch, a retried call, a killed
+    agent, a new conversation and a review. Then three models work through a run of the workflow
+    dialectic: 221 jobs, one retried, one in two parts, one abandoned, with a person's feedback
+    after each stage. The agents are scripted; the server and its embedded PostgreSQL are real.
     """
     keep = keep or any(flags.values())
     with contextlib.ExitStack() as stack:
@@ -199,8 +198,8 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
 
 
 def _between(console: Console) -> None:
-    headline = "The plan says yes; how to do it is asked of a prepared workflow, the dialectic."
-    more = "Three models propose, review each other and agree; a person speaks between the stages."
+    headline = "The answer is yes. A prepared workflow, the dialectic, now works out how."
+    more = "Three models propose, review and agree; a person gives feedback on each stage."
     console.print(Text.assemble(("\n", ""), (headline, "bold"), f"\n{more}\n"))
 
 

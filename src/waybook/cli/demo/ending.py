@@ -1,9 +1,9 @@
 """Closing summary of the demo: answer, documents, contributions, audit check, commands."""
 
-import os
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -26,16 +26,23 @@ from waybook.core.short_ids import short_id
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
 
-NEXT = (
-    ("waybook serve --tools all", "the same for your agents, over HTTP"),
-    ("claude mcp add waybook -- waybook mcp", "or for one agent, over stdio"),
-    ("waybook dag show dialectic --models 3", "the map the run went by"),
-)
-AGAIN = ("waybook demo --keep", "play it in a database that stays")
-STORED_MESSAGE = (
-    ("waybook plans --all", "the plan; also status, watch, audit"),
-    ("waybook runs --all", "the run; also run, feedback, audit"),
-)
+SURVIVED = {
+    "two killed agents": "Others took over and completed their work.",
+    "a lost reply": "The result was submitted again, and counted once.",
+    "two agents on one job": "The late result was refused; the job is done once.",
+    "a model's timeout": "Only this job was repeated.",
+    "a new conversation": "cleo continued from what is stored in the plan.",
+    "a person's review": "The plan waited, then went on with the feedback.",
+}
+NEXT = {
+    "waybook connect claude-code": "connect your agent (also codex, cursor, …)",
+    "waybook serve": "serve agents and the dashboard over HTTP",
+}
+AGAIN = {"waybook demo --keep": "repeat the demo, and keep its results"}
+KEPT = {
+    "waybook plans --all": "list the plan of this demo",
+    "waybook runs --all": "list the run of this demo",
+}
 
 
 async def print_summary(
@@ -47,46 +54,49 @@ async def print_summary(
     keep: bool,
 ) -> None:
     """Print the closing summary of the demo."""
-    _heading(console, "The answer")
+    _heading(console, "The plan's answer")
     console.print(_facts(script.WORK[script.WRITE].result))
-    await _tell_documents(console, scene, board, keep=keep)
+    await _print_document(console, scene, board, keep=keep)
     _heading(console, "Who did what")
-    console.print(_facts(_deeds(scene)))
-    _heading(console, "Proof")
+    console.print(_facts(_contributions(scene)))
+    _heading(console, "What the work survived")
+    console.print(_facts(SURVIVED))
+    _heading(console, "Proof: every change is recorded in a hash-chained audit log")
     console.print(Padding(summary(verdicts), (0, 2)))
     for name, subject in (("plan", scene.plan_id), ("run", scene.run_id)):
         entries = await list_audit(scene.call, subject, limit=1)
         seal = str(entries[0]["hash"])[:16]
-        line = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
+        line = f"  the {name} has {entries[0]['seq']} entries; the last has the seal {seal}…"
         console.print(Text(line, "dim"))
     _heading(console, "Next")
-    console.print(_facts(dict((*NEXT, *(STORED_MESSAGE if keep else [AGAIN])))))
-    _say_where(console)
+    _print_path(console)
+    console.print(_facts({**NEXT, **(KEPT if keep else AGAIN)}))
 
 
-async def _tell_documents(
+async def _print_document(
     console: Console, scene: DemoContext, board: RunDetail, *, keep: bool
 ) -> None:
     """Print one document in full, and the command that writes all documents to files."""
-    _heading(console, "The documents")
+    _heading(console, "One of the documents that the run produced")
     listed = await list_documents(scene.call, scene.run_id)
     chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)
     document = await read_document(scene.call, chosen.resource_id)
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
-    saved = {
-        documents_available(board): f"waybook documents {short_id(scene.run_id)} --out documents"
-    }
-    gone = {documents_available(board): "here; waybook demo --keep keeps them for you to read"}
-    console.print(_facts(saved if keep else gone))
+    write = f"waybook documents {short_id(scene.run_id)} --out documents"
+    console.print(
+        _facts({documents_available(board): write if keep else "to keep them, use --keep"})
+    )
 
 
-def _say_where(console: Console) -> None:
-    """Print the path of the executable if the `waybook` command is not on the PATH."""
+def _print_path(console: Console) -> None:
+    """Print the line that puts the `waybook` command on the PATH, if it is not there."""
     if shutil.which("waybook") is None:
-        here = os.path.relpath(sys.argv[0])
-        console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))
+        program = Path(sys.argv[0] if Path(sys.argv[0]).stem == "waybook" else sys.executable)
+        folder = program.absolute().parent
+        line = f'  waybook is not on your PATH. First:\n  export PATH="{folder}:$PATH"'
+        console.print(Text(line), soft_wrap=True)
 
 
 def _heading(console: Console, title: str) -> None:
@@ -103,25 +113,18 @@ def _facts(facts: Mapping[str, object]) -> Padding:
     return Padding(table, (0, 2))
 
 
-def _deeds(scene: DemoContext) -> dict[str, str]:
-    steps = {
-        "ada": ", and one that a person approved",
-        "ben": ", one of them twice over a bad line, counted once",
-        "cleo": ", killed during another, back in a new conversation",
+def _contributions(scene: DemoContext) -> dict[str, str]:
+    notes = {
+        "ada": " and one that mira approved",
+        "ben": " (one submitted twice after a network timeout, counted once)",
+        "cleo": " (killed during a third)",
     }
-    jobs = {
-        "ben": ", one given back and tried again, one left behind and taken over",
-        "cleo": ", one of them in two parts",
+    agents = {
+        name: f"{_count(scene.counters[name], 'step')}{note}, {_count(scene.jobs[name], 'job')}"
+        for name, note in notes.items()
     }
-    summaries = {
-        name: f"{_count(count, 'step')}{steps[name]}; "
-        f"{_count(scene.jobs[name], 'job')}{jobs.get(name, '')}"
-        for name, count in sorted(scene.counters.items())
-        if name != "mira"
-    }
-    decided, spoken = scene.counters["mira"], scene.jobs["mira"]
-    person = f"{decided} decisions: sent back once, then approved; a word on {spoken} stages"
-    return {**summaries, "mira": person}
+    decisions, stages = scene.counters["mira"], scene.jobs["mira"]
+    return {**agents, "mira": f"{decisions} review decisions, feedback on {stages} stages"}
 
 
 def _count(count: int, what: str) -> str:

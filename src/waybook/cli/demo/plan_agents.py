@@ -60,7 +60,7 @@ async def cleo(scene: DemoContext) -> None:
     await scene.clock.sleep(4)
     await me.call("get_step_context", stepId=taken["stepId"])
     await scene.clock.sleep(2)
-    me.say("is killed in the middle of it", strong=True)
+    me.say("is killed while working on it", strong=True)
     myself = asyncio.current_task()
     if myself is not None:
         myself.cancel()
@@ -72,14 +72,14 @@ async def cleo_again(scene: DemoContext) -> None:
     me = agent(scene, "cleo", "cleo-2")
     await scene.clock.sleep(66)
     open_plans = await me.call("list_active_plans")
-    me.say(f"is back, in a new conversation; {open_plans['total']} plan is open")
+    me.say(f"returns in a new conversation and finds {open_plans['total']} open plan")
     status = await me.call("get_plan_status", planId=scene.plan_id)
     stalled = status["stalledSteps"][0]
-    message = f"step {stalled['stepOrder']} was silent for {stalled['minutes']} min: stalled"
+    message = f"step {stalled['stepOrder']} is stalled: no heartbeat for {stalled['minutes']} min"
     scene.feed.say(ENGINE, message, strong=True)
     context = await me.call("get_research_context", planId=scene.plan_id)
     done = sum(step["status"] == "completed" for step in context["steps"])
-    me.say(f"reads up: the question, {done} results, what happened last")
+    me.say(f"reads the plan's context: question, {done} results, latest events")
     await complete_step(me)
 
 
@@ -91,13 +91,13 @@ async def mira(scene: DemoContext) -> None:
     args = {"decision": "modify", "feedback": script.PLAN_FEEDBACK}
     await me.call("submit_user_decision", planId=scene.plan_id, **args)
     scene.count(me.name)
-    me.say(f"sends it back: “{script.PLAN_FEEDBACK}”", strong=True)
+    me.say(f"requests changes: “{script.PLAN_FEEDBACK}”", strong=True)
     await scene.clock.sleep(POLL_MINUTES)
     await _review_comes(scene)
     await scene.clock.sleep(4)
     await me.call("submit_user_decision", planId=scene.plan_id, decision="approve")
     scene.count(me.name)
-    me.say("approves", strong=True)
+    me.say("approves it", strong=True)
 
 
 async def _review_comes(scene: DemoContext) -> None:
@@ -126,7 +126,7 @@ async def create_plan(scene: DemoContext) -> None:
         branchingConditions=list(script.CONDITIONS),
     )
     scene.plan_id = await full_id_of(scene.call, IdKind.PLAN, made["planId"], "planId")
-    me.say(f"writes a plan: {len(steps)} steps, {len(script.CONDITIONS)} branching conditions")
+    me.say(f"creates a plan: {len(steps)} steps, {len(script.CONDITIONS)} branching conditions")
 
 
 async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
@@ -140,10 +140,10 @@ async def claim_step(me: Actor) -> dict[str, Any]:
     """Claim the next step and log it."""
     taken = await me.call("get_next_step", planId=me.scene.plan_id)
     if earlier := taken.get("takenOver"):
-        again = f"{taken['title']} (try {taken['attempt']})"
+        again = f"{taken['title']} (attempt {taken['attempt']})"
         me.say(f"takes over from {earlier['heldBy']}: {again}", strong=True)
     else:
-        me.say(f"takes: {taken['title']}")
+        me.say(f"claims: {taken['title']}")
     return taken
 
 
@@ -153,7 +153,7 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
         await me.scene.clock.sleep(POLL_MINUTES)
         taken = await me.call("get_next_step", planId=me.scene.plan_id)
         if taken["status"] == "step_ready":
-            me.say(f"takes it back up with the feedback (try {taken['attempt']})")
+            me.say(f"claims it again, with the feedback (attempt {taken['attempt']})")
             return taken
 
 
@@ -180,17 +180,17 @@ async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False
     }
     answer = await me.call("submit_step_result", **args)
     me.scene.count(me.name)
-    me.say(f"done:  {taken['title']}, {todo.confidence * 100:.0f} %")
+    me.say(f"completes: {taken['title']} (confidence {todo.confidence * 100:.0f} %)")
     for branch in answer["branches"]:
         _tell_branch(me.scene, branch)
     if twice and (await me.call("submit_step_result", **args)).get("replayed"):
-        me.say("repeats it after a time-out: counted once", strong=True)
+        me.say("submits it again after a network timeout: counted once", strong=True)
 
 
 def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
     added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
-    what = f"{added} steps are added" if added else f"{skipped} step is skipped"
-    scene.feed.say(ENGINE, f"{branch['expression']}, so {what}", strong=True)
+    what = f"{added} steps added" if added else f"{skipped} step skipped"
+    scene.feed.say(ENGINE, f"condition {branch['expression']} is true: {what}", strong=True)
 
 
 async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
@@ -198,7 +198,7 @@ async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None
     result = dict(script.WORK[taken["title"]].result)
     args = {"summary": summary, "resultSummary": result}
     await me.call("request_user_review", stepId=taken["stepId"], **args)
-    me.say("asks a person to decide; the plan waits")
+    me.say("asks a person to review it; the plan waits")
 
 
 async def wait_for_approval(me: Actor) -> None:

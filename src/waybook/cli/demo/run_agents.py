@@ -76,7 +76,7 @@ async def start_run(scene: DemoContext) -> None:
     )
     scene.run_id = await full_id_of(scene.call, IdKind.RUN, started["runId"], "runId")
     stages = len(compiled_dag["stages"])
-    me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
+    me.say(f"starts a run with three models: {stages} stages, {steps} steps, {jobs} jobs")
 
 
 async def work(
@@ -102,14 +102,12 @@ async def work(
 
 def _tell_taking(me: Actor, job: Job) -> None:
     if job["jobId"] == me.scene.abandoned_jobs:
-        say_as_agent(
-            me, f"takes over what was left behind: {job['stepName']} (try {job['attempt']})"
-        )
+        say_as_agent(me, f"takes over the abandoned job: {job['stepName']}")
         me.scene.abandoned_jobs = ""
     elif job["attempt"] > 1:
-        say_as_agent(me, f"takes it again: {job['stepName']} (try {job['attempt']})")
+        say_as_agent(me, f"retries: {job['stepName']} (attempt {job['attempt']})")
     elif "soFar" in job:
-        say_as_agent(me, f"goes on with the rest of: {job['stepName']}")
+        say_as_agent(me, f"writes the rest of: {job['stepName']}")
 
 
 async def replacement(scene: DemoContext) -> None:
@@ -118,7 +116,7 @@ async def replacement(scene: DemoContext) -> None:
     while not scene.abandoned_jobs:
         await scene.clock.sleep(POLL_MINUTES)
     await scene.clock.sleep(POLL_MINUTES)
-    say_as_agent(agent(scene, "ben", "ben-4"), "comes in place of the one that is gone")
+    say_as_agent(agent(scene, "ben", "ben-4"), "starts as a replacement for the killed agent")
     await work(scene, AgentSession("ben", "ben-4"), {})
 
 
@@ -142,12 +140,12 @@ async def give_feedback(scene: DemoContext) -> None:
         await scene.clock.sleep(4)
         args = {"stageSlug": stage, "feedback": feedback}
         answer = await me.call("submit_stage_feedback", runId=scene.run_id, **args)
-        me.say(f"on {stage}: “{feedback}”", strong=True)
+        me.say(f"feedback on {stage}: “{feedback}”", strong=True)
         scene.jobs["mira"] = scene.jobs.get("mira", 0) + 1
         for begun in answer["started"]:
             jobs = sum(step["jobs"] for step in begun["openSteps"])
             ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
-            scene.feed.say(ENGINE, f"{begun['stageSlug']} begins: {ready}")
+            scene.feed.say(ENGINE, f"stage {begun['stageSlug']} starts: {ready}")
 
 
 async def _awaits(scene: DemoContext, stage: str) -> bool:
@@ -173,19 +171,19 @@ async def fail_job(me: Actor, job: Job) -> None:
     """Report a failure of the job that can be retried."""
     failed = {"error": "the model timed out", "retryable": True}
     await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
-    say_as_agent(me, f"gives back: {job['stepName']}, “{failed['error']}”", strong=True)
+    say_as_agent(me, f"reports a failure: {job['stepName']} ({failed['error']})", strong=True)
 
 
 async def submit_in_parts(me: Actor, job: Job) -> None:
     """Submit the first half of a document that is too long for one answer."""
     text = script.document_for(job)
     await _submit(me, job, text[: len(text) // 2], continues=True)
-    say_as_agent(me, f"hands in half of: {job['stepName']}; the rest becomes a job", strong=True)
+    say_as_agent(me, f"submits half of: {job['stepName']}", strong=True)
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
     """Kill the agent's session during a job, and start an actor that submits the result late."""
-    say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
+    say_as_agent(me, f"is killed while working on: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]
     scene.later.append(scene.clock.add_actor(_wakes_up(me, job)))
@@ -200,10 +198,8 @@ async def _wakes_up(me: Actor, job: Job) -> None:
     with contextlib.suppress(ToolError):
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
         await me.call("submit_job_result", **held, content=script.document_for(job))
-        raise RuntimeError("a late result was taken")
-    say_as_agent(
-        me, "wakes up and hands in: refused, and kept; it is another's by now", strong=True
-    )
+        raise RuntimeError("a late result was accepted")
+    say_as_agent(me, "submits late: refused, another agent has the job now", strong=True)
 
 
 async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
@@ -213,5 +209,5 @@ async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
     stage = answer["stage"]
     if stage["status"] == "completed":
         steps = stage["progress"]["totalSteps"]
-        message = f"{stage['stageSlug']} is complete, all {steps} steps"
+        message = f"stage {stage['stageSlug']} is complete: {steps} steps"
         me.scene.feed.say(ENGINE, message, strong=True)

@@ -146,7 +146,7 @@ def _stacked(subject: DisplayedSubject, feed: EventLog, width: int, height: int)
 
 def _feed(feed: EventLog, width: int, height: int) -> Panel:
     lines = Group(*_last(feed, height - 2))
-    title = Text(" what happens ", style="dim")
+    title = Text(" events ", style="dim")
     return Panel(lines, title=title, border_style="dim", width=width, height=height)
 
 

@@ -44,27 +44,27 @@ VIEWS: Mapping[str, ModelOpinion] = MappingProxyType(
             first="Give each report a key, so that sending it twice counts once.",
         ),
         "gamma": ModelOpinion(
-            idea="Move all nine in one weekend, with a way back.",
+            idea="Move all nine in one weekend, with a rollback.",
             why="Half a move is the most expensive state to be in.",
             cost="7 person-days, and a weekend for two",
-            doubt="a way back that takes longer than an hour",
+            doubt="a rollback that takes longer than an hour",
             risk="nine things that can go wrong in the same night",
-            first="Practise the way back before the way there.",
+            first="Rehearse the rollback before the move.",
         ),
     }
 )
 
 #: Compromise that the demo's plan reaches after the person's feedback.
 AGREED_PLAN = (
-    "three waves of three reports, side by side for a week each, with a way back in an hour"
+    "three waves of three reports, side by side for a week each, with a rollback in an hour"
 )
 
 #: For each stage of the demo's run, the person's feedback that starts the next stage.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
-        "thesis": "Whatever we do, I want a way back within an hour.",
-        "antithesis": "Side by side is right, but for a week, not for a month.",
-        "synthesis": "One weekend is too bold, nine weeks too slow: three waves.",
+        "thesis": "I want a rollback within an hour.",
+        "antithesis": "Side by side, but only for one week.",
+        "synthesis": "Three waves: safer than one weekend.",
         "parenthesis": "Name who is on call in each wave.",
     }
 )
@@ -81,7 +81,7 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         + "| | |\n|---|---|\n| cost | {cost} |\n| benefit | 37 hours a quarter |\n\n"
         + "What would prove this wrong: {doubt}.",
         "feature_spec": _PROPOSAL
-        + "1. A failed run is told within five minutes.\n2. A run can be repeated by hand.\n"
+        + "1. A failed run is reported within five minutes.\n2. A run can be repeated by hand.\n"
         + "3. A report that waits for another one says so.",
         "success_metrics": _PROPOSAL
         + "- Missed runs a quarter: 11 today, at most 1.\n- Hours lost: 37 today, at most 3.\n"
@@ -103,33 +103,33 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         + "It can be built with what we have. The hard part is not the queue but the nine scripts: "
         "four of them write to the same folder, and two rely on the clock.\n\n",
         "product_requirements": _PLAN
-        + "1. No report is lost, none is sent twice.\n2. A failed run is told within five "
-        "minutes.\n3. Each wave can be taken back within an hour.",
+        + "1. No report is lost, none is sent twice.\n2. A failed run is reported within five "
+        "minutes.\n3. Each wave can be rolled back within an hour.",
         "system_architecture": _PLAN
         + "Each report becomes a task with a key of its own. A task starts when those it waits for "
         "are done. The five reports that stay keep their cron lines.",
         "tech_stack": _PLAN
-        + "| part | choice | why |\n|---|---|---|\n| queue | managed, 40 a month | nobody has to "
+        + "| part | choice | why |\n|---|---|---|\n| queue | managed, $40 a month | nobody has to "
         "run it |\n| tasks | the scripts as they are | they work |\n| alarms | what is on call "
         "today | one place to look |",
         "technical_requirements": _PLAN
         + "The system **shall** give each report a key; **shall** start it when its inputs are "
-        "there; **shall** tell a failure within five minutes.",
+        "there; **shall** report a failure within five minutes.",
         "master_plan": _PLAN
-        + "| wave | reports | person-days | way back |\n|---|---|---|---|\n| 1 | the three "
+        + "| wave | reports | person-days | rollback |\n|---|---|---|---|\n| 1 | the three "
         "shortest | 4 | cron lines kept |\n| 2 | three that share a folder | 5 | cron lines kept "
         "|\n| 3 | the last three | 3 | cron lines kept |",
         "milestone_schema": _PLAN
         + "- M1: keys and alarms, nothing moved yet.\n- M2, M3, M4: a wave each, compared for a "
         "week.\n- M5: the nine cron lines are gone.",
         "actionable_checklist": _PLAN
-        + "1. {first}\n2. Write the keys into the nine scripts.\n3. Practise the way back.\n"
+        + "1. {first}\n2. Write the keys into the nine scripts.\n3. Rehearse the rollback.\n"
         "4. Move wave 1 on a Tuesday, with Ana on call.\n5. Compare for a week, then wave 2 with "
         "Jo, and wave 3 with Sam.",
         "updated_master_plan": _PLAN
         + "Ana is on call in wave 1, Jo in wave 2, Sam in wave 3. Nothing else has changed.",
         "advisor_recommendations": _PLAN
-        + "First of all: {first} Wave 1 is on the first Tuesday of the month. Stop if a trial "
+        + "First step: {first} Wave 1 is on the first Tuesday of the month. Stop if a trial "
         "shows {doubt}. What we would watch most closely: {risk}.\n\n**Recommendation**: go. It "
         "costs 12 person-days and gives back 37 hours every quarter.",
     }
@@ -263,8 +263,8 @@ WORK: Mapping[str, ScriptedWork] = MappingProxyType(
             8,
             {
                 "decision": "Yes: move the nine chained reports first.",
-                "why": "Missed runs cost 37 hours last quarter; a queue shows them at once.",
-                "effort": "12 person-days, and 40 a month.",
+                "why": "Missed runs cost 37 hours a quarter; a queue shows them.",
+                "effort": "12 person-days, and $40 a month.",
                 "if we do nothing": "About three lost hours a week.",
             },
             0.9,

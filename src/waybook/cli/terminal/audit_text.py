@@ -169,7 +169,7 @@ def summary(verdicts: list[AuditVerdict]) -> Text:
     what = f"{entries} entries in {_chains(len(there))}"
     if wrong:
         return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
-    return Text.assemble(("✓ ", "green"), f"{what}: every seal holds, state = replay(audit)")
+    return Text.assemble(("✓ ", "green"), f"{what} verified: replay gives exactly the stored state")
 
 
 def _chains(count: int) -> str:
