@@ -30,7 +30,7 @@ REPLY: Final = {
     "stepId": "9y79wg3e8x",
     "attempt": 1,
     "instructions": "Read the three newest sources and note where they disagree. " * 4,
-    "next": {"tool": "submit_step_result", "why": "when the step is done"},
+    "next": {"tool": "submit_step_result", "why": "Submit the result."},
 }
 
 

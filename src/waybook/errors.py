@@ -39,7 +39,7 @@ from waybook.redaction import redact, redact_json
 #: longer and are truncated.
 MAX_MESSAGE_LENGTH: Final = 4_000
 #: Beginning of the field `why` of a suggested call that repeats the call just made.
-SAME_CALL: Final = "retry the same call"
+SAME_CALL: Final = "Retry the same call"
 
 
 @dataclass(frozen=True, slots=True)

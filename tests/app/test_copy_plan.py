@@ -111,10 +111,10 @@ CONDITION = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction":
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"steps": [make_step()]}, "leave `steps`"),
-        ({"branchingConditions": [CONDITION]}, "leave `steps`"),
-        ({"upToStep": 1, "atAuditSeq": 1}, "one of the two"),
-        ({"upToStep": 4}, "step orders 1 to 3"),
+        ({"steps": [make_step()]}, "leave out `steps`"),
+        ({"branchingConditions": [CONDITION]}, "leave out `steps`"),
+        ({"upToStep": 1, "atAuditSeq": 1}, "not both"),
+        ({"upToStep": 4}, "numbered 1 to 3"),
         ({"atAuditSeq": 1_000}, "audit entries 1 to"),
         ({"atAuditSeq": 0}, "at least 1"),
     ],

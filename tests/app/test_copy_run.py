@@ -109,11 +109,11 @@ async def test_run_copy_uses_latest_version_of_regenerated_document(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ({"fromStage": "three"}, "INVALID_TRANSITION", "'two' comes before it"),
+        ({"fromStage": "three"}, "INVALID_TRANSITION", "the stage 'two' before it"),
         ({"fromStage": "four"}, "INVALID_INPUT", "no stage 'four'"),
         ({}, "INVALID_INPUT", "fromStage"),
-        ({"fromStage": "two", "dagSlug": "three-stages"}, "INVALID_INPUT", "leave `dagSlug`"),
-        ({"fromStage": "two", "input": "x"}, "INVALID_INPUT", "`input` out"),
+        ({"fromStage": "two", "dagSlug": "three-stages"}, "INVALID_INPUT", "leave out `dagSlug`"),
+        ({"fromStage": "two", "input": "x"}, "INVALID_INPUT", "and `input`"),
     ],
 )
 async def test_copying_run_with_invalid_arguments_is_refused(

@@ -42,7 +42,7 @@ async def test_create_research_plan_returns_plan_id_step_ids_and_first_step(
         "next": {
             "tool": "get_next_step",
             "args": {"planId": plan_id},
-            "why": "take the first step",
+            "why": "Claim the first step.",
         },
     }
     assert len(set(step_ids)) == 2

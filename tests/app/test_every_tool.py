@@ -72,7 +72,7 @@ async def missing_argument_is_named(case: Case) -> None:
         assert error["code"] == "INVALID_INPUT"
         assert error["message"] == f"{name}: is missing"
         assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
-        why = f"retry the same call, with {name} corrected"
+        why = f"Retry the same call, with {name} corrected."
         assert error["next"] == {"tool": case.tool, "args": {}, "why": why}
 
 
@@ -81,7 +81,7 @@ async def advice_repeats_nothing_that_was_sent(case: Case) -> None:
     for bad in ({ORDER: 1}, {"sessionId": [ORDER]}, every):
         error = await case.agent.refused(case.tool, **{**case.arguments, **bad})
         assert error["code"] in {"INVALID_INPUT", "BAD_RECIPE"}, error
-        assert error["next"]["why"].startswith("retry the same call, with "), error
+        assert error["next"]["why"].startswith("Retry the same call, with "), error
         assert "ignore" not in json.dumps(error["next"])
 
 

@@ -135,14 +135,14 @@ async def test_extract_data_returns_errors_and_prompt_after_two_invalid_answers(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("I cannot.", "holds no JSON"),
-        ("", "holds no JSON"),
+        ("I cannot.", "contains no JSON"),
+        ("", "contains no JSON"),
         ('{"river": "\\u0000"}', "NUL"),
         ('{"river": "\\ud800"}', "surrogate"),
         ("[1e999]", "not finite"),
         (f"[{10**30}]", "64 bits"),
         ("[" * 100 + "]" * 100, "levels deep"),
-        ("[" * 100_000, "holds no JSON"),
+        ("[" * 100_000, "contains no JSON"),
         (json.dumps([0] * 50_000), "too large to be checked"),
     ],
     ids=lambda text: text[:20],

@@ -23,7 +23,7 @@ async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentCli
         "next": {
             "tool": "submit_step_result",
             "args": {"stepId": step_id, "attempt": 1, "takeNext": True},
-            "why": "when the step is done",
+            "why": "Submit the result.",
         },
     }
     assert (await agent.status(plan))["status"] == "executing"

@@ -131,7 +131,7 @@ async def test_idempotency_key_reused_with_other_arguments_is_refused(
     error = await agent.refused(tool, **other, idempotencyKey="mine")
     assert error["code"] == "IDEMPOTENCY_CONFLICT"
     assert error["next"]["tool"] == tool
-    assert "a new idempotencyKey if this is a new act" in error["next"]["why"]
+    assert "a new idempotencyKey for a new call" in error["next"]["why"]
     assert error["details"] == {"idempotencyKey": "mine", "tool": tool}
     assert await counts(world, agent.org_id) == before
 

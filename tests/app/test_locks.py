@@ -38,7 +38,7 @@ async def test_tool_that_takes_lock_returns_busy_while_row_is_locked(
         )
         error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
-        why = "retry the same call after 1 s, with the same idempotencyKey"
+        why = "Retry the same call after 1 s, with the same idempotencyKey."
         assert error["next"] == {"tool": tool, "args": {}, "why": why}
         assert "nothing was written" in error["message"]
         assert "try again" in error["message"]

@@ -224,8 +224,8 @@ WRONG: list[tuple[Body, str]] = [
     ({"action": "reorder_steps"}, "needs stepIds"),
     ({"action": "update_step_instructions", "stepId": "x"}, "needs instructions"),
     ({"action": "fail_step", "stepId": "x"}, "needs reason"),
-    ({"action": "remove_step", "stepId": "x", "reason": "y"}, "does not take reason"),
-    ({"action": "retry_step", "stepId": "x", "steps": [make_step()]}, "does not take steps"),
+    ({"action": "remove_step", "stepId": "x", "reason": "y"}, "does not accept reason"),
+    ({"action": "retry_step", "stepId": "x", "steps": [make_step()]}, "does not accept steps"),
 ]
 
 

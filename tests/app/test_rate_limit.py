@@ -135,7 +135,7 @@ async def test_call_over_rate_limit_is_refused_with_retry_after(limited: Limited
     error = await limited.refused("list_active_plans")
     assert error["code"] == "RATE_LIMITED"
     assert error["next"]["tool"] == "list_active_plans"
-    assert error["next"]["why"] == f"retry the same call after {error['details']['retryAfter']} s"
+    assert error["next"]["why"] == f"Retry the same call after {error['details']['retryAfter']} s."
     assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
     assert "Wait 1 s, then repeat it" in error["message"]
     limited.now += error["details"]["retryAfter"] * NANOSECONDS

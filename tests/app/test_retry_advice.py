@@ -28,10 +28,10 @@ def why(error: WaybookError, tool: str = "create_research_plan", **arguments: ob
 
 
 def test_retry_advice_in_error_names_delay_and_idempotency_key() -> None:
-    assert why(Busy()) == "retry the same call after 1 s, with the same idempotencyKey"
-    assert why(Busy(), "get_plan_status") == "retry the same call after 1 s"
+    assert why(Busy()) == "Retry the same call after 1 s, with the same idempotencyKey."
+    assert why(Busy(), "get_plan_status") == "Retry the same call after 1 s."
     advice = why(Unavailable(), idempotencyKey="k")
-    assert advice == "retry the same call after 5 s, with the same idempotencyKey"
+    assert advice == "Retry the same call after 5 s, with the same idempotencyKey."
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
@@ -50,12 +50,14 @@ def test_error_suggests_no_retry_of_write_with_blank_idempotency_key(key: str | 
 
 
 def test_retry_advice_in_error_names_each_invalid_argument_once_in_order() -> None:
-    assert why(TooLarge(argument="steps")) == "retry the same call, with less in steps"
-    assert why(TooLarge(limit=3)) == "retry the same call, with less in it"
+    assert why(TooLarge(argument="steps")) == "Retry the same call, with less in steps."
+    assert why(TooLarge(limit=3)) == "Retry the same call, with less in it."
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
     advice = why(BadRecipe(faults=faults))
-    assert advice == "retry the same call, with steps, name and researchQuestion corrected"
-    assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names corrected"
+    assert advice == "Retry the same call, with steps, name and researchQuestion corrected."
+    assert (
+        why(BadRecipe(faults=[])) == "Retry the same call, with what the message names corrected."
+    )
 
 
 def test_error_suggests_no_call_if_no_call_can_help() -> None:
@@ -72,6 +74,6 @@ async def test_error_for_unstorable_text_names_the_argument(agent: AgentClient) 
     arguments = {"name": "x", "researchQuestion": "\ud800", "steps": []}
     error = await agent.refused("create_research_plan", **arguments)
     assert error["details"] == {"argument": "researchQuestion"}
-    assert error["next"]["why"] == "retry the same call, with researchQuestion corrected"
+    assert error["next"]["why"] == "Retry the same call, with researchQuestion corrected."
     strange = {**arguments, "researchQuestion": "?", "\ud800": 1}
     assert (await agent.refused("create_research_plan", **strange))["details"] == {}

@@ -296,7 +296,7 @@ async def test_add_dag_refuses_stage_with_more_steps_than_a_run_can_have(
     )
     assert (error["code"], error["details"]["stageSlug"]) == ("TOO_LARGE", "b")
     assert error["details"]["limit"] == 500
-    assert "Divide it into several stages" in error["message"]
+    assert "Split it into several stages" in error["message"]
     listed = (await agent.call("list_dags"))["dags"]
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "large"] == [1]
 

@@ -113,13 +113,13 @@ async def test_job_of_step_without_prompt_gets_default_prompt(agent: AgentClient
     job = await agent.job(run)
     plain = (
         'Have a view, in the stage first of the run "Rivers".\n'
-        "Work from the inputs handed over with this prompt, and write:\n- view\n"
+        "Use the inputs that come with this prompt, and write:\n- view\n"
     )
     assert job["prompt"] == plain
     await agent.submit_documents(job)
     await agent.feedback(run, "first", "Louder.")
     prompt = (await agent.job(run))["prompt"]
-    assert prompt.endswith("What a person said of the stage before: Louder.\n")
+    assert prompt.endswith("A person's feedback on the previous stage: Louder.\n")
 
 
 # Tests of replies about long texts.
@@ -298,7 +298,7 @@ async def test_get_next_job_lists_many_required_documents_in_pages_without_loss(
         == 480
     )
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    done = await small(agent, "submit_job_result", **held, content="all of them")
+    done = await small(agent, "submit_job_result", **held, content="Get the full list.")
     assert len(done["documentIds"]) == 480
 
 

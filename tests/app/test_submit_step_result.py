@@ -27,7 +27,7 @@ async def test_submit_step_result_returns_status_of_step_and_plan(agent: AgentCl
         "next": {
             "tool": "get_next_step",
             "args": {"planId": plan["planId"]},
-            "why": "take the next step",
+            "why": "Claim the next step.",
         },
     }
 

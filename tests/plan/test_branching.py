@@ -81,7 +81,7 @@ def test_skip_to_condition_with_an_earlier_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
-    assert "not ahead" in str(done.entries[0].details["branches"])
+    assert "is not after this step" in str(done.entries[0].details["branches"])
 
 
 @decision("A22")

@@ -30,7 +30,7 @@ def test_budget_warning_starts_at_80_percent_and_changes_above_budget() -> None:
     warnings = [
         budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)
     ]
-    assert warnings == [None, "80 % of the plan's tokens are used: keep what is left short."]
+    assert warnings == [None, "80 % of the plan's tokens are used: keep the rest short."]
     exactly, beyond = (
         str(budget_json(TOKENS, Totals(output_tokens=n))["warning"]) for n in (1_000, 1_001)
     )

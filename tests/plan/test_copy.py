@@ -202,5 +202,5 @@ def test_copying_a_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
 
 
 def test_copying_a_plan_up_to_an_unknown_step_raises_invalid_input() -> None:
-    with pytest.raises(InvalidInput, match="step orders 1 to 4"):
+    with pytest.raises(InvalidInput, match="numbered 1 to 4"):
         History().copied(up_to=5)

@@ -43,7 +43,7 @@ def test_submit_with_enough_sources_completes_step(required: int | None, stored:
 
 def test_error_for_too_few_sources_lists_the_stored_sources() -> None:
     plan = make_plan_that_asks(3, 2)
-    with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
+    with pytest.raises(InvalidInput, match="needs 3 sources, but only 2 are stored") as refusal:
         submit(plan, step_id(1), SUBMISSION, make_context())
     assert refusal.value.details == {
         "sources": {
@@ -63,7 +63,9 @@ def test_error_for_too_few_sources_lists_the_stored_sources() -> None:
 
 def test_error_reports_missing_result_fields_and_sources_together() -> None:
     plan = make_plan_that_asks(1, 0, schema={"required": ["river"]})
-    with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
+    with pytest.raises(
+        InvalidInput, match=r"river.*; this step needs 1 sources, but only 0"
+    ) as refusal:
         submit(plan, step_id(1), Submission(result_summary={}), make_context())
     details = refusal.value.details
     assert details["missing"] == [

@@ -45,7 +45,7 @@ def test_invalid_media_type_is_refused_with_an_example(media_type: str) -> None:
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/pdf", "application/octet-stream"])
 def test_binary_media_type_is_refused(media_type: str) -> None:
-    with pytest.raises(InvalidInput, match="only texts are kept"):
+    with pytest.raises(InvalidInput, match="only text can be stored"):
         parse_text_type(media_type)
 
 

@@ -162,7 +162,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
 @decision("A18")
 def test_last_remaining_step_can_be_removed_only_while_planning() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
-    with pytest.raises(NotModifiable, match="last step"):
+    with pytest.raises(NotModifiable, match="needs at least one step"):
         modified(begun, RemoveStep(step_id(1)))
     emptied = modified(make_plan(make_step()), RemoveStep(step_id(1))).plan
     assert (emptied.steps, emptied.status) == ((), PlanStatus.PLANNING)

@@ -38,7 +38,9 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
     assert refusal.value.details["status"] == status
     assert refusal.value.details["reason"] == "enough"
     assert refusal.value.next_call == NextCall(
-        "get_plan_status", {"planId": "p"}, "read how the plan ended; to go on, create a new plan"
+        "get_plan_status",
+        {"planId": "p"},
+        "See how the plan ended; to continue, create a new plan.",
     )
 
 

@@ -68,7 +68,7 @@ def test_review_of_a_step_that_is_not_in_progress_is_refused(status: StepStatus)
 
 @decision("A28")
 def test_request_review_while_review_is_open_raises_invalid_transition() -> None:
-    with pytest.raises(InvalidTransition, match="one review at a time"):
+    with pytest.raises(InvalidTransition, match="only one can be open at a time"):
         request_review(make_waiting_plan(S.IN_PROGRESS), step_id(2), REVIEW_REQUEST, make_context())
 
 
@@ -170,7 +170,7 @@ def test_decision_with_the_id_of_another_review_is_refused() -> None:
 
 
 def test_error_for_a_decision_on_a_failed_plan_shows_the_first_decision() -> None:
-    with pytest.raises(NotAwaitingReview, match="pat said reject"):
+    with pytest.raises(NotAwaitingReview, match="pat chose reject"):
         decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context())
 
 
@@ -183,9 +183,9 @@ def test_undecided_review_of_a_closed_plan_can_no_longer_be_decided() -> None:
 
 
 def test_decide_without_open_review_raises_not_awaiting_review() -> None:
-    with pytest.raises(NotAwaitingReview, match="waits for a decision"):
+    with pytest.raises(NotAwaitingReview, match="has no open review"):
         decide(make_plan(make_step()), K.APPROVE, make_context())
-    with pytest.raises(NotAwaitingReview, match="waits for a decision"):
+    with pytest.raises(NotAwaitingReview, match="has no open review"):
         decide(make_waiting_plan(S.PENDING), K.APPROVE, make_context(), step_id=step_id(2))
 
 

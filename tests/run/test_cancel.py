@@ -90,7 +90,7 @@ def test_every_change_of_canceled_run_raises_run_canceled(world: RunEnv) -> None
 
 def test_canceling_a_completed_run_raises_invalid_transition(world: RunEnv) -> None:
     world.work()
-    with pytest.raises(InvalidTransition, match="nothing left to cancel"):
+    with pytest.raises(InvalidTransition, match="already completed and cannot be canceled"):
         cancel(world)
 
 

@@ -83,7 +83,7 @@ def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv
 
 
 def test_copying_a_run_is_refused_if_an_earlier_stage_has_no_feedback(world: RunEnv) -> None:
-    with pytest.raises(InvalidTransition, match="'right' comes before it"):
+    with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
         copied(world, "last")
     world.feedback("right")
     assert [stage.slug for stage in copied(world, "last").reply.stages] == ["last"]

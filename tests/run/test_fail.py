@@ -108,7 +108,7 @@ def test_job_that_is_not_claimed_cannot_be_reported_as_failed(status: JobStatus)
         world.submit(job, "text")
     elif status is not J.PENDING:
         world.fail(job, retryable=status is J.RETRYING)
-    with pytest.raises(InvalidTransition, match="it is not claimed") as refusal:
+    with pytest.raises(InvalidTransition, match="you do not hold it") as refusal:
         world.fail(job)
     assert refusal.value.details["from"] == status
     assert refusal.value.next_call is not None

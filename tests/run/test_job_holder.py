@@ -49,7 +49,7 @@ def test_error_for_a_nonexistent_attempt_shows_status_and_holder_of_job(attempt:
         f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
     )
     assert refusal.next_call is not None
-    assert refusal.next_call.why == "get your job again; its reply has the attempt"
+    assert refusal.next_call.why == "Get your job again, with its current attempt."
 
 
 def test_attempt_of_a_submitted_job_is_checked_before_the_job_status() -> None:

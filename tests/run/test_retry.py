@@ -226,9 +226,7 @@ def test_document_that_is_being_regenerated_cannot_be_regenerated_again(units: i
         world.submit(world.claim(), "text")
     document = world.documents("a")[0]
     world.regenerate(document.id)
-    with pytest.raises(
-        InvalidTransition, match="is superseded; there is nothing to regenerate"
-    ) as refusal:
+    with pytest.raises(InvalidTransition, match="is superseded; only a completed one") as refusal:
         world.regenerate(document.id)
     assert refusal.value.details == {"from": "superseded", "to": "superseded"}
     assert refusal.value.next_call is not None

@@ -154,7 +154,7 @@ def test_dialectic_workflow_with_three_models_creates_221_claimable_jobs() -> No
 def test_stage_with_more_than_the_maximum_number_of_steps_is_refused() -> None:
     steps = [make_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
     assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS
-    with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
+    with pytest.raises(TooLarge, match="has 501 steps; a stage may have at most 500") as refusal:
         make_run(make_stage_run(*steps))
     assert refusal.value.details == {"limit": MAX_STEPS, "stageSlug": "only"}
 

@@ -131,7 +131,9 @@ def test_feedback_on_an_unknown_stage_raises_invalid_input() -> None:
 
 @pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
 def test_feedback_on_an_incomplete_stage_raises_invalid_transition(slug: str, state: str) -> None:
-    with pytest.raises(InvalidTransition, match="feedback is for a completed stage") as refusal:
+    with pytest.raises(
+        InvalidTransition, match="feedback can be given only on a completed stage"
+    ) as refusal:
         make_run(two_stages()).feedback(slug)
     assert refusal.value.details == {"from": state, "to": "completed"}
     assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
@@ -141,7 +143,7 @@ def test_second_feedback_on_a_stage_raises_not_awaiting_review() -> None:
     world = make_run(two_stages())
     world.work()
     world.feedback("one", "Shorter.")
-    with pytest.raises(NotAwaitingReview, match="had its feedback, from pat") as refusal:
+    with pytest.raises(NotAwaitingReview, match="already has feedback from pat") as refusal:
         world.feedback("one", "Longer.")
     assert refusal.value.details == {
         "stageSlug": "one",
@@ -206,7 +208,9 @@ def test_stage_with_incomplete_second_predecessor_does_not_start() -> None:
     world.work("left-work")
     assert world.feedback("left") == ()
     assert "end" not in world.run.stages
-    with pytest.raises(InvalidTransition, match="'right' is in progress; 'end' comes after it"):
+    with pytest.raises(
+        InvalidTransition, match="'right' is in progress; 'end' can start only after it"
+    ):
         world.begin("end")
 
 
@@ -241,7 +245,7 @@ def test_starting_an_unknown_stage_raises_invalid_input() -> None:
 
 def test_stage_after_an_incomplete_stage_cannot_be_started() -> None:
     with pytest.raises(
-        InvalidTransition, match="'one' is in progress; 'two' comes after"
+        InvalidTransition, match="'one' is in progress; 'two' can start only after"
     ) as refusal:
         make_run(two_stages()).begin("two")
     assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
@@ -250,7 +254,9 @@ def test_stage_after_an_incomplete_stage_cannot_be_started() -> None:
 def test_stage_cannot_be_started_without_feedback_on_the_predecessor() -> None:
     world = make_run(two_stages())
     world.work()
-    with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:
+    with pytest.raises(
+        InvalidTransition, match="before a person gives feedback on 'one'"
+    ) as refusal:
         world.begin("two")
     assert refusal.value.details == {"from": "not_started", "to": "in_progress"}
     assert next_call_of(refusal.value) == (

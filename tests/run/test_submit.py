@@ -95,7 +95,7 @@ def test_completed_job_cannot_be_submitted_again() -> None:
     world = single_job()
     job = world.claim()
     world.submit(job, "text")
-    with pytest.raises(InvalidTransition, match="is completed, it is not claimed") as refusal:
+    with pytest.raises(InvalidTransition, match="is completed, and you do not hold it") as refusal:
         world.submit(job, "text")
     assert refusal.value.details == {"jobId": job.id, "from": "completed", "to": "completed"}
 
@@ -103,7 +103,7 @@ def test_completed_job_cannot_be_submitted_again() -> None:
 def test_unclaimed_job_cannot_be_submitted() -> None:
     world = single_job()
     (job,) = world.jobs("a")
-    with pytest.raises(InvalidTransition, match="claim a job with get_next_job first"):
+    with pytest.raises(InvalidTransition, match="first call get_next_job"):
         world.submit(job, "text")
 
 
@@ -195,7 +195,7 @@ def test_text_with_more_than_the_maximum_number_of_parts_is_refused() -> None:
     for _ in range(MAX_PARTS - 1):
         world.submit(world.claim(), "x", continues=True)
     last = world.claim()
-    with pytest.raises(TooLarge, match="hand in the rest as the last one") as refusal:
+    with pytest.raises(TooLarge, match="submit the rest as the last part") as refusal:
         world.submit(last, "x", continues=True)
     assert refusal.value.details == {"limit": MAX_PARTS}
     world.submit(last, "x")
@@ -207,7 +207,7 @@ def test_continuation_job_refuses_texts_for_two_documents_at_once(*, continues: 
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
-    with pytest.raises(InvalidInput, match="a part is handed in as one text"):
+    with pytest.raises(InvalidInput, match="a part is submitted as one text"):
         world.submit(job, handed("two.", "text"), handed("2", "data"), continues=continues)
     assert world.job(job).status is J.PROCESSING
 
@@ -271,7 +271,7 @@ def test_error_for_many_missing_documents_lists_the_first_twenty() -> None:
 def test_submitting_the_same_document_twice_raises_invalid_input() -> None:
     world = make_plan_for_all()
     job = world.claim()
-    with pytest.raises(InvalidInput, match="'goals' of 'beta' is handed in twice"):
+    with pytest.raises(InvalidInput, match="'goals' of 'beta' is submitted twice"):
         world.submit(job, handed("M", "means"), handed("Gb", "goals", "beta"), handed("G", "goals"))
     assert world.job(job).status is J.PROCESSING
 
@@ -281,7 +281,7 @@ def test_error_for_an_unknown_document_lists_valid_keys_and_models(
     key: str | None, model: str | None
 ) -> None:
     world = make_plan_for_all()
-    with pytest.raises(InvalidInput, match="it makes goals, means") as refusal:
+    with pytest.raises(InvalidInput, match="its documents are goals, means") as refusal:
         world.submit(world.claim(), handed("G", key, model))
     assert refusal.value.details == {
         "documentKeys": ["goals", "means"],

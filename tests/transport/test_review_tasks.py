@@ -53,10 +53,10 @@ async def decide(agent: AgentClient, plan: Body, decision: str) -> None:
 @pytest.mark.parametrize(
     ("decision", "step_status", "why"),
     [
-        ("approve", "completed", "take the next step"),
-        ("modify", "in_progress", "take the step again, with the feedback in its instructions"),
-        ("skip", "skipped", "take the next step"),
-        ("reject", "failed", "see how the plan ended"),
+        ("approve", "completed", "Claim the next step."),
+        ("modify", "in_progress", "Claim the step again; its instructions have the feedback."),
+        ("skip", "skipped", "Claim the next step."),
+        ("reject", "failed", "See how the plan ended."),
     ],
 )
 async def test_mcp_task_of_a_review_completes_with_the_decision_as_result(

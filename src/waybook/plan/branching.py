@@ -113,7 +113,7 @@ def _fire(draft: Draft, condition: Condition, step: Step) -> Branch:
 def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
     target = next((s for s in draft.plan.steps if s.id == condition.target_step_id), None)
     if target is None or target.order <= step.order:
-        note = "the target is not ahead of this step: nothing skipped"
+        note = "the target step is not after this step: nothing was skipped"
         return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=note)
     between = [
         s.id
@@ -127,7 +127,7 @@ def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
 
 def _add_steps(draft: Draft, condition: Condition, step: Step) -> Branch:
     if len(draft.plan.steps) + len(condition.steps) > MAX_STEPS:
-        error = f"adding {len(condition.steps)} steps would go beyond {MAX_STEPS} steps in a plan"
+        error = f"adding {len(condition.steps)} steps would exceed the limit of {MAX_STEPS} steps"
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=error)
     added = draft.add_steps(condition.steps, after=step.order)
     return _added(draft, condition, step, added)

@@ -97,8 +97,8 @@ def _check_position(source: CopiedPlan, steps: int) -> None:
     order = source.up_to_step
     if order is not None and not 0 <= order <= steps:
         raise InvalidInput(
-            f"upToStep is {order}, but that plan has the step orders 1 to {steps}; 0 carries no "
-            "result over",
+            f"upToStep is {order}, but the steps of that plan are numbered 1 to {steps}; use 0 to "
+            "copy no results",
             argument="upToStep",
             given=order,
             totalSteps=steps,
@@ -107,12 +107,12 @@ def _check_position(source: CopiedPlan, steps: int) -> None:
 
 def _nothing_left(source: CopiedPlan, steps: int) -> InvalidInput:
     return InvalidInput(
-        f"all {steps} steps of that plan are done, so a copy would have nothing left to do; carry "
-        "fewer results over with upToStep",
+        f"all {steps} steps of that plan are done, so a copy would have nothing left to do; copy "
+        "fewer results with upToStep",
         argument="upToStep",
         totalSteps=steps,
         next_call=NextCall(
-            "get_plan_status", {"planId": source.id}, "see the steps, then choose upToStep"
+            "get_plan_status", {"planId": source.id}, "See the steps, then choose upToStep."
         ),
     )
 

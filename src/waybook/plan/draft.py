@@ -73,8 +73,8 @@ def require_open(plan: Plan) -> None:
     """
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
-            f"this plan is {plan.status} and takes no more changes; its steps stay as they were",
-            next_call=status_call(plan, "read how the plan ended; to go on, create a new plan"),
+            f"this plan is {plan.status} and can no longer be changed",
+            next_call=status_call(plan, "See how the plan ended; to continue, create a new plan."),
             planId=plan.id,
             status=str(plan.status),
             reason=plan.fail_reason,

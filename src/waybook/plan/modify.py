@@ -139,14 +139,14 @@ def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_cancel
     require_open(plan)
     if plan.status not in MODIFIABLE and not is_canceled:
         raise NotModifiable(
-            f"this plan is {plan.status} and cannot be modified; a person decides the review first",
-            next_call=wait_call(plan, "wait for the decision, then modify the plan"),
+            f"this plan is {plan.status}: it cannot be modified before a person decides",
+            next_call=wait_call(plan, "Wait for the decision, then modify the plan."),
             status=str(plan.status),
         )
     if expected_revision is not None and expected_revision != plan.revision:
         raise StalePlan(
-            f"the plan is at revision {plan.revision}, you expected {expected_revision}",
-            next_call=status_call(plan, "look at the plan as it is now, then modify it again"),
+            f"the plan is at revision {plan.revision}, but you expected {expected_revision}",
+            next_call=status_call(plan, "Read the current plan, then modify it again."),
             revision=plan.revision,
             expectedRevision=expected_revision,
         )
@@ -186,8 +186,8 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
 
 
 def _edit_pending(draft: Draft, modification: PendingEdit, step: Step) -> dict[str, Json]:
-    why = "the title, the dependencies and the conditions of a pending step can be changed"
-    _demand(draft.plan, step, {StepStatus.PENDING}, f"only {why}", "pending")
+    why = "the title, dependencies and conditions can be changed only while a step is pending"
+    _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
     match modification:
         case SetTitle(_, title):
             return set_title(draft, step, title)
@@ -218,15 +218,16 @@ def _remove(draft: Draft, step: Step) -> dict[str, Json]:
     pointing = _conditions_pointing_at(plan, step)
     if pointing:
         raise NotModifiable(
-            f"step {step.order} is the target of a branching condition that has not been looked "
-            "at yet; it cannot be removed while that may still skip to it",
-            next_call=status_call(plan, "see the plan; fail the step instead of removing it"),
+            f"step {step.order} cannot be removed: a branching condition that has not been "
+            "evaluated yet may skip to it",
+            next_call=status_call(plan, "See the plan; fail the step instead of removing it."),
             conditionIds=pointing,
         )
     if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
         raise NotModifiable(
-            "the last step of a plan that has begun cannot be removed; add another first",
-            next_call=status_call(plan, "see the plan"),
+            "a plan that has started needs at least one step; add another step before you "
+            "remove this one",
+            next_call=status_call(plan, "See the plan."),
         )
     draft.remove_step(step.id)
     return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
@@ -272,7 +273,7 @@ def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
 
 def _retry(draft: Draft, step: Step) -> dict[str, Json]:
     allowed = {StepStatus.FAILED, StepStatus.IN_PROGRESS}
-    why = "only a failed or running step can be tried again"
+    why = "only a failed or running step can be retried"
     _demand(draft.plan, step, allowed, why, "pending")
     reclaimed = step.status is StepStatus.IN_PROGRESS
     if reclaimed:
@@ -305,7 +306,7 @@ def _find(plan: Plan, step_id: StepId) -> Step:
     if step is None:
         raise InvalidStepReference(
             "there is no such step in this plan",
-            next_call=status_call(plan, "see the plan's steps and their ids"),
+            next_call=status_call(plan, "See the plan's steps and their ids."),
             stepId=step_id,
         )
     return step
@@ -317,7 +318,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
             f"step {step.order} is {step.status}: {why}",
             old=step.status,
             new=new,
-            next_call=status_call(plan, "see where the step stands"),
+            next_call=status_call(plan, "See the status of the step."),
             stepId=step.id,
             allowedFrom=sorted(allowed),
         )

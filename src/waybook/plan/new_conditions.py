@@ -46,7 +46,7 @@ def check_size(steps: int, conditions: int = 0) -> None:
     ):
         if count > most:
             raise TooLarge(
-                f"a plan may have {most} {what}, this one would have {count}",
+                f"a plan may have at most {most} {what}; this one would have {count}",
                 limit=most,
                 asked=count,
             )
@@ -154,7 +154,7 @@ def step_at(ids: Sequence[StepId], order: int | None, argument: str) -> StepId:
     """
     if order is None or not 1 <= order <= len(ids):
         raise InvalidStepReference(
-            f"{argument} is {order}, but this plan has the step orders 1 to {len(ids)}",
+            f"{argument} is {order}, but the steps of this plan are numbered 1 to {len(ids)}",
             argument=argument,
             given=order,
             totalSteps=len(ids),

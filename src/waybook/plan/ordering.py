@@ -29,8 +29,8 @@ def insertion_point(plan: Plan, after: int | None) -> int:
         return last
     if not 0 <= after <= last:
         raise InvalidStepReference(
-            f"cannot insert after order {after}: this plan has the orders 1 to {last} "
-            "(0 inserts at the beginning)",
+            f"cannot insert after step {after}: the steps of this plan are numbered 1 to {last} (0 "
+            "inserts at the beginning)",
             insertAfterOrder=after,
             totalSteps=last,
         )
@@ -46,8 +46,8 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
     current = {step.id for step in plan.steps}
     if len(ids) != len(set(ids)) or set(ids) != current:
         raise StalePlan(
-            "reorder_steps needs every step of the plan exactly once, and the plan's steps are "
-            "not the ones named: it may have changed since you looked",
+            "reorder_steps must name every step of the plan exactly once; the plan may have "
+            "changed since you read it",
             missing=sorted(current - set(ids)),
             unknown=sorted(set(ids) - current),
             repeated=sorted({i for i in ids if ids.count(i) > 1}),
@@ -96,7 +96,7 @@ def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
     """
     if any(step.depends_on for step in steps):
         raise InvalidInput(
-            "a step that a branch adds cannot have dependsOn: the orders are not known yet",
+            "a step that a branch adds cannot have dependsOn: step numbers are not known yet",
             argument="actionParams.steps",
         )
 
@@ -104,7 +104,7 @@ def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
 def _step_at(steps: Sequence[Step], order: int) -> StepId:
     if not 1 <= order <= len(steps):
         raise InvalidStepReference(
-            f"dependsOn names the step order {order}, but there are the orders 1 to {len(steps)}",
+            f"dependsOn names step {order}, but the steps are numbered 1 to {len(steps)}",
             argument="dependsOn",
             given=order,
             totalSteps=len(steps),
@@ -128,8 +128,7 @@ def _refuse_circles(steps: Sequence[Step]) -> None:
     orders = [step.order for step in steps if left[step.id]]
     if orders:
         raise InvalidStepReference(
-            f"the steps {', '.join(map(str, orders))} wait for each other: dependsOn goes in a "
-            "circle",
+            f"the steps {', '.join(map(str, orders))} depend on each other: dependsOn has a cycle",
             argument="dependsOn",
             stepOrders=orders,
         )

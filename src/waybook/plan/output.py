@@ -83,8 +83,8 @@ def parse_text_type(media_type: str) -> str:
         )
     if not (kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(SUFFIXES)):
         raise InvalidInput(
-            f"{kind} is not the type of a text, and only texts are kept: text/…, "
-            f"{', '.join(sorted(TEXT_TYPES))}, and what ends in {', '.join(SUFFIXES)}",
+            f"{kind} is not a text type, and only text can be stored: text/…, "
+            f"{', '.join(sorted(TEXT_TYPES))}, and types that end in {', '.join(SUFFIXES)}",
             argument="mediaType",
         )
     return kind
@@ -235,13 +235,12 @@ def _refuse_broken(new: NewOutput) -> None:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _refuse_more(there: Sequence[Output]) -> None:
     if len(there) >= MAX_OUTPUTS:
         raise TooLarge(
-            f"this plan has {len(there)} outputs, versions counted; at most "
-            f"{MAX_OUTPUTS} are kept with a plan",
+            f"this plan has {len(there)} outputs (with versions); the limit is {MAX_OUTPUTS}",
             limit=MAX_OUTPUTS,
         )

@@ -136,7 +136,7 @@ def warning(part: BudgetShare) -> str | None:
 
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))
-    "80 % of the plan's tokens are used: keep what is left short."
+    "80 % of the plan's tokens are used: keep the rest short."
     """
     if part.used > part.of:
         return (
@@ -145,7 +145,7 @@ def warning(part: BudgetShare) -> str | None:
         )
     if part.percent >= WARNING_PERCENT:
         be = "are" if part.unit == "tokens" else "is"
-        return f"{part.percent} % of the plan's {part.unit} {be} used: keep what is left short."
+        return f"{part.percent} % of the plan's {part.unit} {be} used: keep the rest short."
     return None
 
 

@@ -57,7 +57,7 @@ def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
-        return Repeated(note=f"repeated {repeats} times already: not repeated again")
+        return Repeated(note=f"already repeated {repeats} times: not repeated again")
     steps = repeated_range(draft.plan, condition, step)
     if not steps:
         return Repeated(note="the first step of the range is not before this step: not repeated")
@@ -80,9 +80,9 @@ def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
     """Return the error message if the repeated steps would exceed a size limit of plans."""
     if len(plan.steps) + steps > MAX_STEPS:
-        return f"repeating {steps} steps would go beyond {MAX_STEPS} steps in a plan"
+        return f"repeating {steps} steps would exceed the limit of {MAX_STEPS} steps"
     if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:
-        return f"repeating {conditions} conditions would go beyond {MAX_CONDITIONS} in a plan"
+        return f"repeating {conditions} conditions would exceed the limit of {MAX_CONDITIONS}"
     return None
 
 

@@ -135,7 +135,7 @@ def store_standalone(
 def _refuse_reserved(research: Research) -> None:
     if research.kind in RESERVED:
         raise InvalidInput(
-            f"kind: {research.kind!r} is not for research; use a word of your own, such as note",
+            f"kind: {research.kind!r} is reserved; use another word, such as note",
             reserved=sorted(RESERVED),
         )
 
@@ -143,11 +143,11 @@ def _refuse_reserved(research: Research) -> None:
 def _refuse_closed(plan: Plan, research: Research) -> None:
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
-            f"this plan is {plan.status} and takes no more changes",
+            f"this plan is {plan.status} and can no longer be changed",
             next_call=NextCall(
                 "store_research",
                 {"kind": research.kind, "title": research.title},
-                "the same call without planId and stepId keeps it for every plan to find",
+                "Store it without planId and stepId, for every plan to find.",
             ),
             planId=plan.id,
             status=str(plan.status),

@@ -59,21 +59,21 @@ def request_review(
     step = plan.step(step_id)
     if plan.status is PlanStatus.AWAITING_REVIEW:
         raise InvalidTransition(
-            "this plan already waits for a review; one review at a time",
+            "this plan already has an open review; only one can be open at a time",
             next_call=NextCall(
                 "get_next_step",
                 {"planId": plan.id, "another": True, "waitSeconds": MAX_WAIT_SECONDS},
-                "wait until the open review is decided, or take another step meanwhile",
+                "Claim another step, or wait for the decision.",
             ),
             old=plan.status,
             new=PlanStatus.AWAITING_REVIEW,
         )
     if not can_move_step(step.status, StepStatus.AWAITING_INPUT):
         raise InvalidTransition(
-            f"step {step.order} is {step.status}: only a step in progress can wait for a person",
+            f"step {step.order} is {step.status}: only a step in progress can be sent to review",
             old=step.status,
             new=StepStatus.AWAITING_INPUT,
-            next_call=status_call(plan, "see which step is in progress"),
+            next_call=status_call(plan, "See which step is in progress."),
             stepId=step.id,
         )
     if request.result_summary is not None:
@@ -128,15 +128,15 @@ def decide(
     review = _review_to_decide(plan, step_id)
     if review_id not in {None, review.id}:
         raise NotAwaitingReview(
-            "this review has been decided; what waits now is another one, to be read first",
-            next_call=status_call(plan, "see what waits for a person now"),
+            "this review is already decided, and another one is open now; read that one first",
+            next_call=status_call(plan, "See the open review."),
             reviewId=review.id,
         )
-    asker, look = review.requested_as, status_call(plan, "see whether a person has decided")
+    asker, look = review.requested_as, status_call(plan, "See whether a person has decided.")
     require_decider(context, requested_as=asker, look=look)
     if kind is DecisionKind.MODIFY and not (feedback and feedback.strip()):
         raise InvalidInput(
-            "modify needs feedback: say what the step should do differently",
+            "the decision modify needs feedback: say what to change in the step",
             argument="feedback",
         )
     draft = Draft(plan, context)
@@ -231,8 +231,8 @@ def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
     require_open(plan)
     if last is None:
         raise NotAwaitingReview(
-            "nothing of this plan waits for a decision here",
-            next_call=status_call(plan, "see which step, if any, waits for a person"),
+            "this plan has no open review, so there is nothing to decide",
+            next_call=status_call(plan, "See which step, if any, is under review."),
             status=str(plan.status),
         )
     return last
@@ -240,8 +240,8 @@ def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
 
 def _already_decided(plan: Plan, last: Review) -> NotAwaitingReview:
     return NotAwaitingReview(
-        f"already decided: {last.decided_by} said {last.decision}",
-        next_call=NextCall("get_next_step", {"planId": plan.id}, "go on with the plan"),
+        f"already decided: {last.decided_by} chose {last.decision}",
+        next_call=NextCall("get_next_step", {"planId": plan.id}, "Claim the next step."),
         decision=str(last.decision),
         decidedBy=last.decided_by,
         decidedVia=str(last.decided_via),

@@ -120,8 +120,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
-        f"the result does not have the shape this step asks for: {first['at']}: "
-        f"{first['fault']}{more}"
+        f"the result does not match the step's resultSchema: {first['at']}: {first['fault']}{more}"
     )
 
 
@@ -168,7 +167,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
                 break
     # The check of `multipleOf` fails for a number that is too large for a float.
     except ArithmeticError as error:
-        faults.append(Mismatch("$", f"it holds a number that cannot be checked: {error}"))
+        faults.append(Mismatch("$", f"it contains a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 
 

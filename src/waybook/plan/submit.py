@@ -51,8 +51,8 @@ def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
 
 def _describe_missing_sources(text: StepText) -> str:
     return (
-        f"this step needs {text.required_sources} sources, {len(text.sources)} are stored for it: "
-        "store what the result rests on, then submit again"
+        f"this step needs {text.required_sources} sources, but only {len(text.sources)} are stored "
+        "for it: store the sources of your result, then submit again"
     )
 
 
@@ -70,7 +70,7 @@ def _sources(text: StepText, lacking: int) -> Json:
 
 
 def _store(plan: Plan, step_id: StepId) -> NextCall:
-    why = "store research for this step with its sources; each source counts once"
+    why = "Store research for this step with its sources."
     return NextCall("store_research", {"planId": plan.id, "stepId": step_id}, why)
 
 
@@ -172,7 +172,7 @@ def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
 
 def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
     if step.type is StepType.CHECKPOINT and context.policy is ReviewPolicy.HUMAN:
-        why = "ask a person; the step completes when they approve it"
+        why = "Ask a person; the step completes when they approve it."
         raise InvalidTransition(
             f"step {step.order} is a checkpoint: in this org only an approved review completes it",
             old=step.status,
@@ -185,10 +185,10 @@ def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
 def _refuse_unless_open(plan: Plan, step: Step) -> None:
     if step.status not in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
         raise InvalidTransition(
-            f"step {step.order} is {step.status}: only a step in progress takes a result",
+            f"step {step.order} is {step.status}: only a step in progress accepts a result",
             old=step.status,
             new=StepStatus.COMPLETED,
-            next_call=status_call(plan, "see where the plan stands; a result counts once"),
+            next_call=status_call(plan, "See the status of the plan; a result counts once."),
             stepId=step.id,
             attempt=step.attempt,
         )
@@ -280,11 +280,11 @@ def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCal
             f"attempt {attempt} of step {step.order} does not exist: the step is at attempt "
             f"{step.attempt}, {step.status}"
         )
-        again = "get your step again; its reply has the attempt"
+        again = "Get your step again, with its current attempt."
         return why, NextCall("get_next_step", where, again)
     why = (
-        f"step {step.order} is at attempt {step.attempt}, this result is of attempt {attempt}: "
-        "the step was taken back or taken over"
+        f"this result is for attempt {attempt}, but step {step.order} is at attempt "
+        f"{step.attempt}; it was reset or taken over"
     )
-    other = "take a step that is yours; do not resubmit"
+    other = "Claim another step; do not resubmit."
     return why, NextCall("get_next_step", where, other)

@@ -33,7 +33,7 @@ class FetchCall:
 
     def to_json(self, left: Json, **more: Json) -> Body:
         """Return the omitted amount, and the tool call that fetches the omitted data."""
-        get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
+        get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "Read the rest."}
         return {"left": left, "get": get}
 
 

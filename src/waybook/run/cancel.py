@@ -32,7 +32,7 @@ def cancel_run(
     require_active(run)
     if run.completed_at is not None:
         raise InvalidTransition(
-            "this run is completed; there is nothing left to cancel",
+            "this run is already completed and cannot be canceled",
             old="completed",
             new="canceled",
             runId=run.id,
@@ -73,4 +73,4 @@ def require_active(run: Run) -> None:
 
 
 def _look(run: Run) -> NextCall:
-    return NextCall("get_run_progress", {"runId": run.id}, "see what the run produced")
+    return NextCall("get_run_progress", {"runId": run.id}, "See what the run produced.")

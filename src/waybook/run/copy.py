@@ -119,12 +119,12 @@ def _require_finished(run: Run, slug: str, from_stage: str) -> None:
     stage = run.stages.get(slug)
     if stage is None or stage.completed_at is None or stage.feedback is None:
         raise InvalidTransition(
-            f"the run cannot be copied from the stage {from_stage!r} on: {slug!r} comes before it "
-            "and is not complete, or has had no feedback",
+            f"cannot copy from the stage {from_stage!r}: the stage {slug!r} before it is not "
+            "complete, or has no feedback",
             old="in_progress" if stage else "not_started",
             new="completed",
             stageSlug=slug,
-            next_call=NextCall("get_run_progress", {"runId": run.id}, "see where that run stands"),
+            next_call=NextCall("get_run_progress", {"runId": run.id}, "See that run's progress."),
         )
 
 

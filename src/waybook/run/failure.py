@@ -90,10 +90,10 @@ def regenerate(
     require_active(run)
     if job.status is not JobStatus.COMPLETED:
         raise InvalidTransition(
-            f"the job that made this document is {job.status}; there is nothing to regenerate",
+            f"the job of this document is {job.status}; only a completed one can be regenerated",
             old=job.status,
             new=JobStatus.SUPERSEDED,
-            next_call=NextCall("get_run_progress", {"runId": run.id}, "see where the run stands"),
+            next_call=NextCall("get_run_progress", {"runId": run.id}, "See the run's progress."),
         )
     draft = RunDraft(run, compiled_dag, context)
     step = draft.step_of(job)
@@ -113,8 +113,8 @@ def regenerate(
     return draft.decide(RegenerationJob(fresh))
 
 
-NEXT_JOB_CALL = NextCall("get_next_job", {}, "ask for another job")
-AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the attempt")
+NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")
+AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attempt.")
 
 
 def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
@@ -146,7 +146,7 @@ def require_holder(job: Job, attempt: int) -> None:
         raise refusal
     if job.status is not JobStatus.PROCESSING:
         raise InvalidTransition(
-            f"this job is {job.status}, it is not claimed; claim a job with get_next_job first",
+            f"this job is {job.status}, and you do not hold it; first call get_next_job",
             old=job.status,
             new=JobStatus.COMPLETED,
             jobId=job.id,

@@ -60,10 +60,11 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
     """
     frozen = distinct(models)
     if not frozen:
-        raise InvalidInput("a stage needs at least one model; name them in `models`")
+        raise InvalidInput("a stage needs at least one model; list it in `models`")
     if len(frozen) > MAX_MODELS:
         raise TooLarge(
-            f"{len(frozen)} models were named, a stage takes at most {MAX_MODELS}", limit=MAX_MODELS
+            f"{len(frozen)} models are listed; a stage accepts at most {MAX_MODELS}",
+            limit=MAX_MODELS,
         )
     return frozen
 
@@ -76,7 +77,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
     """
     if slug not in compiled_dag.stages:
         raise InvalidInput(
-            f"this DAG has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
+            f"this workflow has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
             stageSlug=slug,
             stages=[*compiled_dag.order],
         )
@@ -129,7 +130,7 @@ def require_runnable(compiled_dag: CompiledDag) -> None:
         if counts.total > MAX_JOBS:
             raise TooLarge(
                 f"the stage {slug!r} would have {counts.total:,} jobs with a single model; a stage "
-                f"may have at most {MAX_JOBS:,}. Divide it into several stages",
+                f"may have at most {MAX_JOBS:,}. Split it into several stages",
                 limit=MAX_JOBS,
                 stageSlug=slug,
             )
@@ -140,8 +141,8 @@ def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
     steps = len(compiled_dag.graphs[slug].order)
     if steps > MAX_STEPS:
         raise TooLarge(
-            f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out. "
-            "Divide it into several stages",
+            f"the stage {slug!r} has {steps:,} steps; a stage may have at most {MAX_STEPS}. Split "
+            "it into several stages",
             limit=MAX_STEPS,
             stageSlug=slug,
         )

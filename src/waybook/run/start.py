@@ -67,11 +67,11 @@ def give_feedback(
     """
     require_active(run)
     require_stage(compiled_dag, slug)
-    stage = _completed(run, slug, "feedback is for a completed stage")
+    stage = _completed(run, slug, "feedback can be given only on a completed stage")
     if stage.feedback is not None:
         raise NotAwaitingReview(
-            f"the stage {slug!r} has had its feedback, from {stage.feedback_by}; it opens the way "
-            "once",
+            f"the stage {slug!r} already has feedback from {stage.feedback_by}; a stage gets "
+            "feedback once",
             stageSlug=slug,
             decidedBy=stage.feedback_by,
             decidedAt=stage.feedback_at and stage.feedback_at.isoformat(),
@@ -117,11 +117,10 @@ def start_open_stage(
     if slug in run.stages:
         return draft.decide(StartedStages(()))
     for before in compiled_dag.dag.before(slug):
-        stage = _completed(run, before, f"{slug!r} comes after it")
+        stage = _completed(run, before, f"{slug!r} can start only after it")
         if stage.feedback is None:
             raise InvalidTransition(
-                f"the stage {slug!r} cannot start: a person's feedback on {before!r} opens the "
-                "way to it",
+                f"the stage {slug!r} cannot start before a person gives feedback on {before!r}",
                 old="not_started",
                 new="in_progress",
                 next_call=_ask_feedback(run, before),
@@ -144,15 +143,15 @@ def _completed(run: Run, slug: str, why: str) -> StageRun:
             f"the stage {slug!r} is {state.replace('_', ' ')}; {why}",
             old=state,
             new="completed",
-            next_call=NextCall("get_next_job", {"runId": run.id}, "there is work to do first"),
+            next_call=NextCall("get_next_job", {"runId": run.id}, "Claim a job of the run first."),
         )
     return stage
 
 
 def _ask_feedback(run: Run, slug: str) -> NextCall:
     args = {"runId": run.id, "stageSlug": slug}
-    return NextCall("submit_stage_feedback", args, "pass on what a person says of the stage")
+    return NextCall("submit_stage_feedback", args, "Pass on a person's feedback on the stage.")
 
 
 def _look(run: Run) -> NextCall:
-    return NextCall("get_run_progress", {"runId": run.id}, "see where the run stands")
+    return NextCall("get_run_progress", {"runId": run.id}, "See the run's progress.")

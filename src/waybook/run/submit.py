@@ -95,8 +95,8 @@ def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
 def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
     if job.part >= MAX_PARTS:
         raise TooLarge(
-            f"this piece of work has {job.part} parts, at most {MAX_PARTS} are kept; hand in the "
-            "rest as the last one",
+            f"this document has {job.part} parts, and the limit is {MAX_PARTS}; submit the rest as "
+            "the last part",
             limit=MAX_PARTS,
         )
     (text,) = _alone(submission)
@@ -117,7 +117,7 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
 
 def _alone(submission: Submission) -> tuple[str]:
     if len(submission.documents) != 1:
-        raise InvalidInput("a part is handed in as one text; put it into `content`")
+        raise InvalidInput("a part is submitted as one text: put it into `content`")
     return (submission.documents[0].content,)
 
 
@@ -170,7 +170,7 @@ def _assigned(
         for place in fitting:
             if wanted[place] is not None:
                 raise InvalidInput(
-                    f"the document {place[0]!r} of {place[1].model!r} is handed in twice"
+                    f"the document {place[0]!r} of {place[1].model!r} is submitted twice"
                 )
             wanted[place] = document.content
     missing: list[Json] = [
@@ -180,7 +180,8 @@ def _assigned(
     ]
     if missing:
         raise InvalidInput(
-            f"{len(missing)} of {len(wanted)} documents are missing; hand in all in one call",
+            f"{len(missing)} of {len(wanted)} documents are missing; submit all of them in one "
+            "call",
             missing=missing[:20],
         )
     return {place: content for place, content in wanted.items() if content is not None}
@@ -196,8 +197,8 @@ def _not_made(
 ) -> InvalidInput:
     keys, models = [*output_keys(step)], sorted({output.model for output in made})
     return InvalidInput(
-        f"this step makes no document {document.document_key!r} of {document.model!r}; it makes "
-        f"{', '.join(keys)}",
+        f"this step has no document {document.document_key!r} of {document.model!r}; its documents "
+        f"are {', '.join(keys)}",
         documentKeys=keys,
         modelIds=models,
     )

@@ -79,7 +79,7 @@ def part_statement(plan_id: str, part: str, page: Page) -> Statement:
             return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
         return text_slice_statement(plan_id, kind, which, page)
     raise InvalidInput(
-        f"part: there is no part {part!r}; take it from the cut of a reply",
+        f"part: there is no part {part!r}; copy it from `cut` in a reply",
         parts=[
             *PLAN_PARTS,
             *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),

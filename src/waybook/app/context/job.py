@@ -44,10 +44,10 @@ from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
 DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
-Work from the inputs handed over with this prompt, and write:
+Use the inputs that come with this prompt, and write:
 {% for document in documents %}- {{ document.documentKey }}
 {% endfor %}{% if feedback %}
-What a person said of the stage before: {{ feedback }}
+A person's feedback on the previous stage: {{ feedback }}
 {% endif %}"""
 
 
@@ -225,7 +225,7 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
     """Return the length of a text's omitted rest, and the tool call that fetches the rest."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
-    return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
+    return {"left": left, "get": next_call("get_job_input", "Read the rest.", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
@@ -237,7 +237,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
     length, content = rows[0].length, truncate(rows[0].content, room)
     if len(content) < length:
         args: Body = {"jobId": job.id, "documentId": job.document, "offset": len(content)}
-        get = next_call("get_job_input", "the rest", **args)
+        get = next_call("get_job_input", "Read the rest.", **args)
         cut["previousVersion"] = {"left": length - len(content), "get": get}
     return content
 
@@ -315,5 +315,5 @@ def _view(shown: ShownInput, job: Job, text: str) -> Body:
         return {**named, "content": text}
     which = ("documentId",) if job_input.document else ("documentKey", "stageSlug")
     args = {name: named[name] for name in which if name in named}
-    rest = next_call("get_job_input", "the rest", jobId=job.id, **args, offset=len(text))
+    rest = next_call("get_job_input", "Read the rest.", jobId=job.id, **args, offset=len(text))
     return {**named, "content": text, "cut": {"left": job_input.length - len(text), "get": rest}}

@@ -32,7 +32,7 @@ async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
         attempt=job.attempt,
         leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
         resumed=ready.resumed or None,
-        next=next_call("submit_job_result", "when the job is done", **args),
+        next=next_call("submit_job_result", "Submit the result.", **args),
     )
     return {
         **head,

@@ -53,7 +53,7 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
     if not rows:
         raise NotFound(
             "there is no document with this id here",
-            next_call=NextCall("list_dags", {}, "see the runs there are"),
+            next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
     row: RenderedRow = rows[0]
     in_utc = row._replace(created_at=row.created_at.astimezone(UTC))

@@ -52,5 +52,5 @@ async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
         return ResearchItem(source=source_rows[0])
     raise NotFound(
         "there is no artifact or source with this id here",
-        next_call=NextCall("search_sources", {"query": "words or a question"}, "search for it"),
+        next_call=NextCall("search_sources", {"query": "words or a question"}, "Search for it."),
     )

@@ -25,10 +25,10 @@ DECIDED_STATUS: Final = {
 }
 #: For each decision, the reason given with the next call that the reply suggests.
 REASONS: Final = {
-    DecisionKind.APPROVE: "take the next step",
-    DecisionKind.MODIFY: "take the step again, with the feedback in its instructions",
-    DecisionKind.SKIP: "take the next step",
-    DecisionKind.REJECT: "see how the plan ended",
+    DecisionKind.APPROVE: "Claim the next step.",
+    DecisionKind.MODIFY: "Claim the step again; its instructions have the feedback.",
+    DecisionKind.SKIP: "Claim the next step.",
+    DecisionKind.REJECT: "See how the plan ended.",
 }
 
 
@@ -59,7 +59,7 @@ def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPol
     moment = DecisionContext(
         now=review.requested_at, actor=ctx.caller.actor(), new_id=new_id, policy=policy
     )
-    look = NextCall("get_plan_status", {"planId": review.plan_id}, "see the review")
+    look = NextCall("get_plan_status", {"planId": review.plan_id}, "See the review.")
     try:
         require_decider(moment, requested_as=review.requested_as, look=look)
     except Forbidden:

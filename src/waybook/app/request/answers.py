@@ -53,14 +53,14 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
         case Unavailable() if not isinstance(error, EndpointFailed):
             return _once_it_is_back(error, tool, arguments)
         case IdempotencyConflict():
-            why = "with a new idempotencyKey if this is a new act, else with the first arguments"
+            why = "with a new idempotencyKey for a new call, or with the original arguments"
         case TooLarge():
             why = f"with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
             why = f"with {_named(error, tool) or 'what the message names'} corrected"
         case _:
             return None
-    return NextCall(tool.name, {}, f"{SAME_CALL}, {why}")
+    return NextCall(tool.name, {}, f"{SAME_CALL}, {why}.")
 
 
 def _once_it_is_back(
@@ -71,13 +71,13 @@ def _once_it_is_back(
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
-    return NextCall(look, {}, "see whether it was done, before you repeat it")
+    return NextCall(look, {}, "See whether the call took effect before you repeat it.")
 
 
 def _later(error: WaybookError, tool: Tool) -> str:
     seconds = error.details["retryAfter"]
     key = "" if tool.reads_only else ", with the same idempotencyKey"
-    return f"{SAME_CALL} after {seconds} s{key}"
+    return f"{SAME_CALL} after {seconds} s{key}."
 
 
 def _named(error: WaybookError, tool: Tool) -> str:
@@ -153,9 +153,9 @@ def reply_too_large(tool: Tool, size: int) -> TooLarge:
     look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
     following = (
-        NextCall(tool.name, {}, f"{SAME_CALL}, without detail")
+        NextCall(tool.name, {}, f"{SAME_CALL}, without detail.")
         if brief
-        else NextCall(look, {}, "read it by parts, within a budget")
+        else NextCall(look, {}, "Read it in parts, within a budget.")
     )
     return TooLarge(
         f"the reply of {tool.name} has {size:,} bytes, at most {MAX_REPLY_BYTES:,} are sent.{done}",

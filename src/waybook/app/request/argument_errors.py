@@ -51,9 +51,9 @@ ERROR_TEXT = {
     "bool_parsing": "must be true or false",
 }
 LIMIT_ERRORS = {
-    "too_short": ("needs at least {} in the list", "min_length"),
-    "too_long": ("takes at most {} in the list", "max_length"),
-    "string_too_long": ("takes at most {} characters", "max_length"),
+    "too_short": ("must have at least {} items", "min_length"),
+    "too_long": ("must have at most {} items", "max_length"),
+    "string_too_long": ("must have at most {} characters", "max_length"),
     "greater_than": ("must be more than {}", "gt"),
     "greater_than_equal": ("must be at least {}", "ge"),
     "less_than": ("must be less than {}", "lt"),
@@ -75,6 +75,6 @@ def _fault(names: Sequence[str], error: ErrorDetails) -> dict[str, str]:
     if error["type"] == "extra_forbidden":
         known = ", ".join(names)
         message = "unknown argument" + (
-            f"; this tool takes {known}" if len(error["loc"]) == 1 else ""
+            f"; this tool accepts {known}" if len(error["loc"]) == 1 else ""
         )
     return {"at": at, "fault": message}

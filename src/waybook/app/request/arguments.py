@@ -271,7 +271,7 @@ def check_result_size(**values: object) -> None:
         size = check_json(value)
         if size > MAX_RESULT:
             raise TooLarge(
-                f"{name} is about {size:,} bytes, at most {MAX_RESULT:,} are kept with a step; "
+                f"{name} has about {size:,} bytes, and the limit for a step is {MAX_RESULT:,}; "
                 "submit a summary",
                 argument=name,
                 limit=MAX_RESULT,

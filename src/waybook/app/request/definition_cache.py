@@ -102,8 +102,8 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
     shipped = builtin_dags().get(slug)
     if not rows and shipped is None:
         raise NotFound(
-            "there is no DAG with this slug here",
-            next_call=NextCall("list_dags", {}, "see the DAGs there are"),
+            "there is no workflow with this slug here",
+            next_call=NextCall("list_dags", {}, "List the workflows."),
         )
     if not rows:
         return CurrentDefinition(builtin_dags()[slug], unsaved_body=True)

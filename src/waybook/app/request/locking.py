@@ -338,7 +338,7 @@ def run_not_found() -> NotFound:
     """Return the error for a run that does not exist or belongs to another org."""
     return NotFound(
         "there is no run with this id here",
-        next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
+        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
     )
 
 
@@ -346,5 +346,5 @@ def job_not_found() -> NotFound:
     """Return the error for a job that does not exist or belongs to another org."""
     return NotFound(
         "there is no job with this id here",
-        next_call=NextCall("get_next_job", {}, "take a job"),
+        next_call=NextCall("get_next_job", {}, "Claim a job."),
     )

@@ -34,8 +34,8 @@ MAX_ATTEMPTS = 100
 
 
 class StepArgument(Nested):
-    step_type: StepType = Field(description="kind of work")
-    instructions: Text = Field(description="complete: the worker sees only this")
+    step_type: StepType = Field(description="type")
+    instructions: Text = Field(description="complete: the agent sees only this")
     title: Name | None = Field(default=None, description="short name")
     stall_minutes: Minutes | None = Field(default=None, description="silence before it is stalled")
     result_schema: AnyJson = Field(default=None, description="JSON Schema of the result")
@@ -50,7 +50,7 @@ class StepArgument(Nested):
         description="sources to store",
     )
     max_attempts: int | None = Field(
-        default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers allowed"
+        default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
     #: `branchingConditions` is published in the schema of steps that are added later, but not in
     #: the schema of a new plan's steps, because a new plan has a separate list of conditions.

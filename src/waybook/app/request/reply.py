@@ -53,9 +53,9 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 def work_call(step: Step) -> Json:
     """Return the call that ends the work on a step: a result or, for a checkpoint, a review."""
     if step.type is StepType.CHECKPOINT:
-        return next_call("request_user_review", "ask a person to decide this step", stepId=step.id)
+        return next_call("request_user_review", "Ask a person to decide this step.", stepId=step.id)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
-    return next_call("submit_step_result", "when the step is done", **args)
+    return next_call("submit_step_result", "Submit the result.", **args)
 
 
 def wait_call(plan_id: str, why: str) -> Json:
@@ -181,7 +181,7 @@ def result_share(lengths: list[int], budget: int) -> int:
 def cut_result(step_id: str, text: str, left: int) -> Body:
     """Return the beginning of a step's result, and the tool call that returns the rest."""
     rest = next_call(
-        "get_step_context", "the rest", stepId=step_id, part="result", offset=len(text)
+        "get_step_context", "Read the rest.", stepId=step_id, part="result", offset=len(text)
     )
     return {"resultSummary": text, "cut": {"left": left, "get": rest}}
 
@@ -271,7 +271,7 @@ def run_origin_view(run: Run) -> Body | None:
     return {"runId": run.copied_from, "auditSeq": run.copied_seq}
 
 
-def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
+def next_job_call(run_id: str, why: str = "Claim a job of this run.") -> Json:
     """Return the tool call that claims the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)
 
@@ -296,9 +296,9 @@ def job_view(job: Job) -> Body:
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
     """Return the tool call to suggest to an agent whose job has ended."""
     if run.completed_at is not None:
-        return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
+        return next_call("get_run_progress", "The run has ended. See its documents.", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
-        why = "the stage is complete; a person looks at it, not you; wait for it"
+        why = "The stage is complete. Wait: a person reviews it, not you."
         return wait_for_job_call(run.id, why)
     return next_job_call(run.id)
 
@@ -327,12 +327,12 @@ def next_after_completion(
 ) -> Json:
     """Return the next call for a completed plan: store output, end skill, or list plans."""
     if is_missing(outputs, media_type):
-        why = "write the deliverable from all results (get_research_context has them), then keep it"
+        why = "Write the output from all results (see get_research_context) and store it."
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)
     if not outputs:
-        why = "read all results, then write the deliverable"
+        why = "Read all results, then write the output."
         return next_call("get_research_context", why, planId=plan_id)
     if skill_execution is not None:
-        why = "the deliverable is kept; say that the skill's work is done"
+        why = "The output is stored. Report that the skill's work is done."
         return next_call("complete_skill", why, skillExecutionId=skill_execution)
-    return next_call("list_active_plans", "the deliverable is kept; see what else is open")
+    return next_call("list_active_plans", "The output is stored. List the open plans.")

@@ -60,7 +60,7 @@ def not_found(what: str) -> NotFound:
     """Return the error for an id that does not exist or belongs to another org."""
     return NotFound(
         f"there is no {what} with this id here",
-        next_call=NextCall("list_active_plans", {}, "see the plans there are"),
+        next_call=NextCall("list_active_plans", {}, "List the open plans."),
     )
 
 

@@ -58,10 +58,10 @@ PART_KINDS: Final = {
     **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
 }
 NEXT_CALLS: Final = {
-    IdKind.RUN: NextCall("list_dags", {}, "see the DAGs and the runs there are"),
-    IdKind.JOB: NextCall("get_next_job", {}, "take a job"),
+    IdKind.RUN: NextCall("list_dags", {}, "List the workflows and runs."),
+    IdKind.JOB: NextCall("get_next_job", {}, "Claim a job."),
 }
-LIST_PLANS: Final = NextCall("list_active_plans", {}, "see the plans there are")
+LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 
 #: Types whose values need no conversion to JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
@@ -306,7 +306,7 @@ def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) 
 
     `other` is the kind of the object that has the id.
     """
-    problem = f"there is no {kind} {text.strip()!r} here, or a character is mistyped"
+    problem = f"there is no {kind} {text.strip()!r} here; check it for typos"
     if other is not None:
         problem = f"{text.strip()!r} is the id of a {other}, not of a {kind}"
     return NotFound(

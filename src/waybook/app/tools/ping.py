@@ -17,7 +17,7 @@ async def ping(ctx: RequestContext, _: Ping) -> Body:
     return {
         "status": "ok",
         "now": format_time(now),
-        "next": next_call("list_active_plans", "see what is open"),
+        "next": next_call("list_active_plans", "List the open plans."),
     }
 
 

@@ -182,7 +182,7 @@ async def plan_summaries(
 
 
 def _check(wanted: PlanFilter) -> None:
-    again = NextCall("list_active_plans", {}, "see the open plans")
+    again = NextCall("list_active_plans", {}, "List the open plans.")
     if wanted.before is not None and not is_id(wanted.before):
         raise InvalidInput("invalid cursor", next_call=again)
     if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
@@ -271,11 +271,11 @@ def resolve_one(
     ] or candidates
     if not candidates:
         message = f"there is no {what} “{text}” here" if text else f"no {what} is open"
-        raise NotFound(message, next_call=NextCall(tool, {}, f"see the {what}s"))
+        raise NotFound(message, next_call=NextCall(tool, {}, f"List the {what}s."))
     if len(candidates) > 1:
         names = ", ".join(f"{short_id(item.id)} ({item.name})" for item in candidates)
         message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
         raise InvalidInput(
-            f"{message}, say which: {names}", next_call=NextCall(tool, {}, "see them")
+            f"{message}, say which: {names}", next_call=NextCall(tool, {}, "List them.")
         )
     return candidates[0]

@@ -103,7 +103,7 @@ def _shown(
     if about is None or not rows:
         raise NotFound(
             "there is no such document in this run, or it cannot be compared with this one",
-            next_call=NextCall("list_dags", {}, "see the runs there are"),
+            next_call=NextCall("list_dags", {}, "List the workflows and runs."),
         )
     text = rows[0]
     return ShownDocument(

@@ -155,7 +155,7 @@ async def read_run_step(
     if graph is None or step_key not in graph.steps:
         raise NotFound(
             "this run has no such step",
-            next_call=NextCall("get_run_progress", {"runId": run_id}, "see the steps it has"),
+            next_call=NextCall("get_run_progress", {"runId": run_id}, "See the steps of the run."),
         )
     named = JobFilter(stage=stage, step_key=step_key, page=page)
     rows, documents = await ctx.read(

@@ -35,10 +35,10 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
         skill = execution.skill
         if execution.status != "started":
             raise InvalidTransition(
-                f"this use of the skill {skill} is completed already",
+                f"this execution of the skill {skill} is already completed",
                 old=execution.status,
                 new="completed",
-                next_call=NextCall("list_active_plans", {}, "see what else is open"),
+                next_call=NextCall("list_active_plans", {}, "List the open plans."),
             )
         head = ChainHead(
             execution.audit_seq, execution.audit_hash, execution.started_at.astimezone(UTC)
@@ -60,7 +60,7 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
             "skillExecutionId": execution.id,
             "name": skill,
             "status": "completed",
-            "next": next_call("list_active_plans", "see what else is open"),
+            "next": next_call("list_active_plans", "List the open plans."),
         }
         statements = writer.complete_skill(row, execution.id, entry, write_context)
         return Proposal(Written(statements), body)
@@ -71,7 +71,7 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
 TOOL = Tool(
     name="complete_skill",
     title="Complete a skill",
-    description="Report that the work a skill was started for is done.",
+    description="Report that the work of a skill is done.",
     arguments=CompleteSkill,
     output_schema=output_schema(status="string"),
     run=complete_skill,

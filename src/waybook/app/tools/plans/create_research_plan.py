@@ -44,9 +44,7 @@ class CreateResearchPlan(MutatingArguments):
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
     )
-    output_formatting_notes: Text | None = Field(
-        default=None, description="form of the deliverable"
-    )
+    output_formatting_notes: Text | None = Field(default=None, description="form of the output")
     stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
     copy_of_plan: Id | None = Field(default=None, alias="copyOf", description="plan to copy")
@@ -104,11 +102,11 @@ def _check_arguments(args: CreateResearchPlan) -> None:
         # clients fill in every argument.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
-            "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "
-            "`branchingConditions` out, and change the copy with modify_plan"
+            "a copy gets its steps and conditions from the plan in `copyOf`: leave out `steps` and "
+            "`branchingConditions`, and change the copy with modify_plan"
         )
     elif args.up_to_step is not None and args.at_audit_seq is not None:
-        raise InvalidInput("name either upToStep or atAuditSeq, one of the two")
+        raise InvalidInput("give either upToStep or atAuditSeq, not both")
 
 
 async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedPlan:
@@ -178,7 +176,7 @@ def _reply(plan: Plan) -> Body:
             instructions=plan.texts[first.id].instructions,
         ),
         "revision": plan.revision,
-        "next": next_call("get_next_step", "take the first step", planId=plan.id),
+        "next": next_call("get_next_step", "Claim the first step.", planId=plan.id),
     }
 
 

@@ -60,8 +60,10 @@ NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
 
 class GetNextStep(MutatingArguments):
     plan_id: PlanIdField
-    another: bool = Field(default=False, description="besides the step you hold")
-    wait_seconds: WaitSeconds | None = Field(default=None, description="wait for one, max 55")
+    another: bool = Field(default=False, description="claim a second step; keep yours")
+    wait_seconds: WaitSeconds | None = Field(
+        default=None, description="if none is free, wait this long (max 55)"
+    )
 
 
 async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
@@ -142,7 +144,7 @@ def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
 
 
 def _failed(failed: PlanFailed, plan_id: str) -> Body:
-    call = next_call("get_research_context", "read how far it came", planId=plan_id)
+    call = next_call("get_research_context", "Read what the plan achieved.", planId=plan_id)
     return {"status": "plan_failed", "reason": failed.reason, "next": call}
 
 
@@ -182,7 +184,7 @@ async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) 
         silentMinutes=replaced.minutes,
         leftBehind=left or None,
     )
-    why = "read what the earlier attempt left, then do the step"
+    why = "Read the earlier attempt's work, then do the step."
     read = next_call("get_step_context", why, stepId=step.id)
     return {"takenOver": earlier, "next": read if left else work_call(step)}
 
@@ -214,7 +216,7 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
         **non_empty(budget=budget_view(plan)),
         "next": next_after_completion(plan_id, media_type, brief.skill_execution_id, there),
     }
-    detail_call = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
+    detail_call = next_call("get_research_context", "Read the plan's context.", planId=plan_id)
     return fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
 
 
@@ -225,7 +227,7 @@ def _notes(step: Step, notes: Json) -> Json:
 async def _awaiting(locked: LockedPlan) -> Body:
     (rows,) = await locked.send(load.review_statement(locked.plan.id))
     review, base_url = load.read_review(rows), locked.ctx.services.base_url
-    why = "a person decides, not you; wait for it"
+    why = "Wait: a person decides, not you."
     return {
         "status": "awaiting_review",
         "planId": locked.plan.id,
@@ -237,10 +239,10 @@ async def _awaiting(locked: LockedPlan) -> Body:
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
     others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
     steps: list[Json] = [holder_view(step) for step in others]
-    why = "others still work; wait until a step is free or the plan ends"
+    why = "Wait until a step is free or the plan ends."
     call = wait_call(plan_id, why)
     if not others:
-        why = "the plan has no steps; add steps to it, or cancel it"
+        why = "The plan has no steps. Add steps, or cancel it."
         call = next_call("modify_plan", why, planId=plan_id)
     body: Body = {
         "status": "no_pending_steps",
@@ -251,17 +253,17 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "steps": steps,
         "next": call,
     }
-    detail_call = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
+    detail_call = next_call("get_plan_status", "Get the full list.", planId=plan_id, detail=True)
     return fit_reply(body, ("steps",), detail_call)
 
 
 TOOL = Tool(
     name="get_next_step",
-    title="Take the next step",
+    title="Claim the next step",
     description=(
-        "Take the next step of a plan, or the step you hold. Do it, then call submit_step_result "
-        "with its stepId and attempt. status: step_ready; awaiting_review (a person decides); "
-        "no_pending_steps (use waitSeconds); plan_complete; plan_failed."
+        "Claim the next step of a plan, or get the step you hold. Do it, then call "
+        "submit_step_result with its stepId and attempt. status: step_ready; awaiting_review (a "
+        "person decides); no_pending_steps (use waitSeconds); plan_complete; plan_failed."
     ),
     arguments=GetNextStep,
     output_schema=output_schema(status="string"),

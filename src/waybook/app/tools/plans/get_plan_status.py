@@ -53,13 +53,13 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     shown = await shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
     body = status_view(ctx, detail, shown)
     if not args.detail:
-        detail_call = next_call("get_plan_status", "the whole lists", planId=plan_id, detail=True)
+        detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
         return fit_reply(body, LISTS, detail_call)
     body["usage"] = {**detail.plan.usage.as_reply(), "steps": _by_step(detail)}
     if len(orjson.dumps(body)) > limit:
         fewer = await shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
         body["completedSteps"] = _completed(detail.plan, fewer)
-    rest = next_call("get_research_context", "the plan by parts", planId=plan_id)
+    rest = next_call("get_research_context", "Read the plan in parts.", planId=plan_id)
     return fit_reply(body, LISTS, rest, limit)
 
 
@@ -125,16 +125,16 @@ def _by_step(detail: PlanDetail) -> list[Json]:
 
 def _next(plan: Plan) -> Json:
     if plan.status in CLOSED_PLAN:
-        why = "the plan is over; this is everything it produced"
+        why = "The plan has ended. Read all its results."
         return next_call("get_research_context", why, planId=plan.id)
     if plan.status is PlanStatus.AWAITING_REVIEW:
-        return wait_call(plan.id, "a person decides, not you; wait for it")
-    return next_call("get_next_step", "take a step", planId=plan.id)
+        return wait_call(plan.id, "Wait: a person decides, not you.")
+    return next_call("get_next_step", "Claim a step.", planId=plan.id)
 
 
 TOOL = Tool(
     name="get_plan_status",
-    title="See where a plan stands",
+    title="Get the status of a plan",
     description="Progress of a plan: steps by status, their holders, stalled steps.",
     arguments=GetPlanStatus,
     output_schema=output_schema(status="string"),

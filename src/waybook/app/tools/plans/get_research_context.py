@@ -67,7 +67,7 @@ async def get_research_context(ctx: RequestContext, args: GetResearchContext) ->
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)
     if args.part is not None and args.part not in LISTS:
-        ending = next_call("get_research_context", "back to the plan", **reader.args)
+        ending = next_call("get_research_context", "Go back to the plan.", **reader.args)
         page = Page(args.offset, most)
         return await read_continuation(ctx, reader, plan_id, args.part, page, ending)
     material = await _material(ctx, plan_id, args, most)
@@ -146,8 +146,8 @@ def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
 
 def _next(plan: Plan) -> Json:
     if plan.status in CLOSED_PLAN:
-        return next_call("list_active_plans", "this plan is over; see the others")
-    return next_call("get_next_step", "go on with the plan", planId=plan.id)
+        return next_call("list_active_plans", "This plan has ended. List the open plans.")
+    return next_call("get_next_step", "Claim the next step.", planId=plan.id)
 
 
 TOOL = Tool(

@@ -59,7 +59,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
         return _reply(material, reader, args)
     part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
     page = Page(args.offset, byte_budget(args.budget_tokens))
-    ending = next_call("get_step_context", "back to the step", stepId=step_id)
+    ending = next_call("get_step_context", "Go back to the step.", stepId=step_id)
     return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
 
 
@@ -146,7 +146,7 @@ def _reply(material: StepMaterial, reader: PacketReader, args: GetStepContext) -
 
 def _next(plan: Plan, step: Step) -> Json:
     if step.status in TERMINAL_STEP:
-        return next_call("get_next_step", "this step is over; take another", planId=plan.id)
+        return next_call("get_next_step", "This step has ended. Claim another.", planId=plan.id)
     return work_call(step)
 
 

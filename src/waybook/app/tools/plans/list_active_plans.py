@@ -61,8 +61,8 @@ def _view(plan: PlanSummary, base_url: str) -> Json:
 
 def _next(plans: tuple[PlanSummary, ...]) -> Json:
     if not plans:
-        return next_call("create_research_plan", "no plan is open; write one")
-    why = "read up on a plan before going on with it"
+        return next_call("create_research_plan", "No plan is open. Create one.")
+    why = "Read the plan before you continue it."
     return next_call("get_research_context", why, planId=plans[0].id)
 
 
@@ -80,7 +80,7 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
             return datetime.fromisoformat(at).astimezone(UTC), plan_id
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
-    raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
+    raise InvalidInput("cursor is not from this tool; leave it out to start again")
 
 
 TOOL = Tool(

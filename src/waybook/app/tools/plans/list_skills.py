@@ -26,13 +26,13 @@ async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
     """Return all configured skills, or one skill, or one file of a skill."""
     if args.name is None:
         if args.file is not None:
-            raise InvalidInput("file: say the name of the skill too", argument="name")
+            raise InvalidInput("file: give the name of the skill too", argument="name")
         return {
             "skills": _listed(ctx.services.skills),
-            "next": next_call("start_skill", "start the one that fits, before creating the plan"),
+            "next": next_call("start_skill", "Start the skill that fits, then create a plan."),
         }
     skill = find_skill(ctx, args.name)
-    start = next_call("start_skill", "work by this skill", name=skill.name)
+    start = next_call("start_skill", "Start work with this skill.", name=skill.name)
     shown = {} if args.file is None else {"file": _file_view(skill, args.file)}
     return {"skills": [_view(skill, skill.description)], **shown, "next": start}
 
@@ -48,7 +48,7 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
             return skill
     raise NotFound(
         "there is no skill with this name here",
-        next_call=NextCall("list_skills", {}, "see the skills there are"),
+        next_call=NextCall("list_skills", {}, "List the skills."),
     )
 
 
@@ -81,12 +81,12 @@ def _file_view(skill: Skill, path: str) -> Body:
     if file is None:
         raise NotFound(
             f"the skill {skill.name} has no such file",
-            next_call=NextCall("list_skills", {"name": skill.name}, "see the files it has"),
+            next_call=NextCall("list_skills", {"name": skill.name}, "List the files of the skill."),
         )
     text = text_of(file)
     if text is None:
         raise InvalidInput(
-            "this file is not a text; its resource has its bytes",
+            "this file is not text; read its resource to get its bytes",
             resource=f"skill://{skill.name}/{file.path}",
         )
     shown = truncate(text, FILE)
@@ -107,7 +107,7 @@ def text_of(file: SkillFile) -> str | None:
 TOOL = Tool(
     name="list_skills",
     title="List skills",
-    description="List the skills (ways of working) on this server, or read one.",
+    description="List the skills (instructions for a kind of work) of this server, or read one.",
     arguments=ListSkills,
     output_schema=output_schema(skills="array"),
     run=list_skills,

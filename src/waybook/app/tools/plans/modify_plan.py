@@ -69,7 +69,7 @@ ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 class ModificationArgument(Nested):
-    action: Action = Field(description="kind of change")
+    action: Action = Field(description="type")
     step_id: StepIdField | None = None
     steps: AddedSteps | None = Field(default=None, min_length=1, description="for add_steps")
     insert_after_order: int | None = Field(default=None, description="default: at the end")
@@ -122,7 +122,7 @@ async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
 
 
 def _dry_run(decision: Decision[Plan], body: Body) -> Body:
-    why = "the same call without dryRun carries it out"
+    why = "See the plan. Repeat the call without dryRun to apply it."
     shown = next_call("get_plan_status", why, planId=decision.plan.id)
     return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
 
@@ -184,7 +184,7 @@ def _check_fields(number: int, modification: ModificationArgument) -> None:
             name: str(field.alias) for name, field in ModificationArgument.model_fields.items()
         }
         messages = [f"needs {camel[name]}" for name in sorted(missing)]
-        messages += [f"does not take {camel[name]}" for name in sorted(stray)]
+        messages += [f"does not accept {camel[name]}" for name in sorted(stray)]
         raise InvalidInput(
             f"modifications.{number}: {modification.action} {' and '.join(messages)}",
             at=f"modifications.{number}",
@@ -200,9 +200,9 @@ def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
         revision=plan.revision,
         steps=steps,
         applied=sum(entry.event == "plan_modified" for entry in decision.entries),
-        next=next_call("get_next_step", "go on with the plan", planId=plan.id),
+        next=next_call("get_next_step", "Claim the next step.", planId=plan.id),
     )
-    detail_call = next_call("get_plan_status", "the whole list", planId=plan.id, detail=True)
+    detail_call = next_call("get_plan_status", "Get the full list.", planId=plan.id, detail=True)
     return fit_reply(body, ("steps",), detail_call)
 
 

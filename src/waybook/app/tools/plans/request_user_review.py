@@ -45,7 +45,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
     async def decide() -> PlanProposal:
         decision = request_review(locked.plan, step_id, request, locked.decision_context)
         plan, review = decision.plan, decision.reply
-        why = "a person decides, not you; wait for it"
+        why = "Wait: a person decides, not you."
         body: Body = {
             "planId": plan.id,
             "reviewId": review.id,
@@ -64,8 +64,8 @@ TOOL = Tool(
     name="request_user_review",
     title="Ask a person",
     description=(
-        "Ask a person to review the step you took; the plan pauses. Give them the reviewUrl; if "
-        "they answer you, call submit_user_decision."
+        "Ask a person to review your step; the plan pauses. Give them the reviewUrl; if they "
+        "answer you, call submit_user_decision."
     ),
     arguments=RequestUserReview,
     output_schema=output_schema(reviewUrl="string"),

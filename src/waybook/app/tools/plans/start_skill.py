@@ -18,7 +18,7 @@ from waybook.store.plans import writer
 class StartSkill(MutatingArguments):
     name: Id = Field(description="from list_skills")
     session_id: Id = Field(
-        description="any name of your conversation; the plan you create next in it is linked"
+        description="any name for your conversation; links the next plan you create to the skill"
     )
 
 
@@ -55,16 +55,14 @@ def _reply(skill: Skill, skill_id: str) -> Body:
         files=file_names(skill),
         outputMediaType=skill.output_media_type,
         outputFormattingInstructions=skill.formatting_instructions,
-        next=next_call("create_research_plan", "write the plan the skill asks for, same sessionId"),
+        next=next_call("create_research_plan", "Create the skill's plan, with the same sessionId."),
     )
 
 
 TOOL = Tool(
     name="start_skill",
     title="Start a skill",
-    description=(
-        "Start working by a skill: returns its instructions. Then call create_research_plan."
-    ),
+    description="Start work with a skill: returns its instructions. Then call create_research_plan.",
     arguments=StartSkill,
     output_schema=output_schema(skillExecutionId="string"),
     run=start_skill,

@@ -53,7 +53,7 @@ def _reply(locked: LockedPlan, stored: StoredOutput, before: list[Output]) -> Bo
 
 def _next(locked: LockedPlan, there: list[Output]) -> Json:
     if locked.plan.status not in CLOSED_PLAN:
-        return next_call("get_next_step", "go on with the plan", planId=locked.plan.id)
+        return next_call("get_next_step", "Claim the next step.", planId=locked.plan.id)
     brief: PlanBrief = locked.results[1][0]
     return next_after_completion(
         locked.plan.id, brief.output_media_type, brief.skill_execution_id, there
@@ -62,8 +62,8 @@ def _next(locked: LockedPlan, there: list[Output]) -> Json:
 
 TOOL = Tool(
     name="store_research_output",
-    title="Store the deliverable",
-    description="Store a deliverable of a plan, open or completed. Earlier versions are kept.",
+    title="Store an output",
+    description="Store an output of a plan, open or completed. Earlier versions are kept.",
     arguments=StoreResearchOutput,
     output_schema=output_schema(outputId="string", version="integer"),
     run=store_research_output,

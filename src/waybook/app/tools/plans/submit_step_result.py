@@ -44,14 +44,10 @@ class SubmitStepResult(MutatingArguments):
     )
     confidence: float | None = Field(default=None, ge=0, le=1, description="0 to 1")
     step_execution_report: AnyJson = Field(default=None, description="how you worked")
-    output_formatting_notes: Text | None = Field(
-        default=None, description="form of the deliverable"
-    )
-    attempt: int | None = Field(
-        default=None, description="from get_next_step; detects late results"
-    )
+    output_formatting_notes: Text | None = Field(default=None, description="form of the output")
+    attempt: int | None = Field(default=None, description="from get_next_step")
     usage: UsageArgument = None
-    take_next: bool = Field(default=False, description="also take the next step")
+    take_next: bool = Field(default=False, description="also claim the next step")
 
 
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
@@ -175,7 +171,7 @@ def _outcome(decision: Decision[StepDone]) -> Body:
 
 def next_after_step(plan: Plan) -> Json:
     """Return the suggested next tool call after a step is completed."""
-    why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
+    why = "See how the plan ended." if plan.status in CLOSED_PLAN else "Claim the next step."
     return next_call("get_next_step", why, planId=plan.id)
 
 
@@ -187,8 +183,8 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete the step you took; then call get_next_step, or with takeNext the reply is the "
-        "next step. STALE_ATTEMPT: another worker took over; your result does not count."
+        "Complete your step; then call get_next_step, or set takeNext to get the next step in the "
+        "reply. STALE_ATTEMPT: another agent took over; your result does not count."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),

@@ -42,7 +42,7 @@ class SubmitUserDecision(MutatingArguments):
     @model_validator(mode="after")
     def _require_plan_or_step(self) -> Self:
         if self.plan_id is None and self.step_id is None:
-            raise ValueError("name the planId, or the stepId under review")
+            raise ValueError("give the planId, or the stepId under review")
         return self
 
 

@@ -106,7 +106,7 @@ def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutc
         why = (
             "the answer was cut off before its end"
             if reply.truncated
-            else "the answer holds no JSON"
+            else "the answer contains no JSON"
         )
         faults = [Mismatch("$", why)]
     return ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
@@ -146,13 +146,13 @@ MAX_OFFSET = 1_000_000_000
 
 class ExtractData(ReadArguments):
     text: str | None = Field(default=None, min_length=1, description="text to read")
-    artifact_id: Id | None = Field(default=None, description="instead: id of a stored artifact")
+    artifact_id: Id | None = Field(default=None, description="instead of text: stored artifact")
     wanted: AnyJson = Field(alias="schema", description="JSON Schema of the data")
     candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
-        default=None, description="the data you extracted, as JSON, to be checked"
+        default=None, description="the data you extracted, as JSON, to be validated"
     )
     prompt_only: bool = Field(default=False, description="true: do not use the server's model")
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
     detail: DetailField = False
 
 
@@ -199,8 +199,8 @@ def _schema(wanted: Json) -> dict[str, Json]:
     size = len(orjson.dumps(wanted))
     if size > MAX_SCHEMA_BYTES:
         raise TooLarge(
-            f"schema takes {size:,} bytes, at most {MAX_SCHEMA_BYTES:,} are taken; ask for less "
-            "at a time",
+            f"schema has {size:,} bytes, and the limit is {MAX_SCHEMA_BYTES:,}; ask for less at a "
+            "time",
             argument="schema",
             limit=MAX_SCHEMA_BYTES,
         )
@@ -261,7 +261,7 @@ def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
         if not faults:
             return _extracted(candidate, args)
-    why = "mend what is listed, and call again with the mended candidate"
+    why = "Fix the listed errors and call again with the corrected candidate."
     following_call = next_call("extract_data", why, **_which(args))
     return {"status": "invalid", "errors": _errors(faults), "next": following_call}
 
@@ -277,12 +277,12 @@ def _extracted(data: Json, args: ExtractData) -> Body:
     limit = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD
     if size > limit and not args.detail:
         raise TooLarge(
-            f"the data take {size:,} bytes, a reply has {limit:,}; ask for less in the schema, "
-            "or for all with detail",
+            f"the data has {size:,} bytes, and a reply at most {limit:,}; ask for less in the "
+            "schema, or set detail",
             limit=limit,
-            next_call=NextCall("extract_data", {"detail": True}, f"{SAME_CALL}, in full"),
+            next_call=NextCall("extract_data", {"detail": True}, f"{SAME_CALL}, with detail."),
         )
-    why = "put the data into the result of the step they are for"
+    why = "Submit the data in your step's result."
     return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
 
 
@@ -302,10 +302,10 @@ def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData)
 
 def _next(args: ExtractData, upto: int, left: int) -> Json:
     if left:
-        why = f"{left:,} characters of the text are left: read on, with the same schema"
+        why = f"{left:,} characters are left: extract from the next part."
         reading: Body = {**_which(args), "promptOnly": True, "offset": upto}
         return next_call("extract_data", why, **reading)
-    why = "give prompt and schema to your own model, and call again with its JSON as candidate"
+    why = "Give the prompt to your own model, then send its JSON as candidate."
     return next_call("extract_data", why, **_which(args))
 
 
@@ -319,7 +319,7 @@ def _errors(faults: Iterable[Mismatch]) -> Json:
 
 
 def _out_of_reach(failed: EndpointFailed, args: ExtractData) -> EndpointFailed:
-    why = "get the prompt for your own model, with the same text and schema"
+    why = "Get the prompt for your own model."
     arguments: Body = {**_which(args), "promptOnly": True}
     return EndpointFailed(
         f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing was "

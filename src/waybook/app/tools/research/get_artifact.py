@@ -31,15 +31,15 @@ MAX_OFFSET = 1_000_000_000
 
 class GetArtifact(ReadArguments):
     artifact_id: Id | None = Field(default=None, description="id of the artifact")
-    source_id: Id | None = Field(default=None, description="instead: id of one source")
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    source_id: Id | None = Field(default=None, description="instead of artifactId: a source")
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
     detail: DetailField = False
 
 
 async def get_artifact(ctx: RequestContext, args: GetArtifact) -> Body:
     """Return an artifact with its content, or a source with the artifacts that cite it."""
     if (args.artifact_id is None) == (args.source_id is None):
-        raise InvalidInput("name one of artifactId and sourceId")
+        raise InvalidInput("give either artifactId or sourceId")
     if args.source_id is not None:
         return await _source(ctx, id_or_nil(args.source_id))
     artifact_id = id_or_nil(args.artifact_id or "")
@@ -66,9 +66,9 @@ async def _source(ctx: RequestContext, source_id: str) -> Body:
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
         artifacts=[_citing(citation) for citation in citations],
-        next=next_call("get_artifact", "read what was made of it", artifactId=citations[0]["id"])
+        next=next_call("get_artifact", "Read what cites it.", artifactId=citations[0]["id"])
         if citations
-        else next_call("list_active_plans", "see what it may be of use for"),
+        else next_call("list_active_plans", "List the open plans that could use it."),
     )
 
 
@@ -158,27 +158,25 @@ def _piece(content: Json, args: GetArtifact) -> Body:
 def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body) -> Json:
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
-        return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
+        return next_call("get_artifact", "Read the next part.", artifactId=artifact_id, offset=upto)
     # The suggested next call never contains the artifact's title, because text stored by a user
     # must not become an argument of a call.
     if plan_id is not None:
-        return next_call("get_research_context", "see what it belongs to", planId=plan_id)
-    return next_call("list_active_plans", "see what it may be of use for")
+        return next_call("get_research_context", "Read the plan it belongs to.", planId=plan_id)
+    return next_call("list_active_plans", "List the open plans that could use it.")
 
 
 def _missing(what: str) -> NotFound:
     return NotFound(
         f"there is no {what} with this id here",
-        next_call=NextCall("search_sources", {}, "search for it; what is found has its id"),
+        next_call=NextCall("search_sources", {}, "Search for it; every hit has its id."),
     )
 
 
 TOOL = Tool(
     name="get_artifact",
     title="Read an artifact",
-    description=(
-        "Read a stored artifact and its sources. left: how much follows; read on at offset."
-    ),
+    description="Read a stored artifact and its sources. left: how much follows; continue at offset.",
     arguments=GetArtifact,
     output_schema=output_schema(title="string"),
     run=get_artifact,

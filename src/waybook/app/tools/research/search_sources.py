@@ -134,11 +134,11 @@ def _next(args: SearchSources, views: list[Json]) -> Json:
     if views:
         best = cast("Body", views[0])
         argument = "artifactId" if best["subject"] == "artifact" else "sourceId"
-        return next_call("get_artifact", "read the best of them whole", **{argument: best["id"]})
+        return next_call("get_artifact", "Read the best hit in full.", **{argument: best["id"]})
     narrowed = args.plan_id or args.kinds or args.tags or args.since
     if narrowed:
-        return next_call("search_sources", "look everywhere, without filters", query=args.query)
-    return next_call("store_research", "nothing is known of it; store what you find out")
+        return next_call("search_sources", "Search again without filters.", query=args.query)
+    return next_call("store_research", "Nothing is stored on this. Store what you find.")
 
 
 def _read_cursor(cursor: str | None) -> int:
@@ -146,15 +146,15 @@ def _read_cursor(cursor: str | None) -> int:
         return 0
     if cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_OFFSET:
         return int(cursor)
-    raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
+    raise InvalidInput("cursor is not from this tool; leave it out to start again")
 
 
 TOOL = Tool(
     name="search_sources",
-    title="Search what was stored",
+    title="Search stored research",
     description=(
         "Search the stored research of all plans by words and meaning. Each hit names the call "
-        "that reads the whole."
+        "that reads it in full."
     ),
     arguments=SearchSources,
     output_schema=output_schema(hits="array", searched="string"),

@@ -48,7 +48,7 @@ MAX_TAGS = 20
 def visible_line(text: str) -> str:
     """Return a line of text; reject invisible characters, since names are compared exactly."""
     if not text.isprintable():
-        raise ValueError("must be of printable characters")
+        raise ValueError("must have only printable characters")
     return text
 
 
@@ -57,7 +57,7 @@ def in_utc(at: datetime) -> datetime:
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
-        raise ValueError("must be a moment between the years 1 and 9999") from None
+        raise ValueError("must be a time between the years 1 and 9999") from None
 
 
 Word = Annotated[
@@ -80,19 +80,19 @@ class SourceArgument(Nested):
         description="title of the source"
     )
     quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = Field(
-        default=None, description="words of the source"
+        default=None, description="quote from the source"
     )
     retrieved_at: Moment | None = Field(default=None, description="time (ISO 8601)")
 
 
 class StoreResearch(MutatingArguments):
-    kind: Word = Field(description="your word: note, finding, quote …")
-    title: Word = Field(description="title; the same kind and title again is the next version")
+    kind: Word = Field(description="your own word, such as note, finding or quote")
+    title: Word = Field(description="title; reuse kind and title to store the next version")
     content: AnyJson = Field(description="text or JSON")
     plan_id: PlanIdField | None = None
     step_id: StepIdField | None = None
     sources: LenientJson[list[SourceArgument]] | None = Field(
-        default=None, max_length=MAX_SOURCES, description="where it comes from"
+        default=None, max_length=MAX_SOURCES, description="sources of the content"
     )
     tags: LenientJson[list[Tag]] | None = Field(
         default=None, max_length=MAX_TAGS, description="tags"
@@ -205,7 +205,7 @@ def _pieces(
 
 def _research(args: StoreResearch) -> Research:
     if args.content is None or args.content == "":
-        raise InvalidInput("content: there is nothing in it", argument="content")
+        raise InvalidInput("content is empty", argument="content")
     check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     return Research(
@@ -247,7 +247,7 @@ def _reply(
         stepId=step_id,
         sourceIds=[origin.id for origin in research.origins],
         indexed=how.describe,
-        next=next_call("search_sources", "find it again by words or meaning", query=research.title),
+        next=next_call("search_sources", "Find it by words or meaning.", query=research.title),
     )
 
 
@@ -255,7 +255,7 @@ TOOL = Tool(
     name="store_research",
     title="Store research",
     description=(
-        "Store what you found out, with its sources. Every plan can search it at once with "
+        "Store what you found, with its sources. Every plan can search it at once with "
         "search_sources."
     ),
     arguments=StoreResearch,

@@ -15,7 +15,7 @@ from waybook.run.status import run_state
 
 class CancelRun(MutatingArguments):
     run_id: RunIdField
-    reason: Text = Field(description="why it ends; the audit keeps it")
+    reason: Text = Field(description="why it ends; recorded in the audit")
 
 
 async def cancel_run(ctx: RequestContext, args: CancelRun) -> ToolReply:
@@ -32,7 +32,7 @@ async def cancel_run(ctx: RequestContext, args: CancelRun) -> ToolReply:
             "status": str(run_state(run, locked.compiled_dag)),
             **cancellation_view(run),
             "openJobs": decision.reply.open_units,
-            "next": next_call("get_run_progress", "see what the run produced", runId=run.id),
+            "next": next_call("get_run_progress", "See what the run produced.", runId=run.id),
         }
         return Proposal(decision, body)
 

@@ -74,7 +74,7 @@ async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
         if identifier is not None
     ]
     if len(named) != 1:
-        raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
+        raise InvalidInput("give exactly one of planId, runId and dagSlug")
     if args.plan_id is not None:
         plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
         return await _plan(ctx, plan, args.width)
@@ -97,7 +97,7 @@ async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Bo
         ),
         "svg": await _svg(ctx, drawing, width),
         **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
-        "next": next_call("get_plan_status", "the same in words", planId=plan.id),
+        "next": next_call("get_plan_status", "Get the same as text.", planId=plan.id),
     }
 
 
@@ -133,7 +133,7 @@ async def _run(ctx: RequestContext, board: RunDetail, width: int | None) -> Body
         ),
         "svg": await _svg(ctx, run_drawing(board), width),
         **non_empty(asks=_feedback(board)),
-        "next": next_call("get_run_progress", "the same in words", runId=board.run.id),
+        "next": next_call("get_run_progress", "Get the same as text.", runId=board.run.id),
     }
 
 
@@ -163,7 +163,7 @@ async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
         "name": compiled_dag.dag.name,
         "over": True,
         "svg": await _svg(ctx, drawing, width),
-        "next": next_call("start_run", "start a run of it", dagSlug=compiled_dag.dag.slug),
+        "next": next_call("start_run", "Start a run of it.", dagSlug=compiled_dag.dag.slug),
     }
 
 
@@ -194,7 +194,7 @@ def _fitted(body: Body, args: DrawMap) -> Body:
     if args.detail:
         return {**body, "svg": None, "cut": {"left": "svg", "limit": MAX_DETAIL_REPLY_BYTES}}
     named = non_empty(planId=args.plan_id, runId=args.run_id, dagSlug=args.dag_slug)
-    detail_call = next_call("draw_map", "with the drawing", **named, detail=True)
+    detail_call = next_call("draw_map", "Get the map with its drawing.", **named, detail=True)
     return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}
 
 

@@ -17,7 +17,7 @@ class FailJob(MutatingArguments):
     job_id: Id = Field(description="id of the job")
     attempt: Attempt = Field(description="from get_next_job")
     error: Text = Field(description="what went wrong")
-    retryable: bool = Field(description="true: another try may succeed; at most 4 are made")
+    retryable: bool = Field(description="true: another attempt may succeed; at most 4 are made")
 
 
 async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
@@ -44,7 +44,7 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
             **job_view(failed),
             attemptsLeft=max(0, MAX_ATTEMPTS - failed.tries),
             retryAt=format_time(failed.ready_at) if failed.completed_at is None else None,
-            next=next_job_call(run_id, "take another job"),
+            next=next_job_call(run_id, "Claim another job."),
         )
         return Proposal(decision, body, jobs=(job,))
 
@@ -54,7 +54,7 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
 TOOL = Tool(
     name="fail_job",
     title="Fail a job",
-    description="Report that you cannot complete the job you took. Then call get_next_job.",
+    description="Report that you cannot complete your job. Then call get_next_job.",
     arguments=FailJob,
     output_schema=output_schema(jobId="string", status="string"),
     run=fail_job,

@@ -30,8 +30,8 @@ from waybook.store.runs import load
 
 class GetDagMap(ReadArguments):
     dag_slug: Id | None = Field(default=None, description="slug of a workflow, from list_dags")
-    run_id: RunIdField | None = Field(default=None, description="instead: id of a run")
-    plan_id: PlanIdField | None = Field(default=None, description="instead: id of a plan")
+    run_id: RunIdField | None = Field(default=None, description="instead of dagSlug: a run")
+    plan_id: PlanIdField | None = Field(default=None, description="instead of dagSlug: a plan")
     models: LenientJson[list[Id]] | None = Field(
         default=None, description="model names, to count the jobs of a workflow with them"
     )
@@ -51,10 +51,10 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
         if identifier is not None
     ]
     if len(named) != 1:
-        raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
+        raise InvalidInput("give exactly one of dagSlug, runId and planId")
     if args.plan_id is not None:
         loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id)))
-        after = next_call("get_next_step", "take the next step", planId=args.plan_id)
+        after = next_call("get_next_step", "Claim the next step.", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
     if args.run_id is not None:
         seen = await load_run(ctx, args.run_id)
@@ -66,7 +66,7 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
     (rows,) = await ctx.read(load.definition_statement(slug))
     compiled_dag = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
     chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
-    after = next_call("start_run", "start a run of it", dagSlug=compiled_dag.dag.slug)
+    after = next_call("start_run", "Start a run of this workflow.", dagSlug=compiled_dag.dag.slug)
     return _map(_structure(compiled_dag), chosen, after, compiled_dag)
 
 
@@ -116,7 +116,7 @@ def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
         planId=args.plan_id,
         models=[*args.models] if args.models else None,
     )
-    detail_call = next_call("get_dag_map", "with steps and edges", **named, detail=True)
+    detail_call = next_call("get_dag_map", "Get steps and edges too.", **named, detail=True)
     stages = cast("list[Body]", body["stages"])
     short: Body = {
         **body,

@@ -45,7 +45,7 @@ class GetJobInput(ReadArguments):
         default=None, description="key of an input without a documentId"
     )
     stage_slug: StageSlugField | None = None
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
     # The published schema does not contain `attempt`. The client library passes it with its
     # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
     attempt: SkipJsonSchema[Attempt | None] = None
@@ -97,7 +97,7 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
     if not rows:
         raise NotFound(
             "there is no document with this id here",
-            next_call=NextCall("get_next_job", {}, "take a job; its inputs have their ids"),
+            next_call=NextCall("get_next_job", {}, "Claim a job; its inputs have their ids."),
         )
     row: DocumentSliceRow = rows[0]
     head = non_empty(
@@ -123,7 +123,7 @@ def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
     if not matches:
         there = [_describe_input(job_input) for job_input in outside]
         raise InvalidInput(
-            f"this job has no input {key!r} from outside; documents are named by their documentId",
+            f"this job has no input {key!r}; read a document by its documentId",
             inputs=there,
         )
     return matches[0].text
@@ -150,16 +150,14 @@ def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> B
 
 def _next(args: GetJobInput, which: Body, upto: int, left: int) -> Json:
     if left:
-        return next_call("get_job_input", "read on", jobId=args.job_id, **which, offset=upto)
-    return next_call("submit_job_result", "when the job's work is done", jobId=args.job_id)
+        return next_call("get_job_input", "Read on.", jobId=args.job_id, **which, offset=upto)
+    return next_call("submit_job_result", "Submit the result.", jobId=args.job_id)
 
 
 TOOL = Tool(
     name="get_job_input",
-    title="Read on in a job's input",
-    description=(
-        "Read an input of your job that was cut. Also tells that you still work on the job."
-    ),
+    title="Read more of a job's input",
+    description="Read an input of your job that was cut. Also renews your hold on the job.",
     arguments=GetJobInput,
     output_schema=output_schema(left="integer"),
     run=get_job_input,

@@ -68,8 +68,13 @@ class GetNextJob(MutatingArguments):
     job_types: LenientJson[list[Id]] | None = Field(
         default=None, description="only these types: PLAN, EXECUTE"
     )
-    another: bool = Field(default=False, description="true: a second job besides the one you hold")
-    wait_seconds: WaitSeconds | None = Field(default=None, description="wait for one, max 55")
+    another: bool = Field(
+        default=False, description="true: claim a second job and keep the one you hold"
+    )
+    wait_seconds: WaitSeconds | None = Field(
+        default=None,
+        description="if no job is free, wait up to this many seconds (max 55) instead of returning at once",
+    )
 
 
 async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
@@ -96,9 +101,7 @@ def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
     types = {*args.job_types} if args.job_types else set(CLAIMABLE_TYPES)
     unknown = sorted(types - CLAIMABLE_TYPES)
     if unknown:
-        raise InvalidInput(
-            f"jobTypes: there is no type {unknown[0]!r} to take; PLAN and EXECUTE are"
-        )
+        raise InvalidInput(f"jobTypes: there is no type {unknown[0]!r} ; use PLAN or EXECUTE")
     job_type = types.pop() if len(types) == 1 else None
     return _job_request(ctx, args.model_id, job_type, None if args.another else ctx.actor().holder)
 
@@ -210,26 +213,26 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             return _nothing(reply, locked.run)
         case AwaitingFeedback(stages):
             args: Body = {"runId": run_id, "stageSlug": stages[0]}
-            call = wait_for_job_call(run_id, "a person looks at the stage, not you; wait for it")
+            call = wait_for_job_call(run_id, "Wait: a person reviews the stage, not you.")
             place = run_url(run_id, locked.ctx.services.base_url)
             return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
         case StageFailed(stage, steps):
-            why = "give what failed a fresh start, once its cause is gone"
+            why = "Retry the failed jobs once the cause is fixed."
             args = {"runId": run_id, "stageSlug": stage}
             call = next_call("retry_failed", why, **args)
             failed: Body = {"status": "stage_failed", **args, "failedSteps": [*steps], "next": call}
-            look = next_call("get_run_progress", "all of them", runId=run_id, detail=True)
+            look = next_call("get_run_progress", "Get the full list.", runId=run_id, detail=True)
             return fit_reply(failed, ("failedSteps",), look)
         case RunComplete():
-            call = next_call("get_run_progress", "see its documents", runId=run_id)
+            call = next_call("get_run_progress", "See the documents of the run.", runId=run_id)
             usage = locked.run.usage.as_reply()
             return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
         case CanceledRun():
-            call = next_call("get_run_progress", "see what the run produced", runId=run_id)
+            call = next_call("get_run_progress", "See what the run produced.", runId=run_id)
             ended = cancellation_view(locked.run)
             return {"status": "run_canceled", "runId": run_id, **ended, "next": call}
         case AttemptsExhausted():
-            raise AssertionError("a job that was given up is not handed out again")
+            raise AssertionError("a job without attempts left is not handed out")
         case _:
             assert_never(reply)
 
@@ -248,8 +251,8 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
         )
         for job_group in nothing.open_jobs
     ]
-    why = "others still work, or jobs wait for their time or another model; wait for a free job"
-    look = next_call("get_run_progress", "all open jobs", runId=run.id)
+    why = "Wait for a free job: others still work, or jobs are not due."
+    look = next_call("get_run_progress", "See all open jobs.", runId=run.id)
     counted = sum(job_group.count for job_group in nothing.open_jobs)
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
     more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
@@ -261,7 +264,7 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
 async def _nothing_anywhere(
     ctx: RequestContext, args: GetNextJob, wanted: JobRequest, attempt: Attempt
 ) -> ToolReply:
-    why = "no run has a job for you now; see the runs there are, or start one"
+    why = "No job is free. List the runs, or start one."
     fields: Body = {"runId": args.run_id} if args.run_id else {}
     body: Body = {
         "status": "nothing_ready",
@@ -285,9 +288,9 @@ async def _nothing_anywhere(
 
 TOOL = Tool(
     name="get_next_job",
-    title="Take the next job",
+    title="Claim the next job",
     description=(
-        "Take a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
+        "Claim a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
         "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
         "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete; "
         "run_canceled."

@@ -29,21 +29,21 @@ from waybook.store.plans.load import PlanRequest
 
 class GetRunProgress(ReadArguments):
     run_id: RunIdField | None = None
-    plan_id: PlanIdField | None = Field(default=None, description="instead: id of a plan")
+    plan_id: PlanIdField | None = Field(default=None, description="instead of runId: a plan")
     detail: DetailField = False
 
 
 async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     """Return the progress report, and the suggested next tool call."""
     if (args.run_id is None) == (args.plan_id is None):
-        raise InvalidInput("name either a runId or a planId, one of the two")
+        raise InvalidInput("give either runId or planId")
     report: Body
     if args.run_id is not None:
         detail = await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)
         report = detail.full_report
         following_call = next_job_call(args.run_id)
         if detail.state is RunState.CANCELED:
-            following_call = next_call("list_dags", "the run is over; see the workflows")
+            following_call = next_call("list_dags", "The run has ended. List the workflows.")
     else:
         report, following_call = await _plan_progress(ctx, args.plan_id or "")
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
@@ -62,7 +62,7 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]
         "stalled": bool(stalled),
         "stalledSteps": stalled_view(stalled),
     }
-    return report, next_call("get_next_step", "take the next step", planId=plan_id)
+    return report, next_call("get_next_step", "Claim the next step.", planId=plan_id)
 
 
 def _in_one_shape(report: Body) -> Body:
@@ -85,7 +85,7 @@ def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_B
     if _fits(body, most):
         return body
     named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}
-    detail_call = next_call("get_run_progress", "the whole report", **named, detail=True)
+    detail_call = next_call("get_run_progress", "Get the full report.", **named, detail=True)
     rest = None if args.detail else detail_call
     short = _without(body, rest, documents=[])
     if not _fits(short, most):
@@ -106,7 +106,7 @@ def _without(body: Body, detail_call: Json, **empty: Json) -> Body:
 
 TOOL = Tool(
     name="get_run_progress",
-    title="See where a run stands",
+    title="Get the progress of a run",
     description="Progress of a run or plan: its stages, steps and documents by status.",
     arguments=GetRunProgress,
     output_schema=output_schema(dagProgress="object", stages="array"),

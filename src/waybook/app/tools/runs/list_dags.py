@@ -36,9 +36,9 @@ async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
         "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
-        "next": next_call("start_run", "start a run of one of them"),
+        "next": next_call("start_run", "Start a run of one of the workflows."),
     }
-    detail_call = next_call("get_dag_map", "one definition, whole")
+    detail_call = next_call("get_dag_map", "Get one complete definition.")
     return fit_reply(body, ("openRuns", "dags"), detail_call)
 
 
@@ -85,9 +85,7 @@ def _run_view(run: RunSummary) -> Body:
 TOOL = Tool(
     name="list_dags",
     title="List prepared workflows",
-    description=(
-        "List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job."
-    ),
+    description="List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job.",
     arguments=ListDags,
     output_schema=output_schema(dags="array"),
     run=list_dags,

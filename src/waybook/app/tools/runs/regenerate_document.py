@@ -39,7 +39,7 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
         body: Body = {
             "runId": run_id,
             **job_view(decision.reply.job),
-            "next": next_job_call(run_id, "claim the job that regenerates it"),
+            "next": next_job_call(run_id, "Claim the job that regenerates it."),
         }
         return Proposal(decision, body, jobs=(job,))
 
@@ -49,7 +49,7 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
 def _not_found() -> NotFound:
     return NotFound(
         "there is no document with this id here",
-        next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
+        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
     )
 
 

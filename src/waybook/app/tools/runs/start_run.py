@@ -52,7 +52,7 @@ class StartRun(MutatingArguments):
     copy_of_run: Id | None = Field(
         default=None, alias="copyOf", description="instead of dagSlug: run to copy"
     )
-    from_stage: Id | None = Field(default=None, description="stage of the copy to start again")
+    from_stage: Id | None = Field(default=None, description="stage at which the copy starts again")
 
 
 async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
@@ -79,7 +79,7 @@ def _required(args: StartRun) -> tuple[str, str, list[str]]:
         InvalidInput: a required argument is missing, or an argument is allowed only for copies.
     """
     if args.from_stage is not None:
-        raise InvalidInput("fromStage is for a copy; name its run in `copyOf`")
+        raise InvalidInput("fromStage is only for a copy; give the run in `copyOf`")
     given = {"dagSlug": args.dag_slug, "name": args.name, "models": args.models}
     missing = [name for name, value in given.items() if value is None]
     if missing:
@@ -95,11 +95,11 @@ async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolR
     """Create a copy of a run, with the documents of all stages before the stage to start."""
     if args.dag_slug is not None or args.input is not None:
         raise InvalidInput(
-            "a copy has the workflow and the input of the run in `copyOf`; leave `dagSlug` and "
-            "`input` out"
+            "a copy gets its workflow and input from the run in `copyOf`: leave out `dagSlug` and "
+            "`input`"
         )
     if args.from_stage is None:
-        raise InvalidInput("fromStage: name the stage that the copy starts again")
+        raise InvalidInput("fromStage is missing: give the stage at which the copy starts")
     run_id, stage = id_or_nil(run_id), args.from_stage
     originals = jobs.originals_statements(run_id)
     seen = await load_run(ctx, run_id, load.brief_statement(run_id), *originals)
@@ -148,9 +148,9 @@ def _proposal(
         "version": compiled_dag.version,
         **non_empty(copiedFrom=run_origin_view(run)),
         "stages": [started_view(stage, run) for stage in decision.reply.stages],
-        "next": next_job_call(run.id, "take the first job"),
+        "next": next_job_call(run.id, "Claim the first job."),
     }
-    look = next_call("get_run_progress", "all that was started", runId=run.id)
+    look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
     return Proposal(written, fit_reply(body, ("stages",), look))
 
 
@@ -177,7 +177,7 @@ def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statem
 TOOL = Tool(
     name="start_run",
     title="Start a run",
-    description="Start a run of a workflow (DAG). Then take jobs with get_next_job.",
+    description="Start a run of a workflow (DAG). Then claim jobs with get_next_job.",
     arguments=StartRun,
     output_schema=output_schema(runId="string"),
     run=start_run,

@@ -22,7 +22,7 @@ class StartStage(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
     models: LenientJson[list[Id]] | None = Field(
-        default=None, description="model names; default: those of the stage before"
+        default=None, description="model names; default: those of the previous stage"
     )
 
 
@@ -41,7 +41,7 @@ async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": next_job_call(run.id),
         }
-        look = next_call("get_run_progress", "all that was started", runId=run.id)
+        look = next_call("get_run_progress", "See everything that was started.", runId=run.id)
         return Proposal(decision, fit_reply(body, ("started",), look))
 
     return await update(locked, decide)

@@ -50,16 +50,16 @@ class DocumentArgument(Nested):
 
 class SubmitJobResult(MutatingArguments):
     job_id: Id = Field(description="id of the job")
-    attempt: Attempt = Field(description="from get_next_job: shows that the job is still yours")
+    attempt: Attempt = Field(description="from get_next_job; shows that the job is yours")
     content: AnyJson = Field(default=None, description="the document, if the job produces one")
     documents: LenientJson[list[DocumentArgument]] | None = Field(
         default=None, description="the documents, if the job produces several"
     )
     continues: bool = Field(
-        default=False, description="true: this is a part, the rest becomes another job"
+        default=False, description="true: this is only a part; the rest becomes another job"
     )
     usage: UsageArgument = None
-    take_next: bool = Field(default=False, description="also take the next job for this model")
+    take_next: bool = Field(default=False, description="also claim the next job for this model")
 
 
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
@@ -145,7 +145,7 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
 
 def _submission(args: SubmitJobResult) -> Submission:
     if (args.content is None) == (not args.documents):
-        raise InvalidInput("hand in either `content` or `documents`, one of the two")
+        raise InvalidInput("submit either `content` or `documents`, exactly one of them")
     handed = args.documents or [DocumentArgument(content=args.content)]
     check_result_size(**{f"document {n}": document.content for n, document in enumerate(handed, 1)})
     return Submission(
@@ -184,7 +184,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: 
         runUrl=run_url(run.id, services.base_url) if waits else None,
         next=next_after_job(run, compiled_dag, done.job.stage),
     )
-    look = next_call("get_run_progress", "the documents of the run", runId=run.id, detail=True)
+    look = next_call("get_run_progress", "See the documents of the run.", runId=run.id, detail=True)
     return fit_reply(body, ("documentIds",), look)
 
 
@@ -192,9 +192,9 @@ TOOL = Tool(
     name="submit_job_result",
     title="Submit a job's result",
     description=(
-        "Complete the job you took; then call get_next_job, or with takeNext the reply is the next "
-        "job. Error STALE_ATTEMPT: another worker took the job over; your result is stored, but "
-        "does not count: go on with get_next_job."
+        "Complete your job; then call get_next_job, or set takeNext to get the next job in the "
+        "reply. Error STALE_ATTEMPT: another agent took the job over; your result is stored, but "
+        "does not count: call get_next_job."
     ),
     arguments=SubmitJobResult,
     output_schema=output_schema(runId="string", jobStatus="string"),

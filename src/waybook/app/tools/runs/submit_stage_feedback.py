@@ -51,7 +51,7 @@ async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) 
             place=args.place,
         )
         run = decision.run
-        over = next_call("get_run_progress", "see where the run stands", runId=run.id)
+        over = next_call("get_run_progress", "See the run's progress.", runId=run.id)
         body: Body = {
             "runId": run.id,
             "stageSlug": args.stage_slug,
