@@ -99,7 +99,7 @@ async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     await expect(card).to_contain_text("Half a thought of mine")
     # A live update must remove neither the last message nor text that the user has half typed.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
-    await expect(second.get_by_text("This page has changed")).to_be_visible()
+    await expect(second.get_by_text("This page is out of date")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")
     await accessible(second)
 

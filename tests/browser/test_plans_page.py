@@ -35,7 +35,7 @@ async def test_plans_page_shows_progress_and_prompt_for_resuming_a_plan(
     await row.get_by_role("button", name="Copy resume prompt").click()
     await expect(row.get_by_role("button")).to_have_text("Copied")
     copied = await page.evaluate("navigator.clipboard.readText()")
-    assert copied.startswith(f"Go on with the Waybook plan {rivers['planId']}.")
+    assert copied.startswith(f"Continue the Waybook plan {rivers['planId']}.")
     await page.get_by_role("link", name="completed 1").click()
     await expect(page).to_have_url(f"{site.address}/plans?state=completed")
     await page.wait_for_load_state()

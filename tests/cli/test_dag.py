@@ -95,7 +95,7 @@ def test_dag_add_creates_version_only_if_definition_changed(
     text = MINE.format(slug="mine")
     output = terminal.say("dag", "add", make_file(tmp_path, text))
     assert "✓ mine was added as version 1" in output
-    assert "is here already, as version 1" in terminal.say("dag", "add", make_file(tmp_path, text))
+    assert "already exists as version 1" in terminal.say("dag", "add", make_file(tmp_path, text))
     changed = text.replace("Two views", "Several views")
     reply = terminal.json_output("dag", "add", make_file(tmp_path, changed))
     assert (reply["version"], reply["status"]) == (2, "added")

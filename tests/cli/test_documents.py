@@ -35,7 +35,7 @@ def test_documents_command_lists_documents_in_order_of_stages(
 def test_documents_command_renders_pending_documents_before_listing(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Not rendered yet")
     assert terminal.json_output("run", run_id)["stages"][0]["documentsAvailable"] == 0
-    assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
+    assert "4 of 4 available, counting only started stages" in terminal.say("documents", run_id)
 
 
 def test_documents_command_with_stage_option_lists_only_that_stage(

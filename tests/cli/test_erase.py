@@ -83,5 +83,5 @@ def test_retain_command_deletes_expired_rows(terminal: Terminal, attachment: Att
         admin.execute("update tool_call_batch set at = at - interval '90 days'")
     output = terminal.say("retain")
     assert "tool_call_batch" in output
-    assert "✓ nothing is older than it may be" in output
+    assert "✓ nothing to delete: no data is past its retention period" in output
     assert terminal.json_output("retain") == {"gone": {}}

@@ -51,7 +51,7 @@ def test_doctor_command_accepts_owner_subject_to_row_level_security(
     use(own_place, monkeypatch)
     result = owner_check(terminal)
     assert result["state"] == "ok"
-    assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
+    assert result["said"] == f"{own_place.server.owner}, bound by row-level security"
 
 
 def test_doctor_command_warns_if_owner_bypasses_row_level_security(

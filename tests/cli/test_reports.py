@@ -165,7 +165,7 @@ def test_report_command_shows_progress_of_stages_at_terminal() -> None:
 @pytest.mark.usefixtures("_at_a_terminal")
 def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
     shown = run("map", "-", typed=SNAPSHOT).stdout
-    assert "thesis  2 steps, 4 units of work" in shown
+    assert "thesis  2 steps, 4 jobs" in shown
     assert "root" in shown
     output = run("map", "-", typed=write_definition(DAG)).stdout
     assert "▲ expected units unknown" in output
@@ -185,14 +185,14 @@ def test_map_command_prints_errors_of_invalid_workflow_on_separate_lines() -> No
 @pytest.mark.usefixtures("_at_a_terminal")
 def test_report_command_prints_one_line_error_for_input_without_dag() -> None:
     failed = run("report", "-", typed=NO_SNAPSHOT)
-    assert (failed.exit_code, failed.stderr) == (1, "✗ this is no snapshot: it has no dag\n")
+    assert (failed.exit_code, failed.stderr) == (1, "✗ this is not a snapshot: it has no dag\n")
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
 def test_report_command_shows_stage_with_cycle_as_unknown() -> None:
     shown = run("report", "-", typed={**SNAPSHOT, "dag": make_cycle()}).stdout
     assert "thesis  ? unknown" in shown
-    assert "▲ recipe.edges: the steps wait for each other" in shown
+    assert "▲ recipe.edges: the steps depend on each other" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])
@@ -238,4 +238,4 @@ def test_report_command_refuses_file_that_is_not_in_the_requested_format() -> No
     result = run("report", str(EXAMPLES / "argo.json"), "--format", "langgraph")
     assert result.exit_code == 1
     message = json.loads(result.stdout)["error"]["message"]
-    assert message == "this is no export of LangGraph: it has no graph"
+    assert message == "this is not a LangGraph export: it has no graph"

@@ -184,7 +184,7 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
         (make_argo(make_node("wf", "Pod", "Lost")), "status.nodes['wf'].phase: 'Lost' is no known"),
         (make_argo(make_node("wf", "Pod", None)), "status.nodes['wf'].phase: None is no known"),
         (make_argo(make_node("wf", "Job", "Running")), "status.nodes['wf'].type: 'Job' is no"),
-        (make_argo(phase="Odd"), "status.phase: 'Odd' is no known phase of a workflow; known are"),
+        (make_argo(phase="Odd"), "status.phase: 'Odd' is not a known workflow phase; known are"),
         ({**make_argo(), "kind": "List"}, "items: this is a list; export one workflow: kubectl"),
         ({**make_argo(), "metadata": {}}, "metadata.name: must be a text"),
         (
@@ -196,7 +196,7 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
             "status.nodes: the run has no tasks to report on",
         ),
         (LOOP, "status.nodes['wf'].children: the nodes lead back to themselves"),
-        (CYCLE, "status.nodes: the steps wait for each other: b → a → b"),
+        (CYCLE, "status.nodes: the steps depend on each other: b → a → b"),
     ],
 )
 def test_error_for_invalid_value_in_argo_export_names_the_path(export: Body, message: str) -> None:

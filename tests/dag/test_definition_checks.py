@@ -118,8 +118,8 @@ def test_definition_check_reports_the_path_of_invalid_edges(
     [
         (None, "", "says nothing of inputs"),
         ([], "", "must say first"),
-        (["x"], ".inputsRequired[0]", "2 steps with an edge to it make that: 'a', 'b'"),
-        (["y"], ".inputsRequired[0]", "no step of this stage with an edge to it makes that"),
+        (["x"], ".inputsRequired[0]", "2 steps with an edge to it produce that: 'a', 'b'"),
+        (["y"], ".inputsRequired[0]", "no step of this stage with an edge to it produces that"),
         ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )

@@ -46,7 +46,7 @@ def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
 
 def test_step_that_needs_a_document_made_only_by_that_step_is_refused() -> None:
     step = make_step("a", inputs=["x"], outputs=["x"])
-    assert error_message(step) == "'a' needs 'x', which it alone makes"
+    assert error_message(step) == "'a' needs 'x', which only it produces"
 
 
 def test_steps_linked_in_a_chain_may_update_the_same_document_in_turn() -> None:
@@ -63,7 +63,7 @@ def test_input_needs_a_path_of_edges_from_only_one_of_the_producers() -> None:
 def test_error_for_a_missing_edge_never_suggests_an_edge_that_makes_cycle() -> None:
     late = make_chain("reader", "maker")
     assert error_message(MAKER, READER, edges=late) == (
-        "'reader' needs 'x', which 'maker' makes, and that step waits for this one"
+        "'reader' needs 'x', which 'maker' produces, but that step depends on this one"
     )
     other = make_step("other", outputs=["x"])
     assert error_message(MAKER, READER, other, edges=late).endswith(

@@ -39,7 +39,7 @@ def test_cycle_in_a_snapshot_makes_only_the_stage_with_the_cycle_invalid() -> No
     result = read_leniently(definition)
     assert set(result.structure.graphs) == result.structure.valid == {"antithesis", "synthesis"}
     (warning,) = result.warnings["thesis"]
-    assert warning.startswith("recipe.edges: the steps wait for each other")
+    assert warning.startswith("recipe.edges: the steps depend on each other")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_definition_check_reports_missing_invalid_and_unknown_properties() -> No
     value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
     assert messages_of(NAMES(value)) == [
         ": 'first' is missing",
-        ".last: has 10 characters; at most 5 are taken",
+        ".last: has 10 characters; at most 5 are allowed",
         ".kind: 'lakes' is not one of river, lake; did you mean 'lake'?",
         ": there is no property 'LAST' here; did you mean 'last'?",
         f": there is no property '{'x' * 60}…' here",
@@ -116,10 +116,10 @@ def test_definition_check_reports_missing_invalid_and_unknown_properties() -> No
 
 def test_definition_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert messages_of(NAMES({"first": "a\n"})) == [
-        ".first: holds a control character, which is not taken here"
+        ".first: holds a control character, which is not allowed here"
     ]
     assert messages_of(NAMES({"first": "\udc00"})) == [
-        ".first: holds half a character (a lone surrogate); send well-formed Unicode"
+        ".first: contains half a character (a lone surrogate); send well-formed Unicode"
     ]
     assert not NAMES({"first": "žába"})
 

@@ -136,7 +136,7 @@ RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
             {"id": "j1", "stageSlug": "thesis", "stepKey": "plan", "jobType": "PLAN"},
             "step 'plan': 1 job without a status, counted as unfinished",
         ),
-        (make_job("thesis", "sing", "pending"), "1 job of a step that is not there: 'sing'"),
+        (make_job("thesis", "sing", "pending"), "1 job of an unknown step: 'sing'"),
         (make_job("thesis", "plan", "pending", id=None), "1 job without an id"),
         (make_job("thesis", "plan", "pending", jobType=None), "1 job without a type"),
         (make_job("thesis", "plan", "pending", jobType="SING"), "1 job of the unknown type 'SING'"),
@@ -156,13 +156,13 @@ def test_invalid_job_in_a_snapshot_causes_a_warning_in_the_stage(job: Body, warn
     [
         (
             {"jobs": [make_job("sonata", "x", "pending")]},
-            "1 job of a stage that is not there: 'sonata'",
+            "1 job of an unknown stage: 'sonata'",
         ),
         ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
         ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
         ({"jobs": None}, "the snapshot has no jobs"),
         ({"resources": {}}, "the snapshot's resources are not a list"),
-        ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of a stage that is not there: 'x'"),
+        ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of an unknown stage: 'x'"),
         ({"stageRuns": [{}, 7]}, "2 stage runs without a stage"),
         (
             {"resources": [{"id": "r1", "resourceType": "rendered_document", "jobId": "j9"}]},
@@ -343,7 +343,7 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
 def test_map_lists_invalid_stage_runs_in_the_warnings() -> None:
     dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
-        "a stage run of a stage that is not there: 'sonata'",
+        "a stage run of an unknown stage: 'sonata'",
         "expected units of 'thesis' and the later stages unknown",
     ]
 

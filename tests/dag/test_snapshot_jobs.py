@@ -69,7 +69,7 @@ def row_warnings(row: Row, named: str | None) -> list[StageWarning]:
     if named is None:
         warnings.append(StageWarning(None, "without a stage"))
     elif stage is None:
-        warnings.append(StageWarning(None, f"of a stage that is not there: {quote_name(named)}"))
+        warnings.append(StageWarning(None, f"of an unknown stage: {quote_name(named)}"))
     if row.id is None:
         warnings.append(StageWarning(stage, "without an id"))
     if row.type is None:

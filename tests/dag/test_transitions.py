@@ -41,14 +41,14 @@ def test_transitions_that_split_and_join_again_are_valid() -> None:
 @pytest.mark.parametrize(
     ("ways", "messages"),
     [
-        ([("a", "a")], ["the stages wait for each other: a → a"]),
-        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages wait for each other: b → c → a → b"]),
-        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages wait for each other: c → b → c"]),
+        ([("a", "a")], ["the stages depend on each other: a → a"]),
+        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages depend on each other: b → c → a → b"]),
+        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages depend on each other: c → b → c"]),
         (
             [("a", "b")],
             [
-                "one stage begins, but no transition leads to any of 'a', 'c'",
-                "one stage ends, but no transition leads on from any of 'b', 'c'",
+                "exactly one stage must be the first, but no transition leads to any of 'a', 'c'",
+                "exactly one stage must be the last, but no transition leads on from any of 'b', 'c'",
             ],
         ),
         ([("a", "b"), ("b", "c"), ("b", "x")], ["there is no stage 'x'"]),

@@ -120,7 +120,7 @@ async def test_http_client_raises_endpoint_failed_if_host_is_unreachable() -> No
 @pytest.mark.parametrize("body", ["", "{", "<html>", "[NaN]", "[" * 100_000])
 async def test_http_client_raises_endpoint_failed_if_response_is_not_json(body: str) -> None:
     failed, _ = await failure(answer(body))
-    assert failed.message == "it answered with something that is no JSON"
+    assert failed.message == "it did not answer with JSON"
 
 
 async def test_http_client_does_not_follow_a_redirect() -> None:

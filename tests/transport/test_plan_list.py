@@ -57,7 +57,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "no activity for 40 min" in visible_text(text)
     assert "<b>1</b> of <b>4</b>, 1 failed" in re.sub(r"\s+", " ", text)
     assert '<span class="muted">3.</span> Look up 3' in text
-    assert f"Go on with the Waybook plan {plan['planId']}." in text
+    assert f"Continue the Waybook plan {plan['planId']}." in text
     assert "Next door" not in text
 
 

@@ -34,7 +34,7 @@ async def test_list_of_prompts_contains_builtin_prompts_and_a_prompt_per_skill(e
     async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_prompts()
     assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
-        ("resume_plan", "Go on with a plan where it was left, in this conversation."),
+        ("resume_plan", "Continue a plan in this conversation."),
         (
             "plan_research",
             "Turn a question into a plan that survives this conversation, and begin.",

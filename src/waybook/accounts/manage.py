@@ -88,10 +88,10 @@ def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
     """Disable a user, so that all credentials of the user are rejected from now on.
 
     Raises:
-        InvalidTransition: the user is disabled already.
+        InvalidTransition: the user is already disabled.
     """
     if user.disabled_at is not None:
-        raise InvalidTransition(f"{user.name} is disabled already", old="disabled", new="disabled")
+        raise InvalidTransition(f"{user.name} is already disabled", old="disabled", new="disabled")
     changed = replace(user, disabled_at=context.now)
     return changed, _entry("user_disabled", context, _changed(user, changed), user=user.name)
 
@@ -163,7 +163,7 @@ def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
         InvalidTransition: the token is revoked already.
     """
     if token.revoked_at is not None:
-        raise InvalidTransition("this token is revoked already", old="revoked", new="revoked")
+        raise InvalidTransition("this token is already revoked", old="revoked", new="revoked")
     changed = replace(token, revoked_at=context.now, revoked_by=context.actor.user)
     return changed, _entry("token_revoked", context, _changed(token, changed), tokenId=token.id)
 

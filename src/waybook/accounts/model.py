@@ -93,7 +93,8 @@ def validate_slug(slug: str) -> str:
     """
     if _SLUG.fullmatch(slug) is None:
         raise InvalidInput(
-            "a slug has small letters, digits and dashes, at most 63, and no dash at its ends",
+            "a slug has lower-case letters, digits and hyphens, at most 63, and no hyphen at "
+            "its ends",
             argument="slug",
         )
     return slug
@@ -111,7 +112,7 @@ def validate_user_name(name: str) -> str:
     valid_name = validate_name(name, argument="name")
     if " ".join(valid_name.casefold().split()) in RESERVED_NAMES:
         raise InvalidInput(
-            f"{valid_name} is what Waybook calls itself; a user needs another name", argument="name"
+            f"{valid_name} is reserved for Waybook; choose another name", argument="name"
         )
     return valid_name
 

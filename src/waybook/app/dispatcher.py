@@ -241,8 +241,8 @@ class Dispatcher:
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
-                "something broke on our side; nothing was written. Repeat the call with the same "
-                "idempotencyKey; if it breaks again, the server's log says why"
+                "internal error; nothing was written. Repeat the call with the same "
+                "idempotencyKey; if it fails again, see the server's log"
             )
             return error_answer(broken, tool, arguments)
 

@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "map": (
         "waybook.cli.commands.map:command",
-        "Validate a DAG and show its expected jobs (no database).",
+        "Validate a workflow and show its expected jobs (no database).",
     ),
     "webhooks": (
         "waybook.cli.commands.webhooks:group",

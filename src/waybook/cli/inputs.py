@@ -61,9 +61,7 @@ def _skip_to_next(source: IO[bytes]) -> None:
         rest = source.readline(MEBIBYTE)
         if not rest or rest.endswith(b"\n"):
             return
-    raise TooLarge(
-        "a line does not come to an end; nothing behind it was read", limit=MAX_SKIPPED_LINE_BYTES
-    )
+    raise TooLarge("a line is too long; nothing after it was read", limit=MAX_SKIPPED_LINE_BYTES)
 
 
 def check_size(text: bytes, most: int) -> bytes:
@@ -73,7 +71,7 @@ def check_size(text: bytes, most: int) -> bytes:
         TooLarge: the text exceeds the limit.
     """
     if len(text) > most:
-        raise TooLarge(f"this is longer than {most:,} bytes, and no more are read", limit=most)
+        raise TooLarge(f"the input is longer than the limit of {most:,} bytes", limit=most)
     return text
 
 

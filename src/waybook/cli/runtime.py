@@ -45,7 +45,7 @@ class AppSession:
             return self.call
         org_id = await require_org(self.app.dispatcher.services, slug)
         if self.app.bearer is not None and caller.org_id != org_id:
-            raise NotFound(f"the token is not of the org {slug}")
+            raise NotFound(f"the token does not belong to the org {slug}")
         return RequestContext(
             services=self.app.dispatcher.services, caller=replace(caller, org_id=org_id)
         )

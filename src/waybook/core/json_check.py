@@ -41,7 +41,7 @@ def _bounded(size: int) -> int:
     """
     if size > MAX_BODY:
         raise TooLarge(
-            f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
+            f"the arguments are longer than the limit of {MAX_BODY:,} bytes",
             limit=MAX_BODY,
         )
     return size

@@ -55,7 +55,7 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
     order = _order(ranked, before, after)
     if len(order) < len(keys):
         around = find_cycle(before, set(keys) - set(order))
-        return [Diagnostic("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
+        return [Diagnostic("cycle", f"{at}.edges", f"the steps depend on each other: {around}")]
     return Graph(
         steps={step.key: step for step in recipe.steps},
         order=tuple(order),
@@ -91,10 +91,10 @@ def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
         for end in edge:
             if end not in keys:
                 yield Diagnostic(
-                    "dangling_edge", where, f"the edge names {end!r}, which is no step"
+                    "dangling_edge", where, f"the edge names {end!r}, which is not a step"
                 )
         if edge in seen:
-            message = f"the edge from {edge[0]!r} to {edge[1]!r} is there twice"
+            message = f"the edge from {edge[0]!r} to {edge[1]!r} occurs twice"
             yield Diagnostic("duplicate_edge", where, message)
         seen.add(edge)
 

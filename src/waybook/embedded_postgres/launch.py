@@ -98,8 +98,8 @@ def _hear(control_dir: ControlDirectory, receiver: int, deadline: float) -> None
     if not word:
         fate = "ended" if heard else "is still at work, so far"
         raise Unavailable(
-            f"the keeper of PostgreSQL in {control_dir.data_dir} {fate} without a word; "
-            f"its log {control_dir.log} ends:\n{tail(control_dir.log)}"
+            f"the keeper of PostgreSQL in {control_dir.data_dir} {fate} without a message; its log "
+            f"{control_dir.log} ends:\n{tail(control_dir.log)}"
         )
     report = json.loads(word)
     if "error" in report:

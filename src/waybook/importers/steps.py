@@ -143,7 +143,7 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
     for number, item in enumerate(items):
         if item.key in by_key:
             first = items[by_key[item.key]].line
-            raise at_line(item.line, f"the task {item.key} is there already, in line {first}")
+            raise at_line(item.line, f"the task {item.key} is already in line {first}")
         by_key[item.key] = number
     return by_key
 

@@ -174,7 +174,7 @@ class BoundedHttpClient:
 
     async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise EndpointFailed("it answered packed, which was not asked for")
+            raise EndpointFailed("it sent a compressed answer, which was not requested")
         body = bytearray()
         async for piece in response.aiter_raw():
             body += piece
@@ -199,7 +199,7 @@ class BoundedHttpClient:
         try:
             value: Json = orjson.loads(answer.body)
         except ValueError:
-            raise EndpointFailed("it answered with something that is no JSON") from None
+            raise EndpointFailed("it did not answer with JSON") from None
         return value
 
     def _extract_error_message(self, body: bytes) -> str:

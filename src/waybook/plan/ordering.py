@@ -128,7 +128,7 @@ def _refuse_circles(steps: Sequence[Step]) -> None:
     orders = [step.order for step in steps if left[step.id]]
     if orders:
         raise InvalidStepReference(
-            f"the steps {', '.join(map(str, orders))} depend on each other: dependsOn has a cycle",
+            f"dependsOn has a cycle (steps: {', '.join(map(str, orders))})",
             argument="dependsOn",
             stepOrders=orders,
         )

@@ -29,13 +29,13 @@ class StreamLimiter:
         """Return the error if the org may not open another change stream, or None if it may."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
-                f"your org is listening to changes {self._most_of_org} times already, which is the "
-                "most there may be here; end one, or try again later",
+                f"your org already has {self._most_of_org} streams of changes open, which is the "
+                "limit; close one, or try again later",
                 retryAfter=RETRY_SECONDS,
             )
         if self._open.total() >= self._most:
             return Unavailable(
-                "too many are listening to changes here; try again later", retryAfter=RETRY_SECONDS
+                "too many streams of changes are open; try again later", retryAfter=RETRY_SECONDS
             )
         return None
 

@@ -72,7 +72,7 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
         user, entry = manage.add_user(new, locked.decision_context)
         if await locked.commit(Proposal(OrgDecision((entry,)), {})) is not Commit.DONE:
             raise InvalidInput(
-                f"there is a user {user.name} already; every user has a name of their own",
+                f"there is already a user {user.name}; choose another name",
                 argument="name",
             )
     return user

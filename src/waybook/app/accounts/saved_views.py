@@ -46,9 +46,7 @@ async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> No
     )
     *_, refused = await ctx.write_and_read(*statements)
     if refused:
-        raise InvalidInput(
-            f"You have {MAX_VIEWS} views of this list already. Delete one of them first."
-        )
+        raise InvalidInput(f"You have {MAX_VIEWS} views of this list. Delete one of them first.")
 
 
 async def delete_view(ctx: RequestContext, page: str, name: str) -> None:

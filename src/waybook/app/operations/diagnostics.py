@@ -98,14 +98,12 @@ def about_owner(role: OwnerRole) -> CheckResult:
     the role cannot switch, the check fails, and erasure and retention are refused.
     """
     if role.refusal is not None:
-        return CheckResult(
-            "owner", CheckState.FAIL, role.refusal, "then look again: waybook doctor"
-        )
+        return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
     if not role.is_exempt:
-        return CheckResult("owner", CheckState.OK, f"{role.name}, which bypasses nothing")
+        return CheckResult("owner", CheckState.OK, f"{role.name}, bound by row-level security")
     kind = "is a superuser" if role.superuser else "has BYPASSRLS"
     message = (
-        f"{role.name} {kind}, so row-level security does not apply to it; it steps down to "
+        f"{role.name} {kind}, so row-level security does not apply to it; it switches to "
         f"{MAINTENANCE_ROLE} to erase and retain"
     )
     todo = (
@@ -133,7 +131,7 @@ def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
     """Yield the state of the read replica, if there is one; pages check it when they are read."""
     if replica is None:
         return
-    counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary in place"
+    counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary instead"
     if replica.state is None or replica.state.is_current:
         yield CheckResult("replica", CheckState.OK, counts)
         return
@@ -152,10 +150,10 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
-    ok_message = f"serving as {seen.server.role}, which owns nothing and bypasses nothing"
+    ok_message = f"serving as {seen.server.role}, which row-level security restricts"
     if seen.server.superuser or seen.server.bypasses_rls or seen.owned_tables:
-        message = f"serving as {seen.server.role}, which row-level security does not hold"
-        todo = "serve as a role that owns no table and is no superuser (waybook_app)"
+        message = f"serving as {seen.server.role}, which row-level security does not restrict"
+        todo = "serve as a role that owns no table and is not a superuser (waybook_app)"
         yield CheckResult("roles", CheckState.FAIL, message, todo)
     else:
         yield CheckResult("roles", CheckState.OK, ok_message)
@@ -211,7 +209,7 @@ def _skills(settings: Settings) -> Iterator[CheckResult]:
     names = ", ".join(skill.name for skill in scan.skills)
     yield CheckResult("skills", CheckState.OK, f"{len(scan.skills)}: {names}")
     for error in scan.errors:
-        message = f"{error.path} is left out: {error.message}"
+        message = f"{error.path} is ignored: {error.message}"
         yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
 
 
@@ -219,7 +217,7 @@ def _model(settings: Settings) -> CheckResult:
     if settings.model_url is None:
         return CheckResult("model", CheckState.OK, "not configured (agents use their own model)")
     where = urlsplit(settings.model_url).hostname
-    message = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
+    message = f"{settings.model} at {where}, by {settings.model_api}'s format (not called now)"
     return CheckResult("model", CheckState.OK, message)
 
 
@@ -254,9 +252,7 @@ def _where(webhook: WebhookSettings) -> CheckResult:
     place = display_setting("webhook_url", webhook.url)
     message = f"{len(webhook.events)} events to {place}, as {webhook.format}"
     if webhook.is_unencrypted:
-        return CheckResult(
-            "webhooks", CheckState.WARN, f"{message}, readable on the way", "use https://"
-        )
+        return CheckResult("webhooks", CheckState.WARN, f"{message}, not encrypted", "use https://")
     return CheckResult("webhooks", CheckState.OK, message)
 
 

@@ -40,7 +40,7 @@ def _check_absent(path: Path, *, force: bool) -> None:
     if path.is_dir():
         raise InvalidInput(f"{path} is a directory; name a file")
     if path.exists() and not force:
-        raise InvalidInput(f"there is a file {path} already; name another one, or add --force")
+        raise InvalidInput(f"the file {path} already exists; choose another one, or add --force")
 
 
 def _sync_directory(directory: Path) -> None:

@@ -99,7 +99,7 @@ def verify_command(
         _verify_file(file, seal, as_json=as_json)
         return
     if seal is not None:
-        raise click.UsageError("--seal is the seal of a file: name the file too")
+        raise click.UsageError("--seal needs a FILE to compare with")
     settings = load_settings(flags)
     verification = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
     if as_json:
@@ -149,7 +149,7 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     settings = load_settings(flags)
     path = file or kept_anchor(settings)
     if path is None:
-        raise click.UsageError("name a file for the anchor of a server of your own")
+        raise click.UsageError("FILE is required for the anchor of your own server")
     done = asyncio.run(renew_anchor(settings, path, force=force))
     if isinstance(done, AnchorCheck):
         print_json(check_json(path, done)) if as_json else show_check(get_console(), path, done)
@@ -190,7 +190,7 @@ async def _resolve_subject_id(here: AppSession, text: str) -> str:
     for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await resolve(here.call, text)).id
-    raise NotFound(f"there is no plan and no run “{text}” here")
+    raise NotFound(f"no plan or run matches “{text}”")
 
 
 def read_time(text: str) -> datetime:

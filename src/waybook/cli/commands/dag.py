@@ -91,7 +91,7 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     """Add a workflow, or a new version of it.
 
     FILE is a definition in YAML or JSON, or - for stdin. If it is invalid, every error is listed
-    with its place, and nothing is added. Runs that have begun keep their version.
+    with its place, and nothing is added. Runs that have started keep their version.
     """
     text, settings = read_prefix(file, MAX_BYTES + 1), load_settings(flags)
     try:
@@ -125,12 +125,12 @@ def _wrapped(message: str) -> str:
 
 
 def _summary(count: int) -> str:
-    return "one fault, nothing was added" if count == 1 else f"{count} faults, nothing was added"
+    return "1 error; nothing was added" if count == 1 else f"{count} errors; nothing was added"
 
 
 def _say_added(body: Answered) -> None:
     slug, version = body["dagSlug"], body["version"]
-    phrase = "is here already, as" if body["status"] == "unchanged" else "was added as"
+    phrase = "already exists as" if body["status"] == "unchanged" else "was added as"
     click.secho(f"✓ {slug} {phrase} version {version}", fg="green")
     click.echo(f"  see it: waybook dag show {slug} --models 3")
 

@@ -86,7 +86,7 @@ async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckR
     try:
         return [reached, owner, *await _looked(postgres, settings)]
     except Misconfigured as error:
-        todo = "then look again: waybook doctor"
+        todo = "then run waybook doctor again"
         return [reached, owner, CheckResult("roles", CheckState.FAIL, error.message, todo)]
 
 
@@ -122,7 +122,7 @@ def _port(settings: Settings) -> Iterator[CheckResult]:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
-            todo = "port in use: another waybook serve, or choose another --port"
+            todo = "the port is in use, perhaps by waybook serve; choose another --port"
             yield CheckResult("port", CheckState.WARN, f"{place}: {error.strerror}", todo)
         else:
             yield CheckResult("port", CheckState.OK, f"{place} is free")

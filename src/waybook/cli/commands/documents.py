@@ -71,7 +71,7 @@ def refuse_to_overwrite(paths: Iterable[Path]) -> None:
     there = [path for path in paths if path.exists()]
     if there:
         more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
-        raise InvalidInput(f"{there[0]}{more} there already; --force writes over them")
+        raise InvalidInput(f"{there[0]}{more} already there; overwrite with --force")
 
 
 FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
@@ -215,7 +215,7 @@ def _figures(board: RunDetail, stage: str | None) -> str:
         for stage_report in stages
         if stage_report["documentsExpected"] is not None
     ]
-    to_come = "" if len(known) == len(stages) else ", of the stages begun so far"
+    to_come = "" if len(known) == len(stages) else ", counting only started stages"
     return f"{there} of {sum(known)} available{to_come}"
 
 

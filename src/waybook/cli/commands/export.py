@@ -114,7 +114,7 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
         both = f"the plan {plan_id} and the run {run_id}"
         raise InvalidInput(f"{both} match; name one by its id")
     if not plan_id and not run_id:
-        named = f"there is no plan and no run “{text}” here" if text else "no plan or run is open"
+        named = f"no plan or run matches “{text}”" if text else "no plan or run is open"
         raise NotFound(named, next_call=NextCall("list_active_plans", {}, "see the plans"))
     return plan_id, run_id
 

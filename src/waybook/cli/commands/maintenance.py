@@ -134,7 +134,7 @@ def _confirm(warning: str, name: str, *, yes: bool) -> None:
     if yes:
         return
     click.echo(f"{warning} This cannot be undone.")
-    if click.prompt(f"Type {name} to go on", default="", show_default=False) != name:
+    if click.prompt(f"Type {name} to continue", default="", show_default=False) != name:
         raise click.Abort
 
 
@@ -162,7 +162,7 @@ def _print_erasure(erased: Erased, message: str, *, as_json: bool) -> None:
         rows.add_row(table, str(count))
     console.print(rows)
     console.print(Text.assemble(("✓ ", "green"), message))
-    console.print(Text(f"  on record as erasure {erased.number} of org {erased.org_id}"))
+    console.print(Text(f"  recorded as erasure {erased.number} of org {erased.org_id}"))
 
 
 @click.command()
@@ -181,7 +181,7 @@ def retain_command(*, as_json: bool, **flags: object) -> None:
         return
     for table, rows in gone.items():
         click.echo(f"{rows:>8}  {table}")
-    click.secho("✓ nothing is older than it may be", fg="green")
+    click.secho("✓ nothing to delete: no data is past its retention period", fg="green")
 
 
 async def _retain(settings: Settings) -> dict[str, int]:

@@ -38,7 +38,7 @@ def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tup
         return ()
     if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
         if not 0 < int(value) <= MAX_MODELS:
-            raise click.BadParameter(f"there can be 1 to {MAX_MODELS} models")
+            raise click.BadParameter(f"give 1 to {MAX_MODELS} models")
         return tuple(f"model-{number}" for number in range(1, int(value) + 1))
     names = tuple(name.strip() for name in value.split(","))
     if not all(names):
@@ -67,7 +67,7 @@ def command(
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Validate a DAG and show its expected jobs (no database).
+    """Validate a workflow and show its expected jobs (no database).
 
     FILE is a definition in YAML or JSON, a snapshot in JSON, an export of Airflow, Argo or
     LangGraph, or - for stdin. When stdout is not a terminal, answers and errors are printed as
@@ -92,7 +92,7 @@ def _draw(
     lines: bool,
 ) -> None:
     if lines:
-        raise click.UsageError("a picture is drawn of one map, not of --lines")
+        raise click.UsageError("a picture shows one map; leave out --lines")
     text = read_all(file, MAX_SNAPSHOT_BYTES)
     write_exports(
         answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models, form), text),

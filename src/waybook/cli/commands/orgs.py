@@ -43,7 +43,7 @@ def add_command(
     if as_json:
         click.echo(json.dumps(org_json(org)))
         return
-    click.secho(f"✓ the org {org.slug} is there", fg="green")
+    click.secho(f"✓ created the org {org.slug}", fg="green")
     click.echo(f"  next: waybook user add NAME --org {org.slug}")
 
 
@@ -94,7 +94,7 @@ def show_command(*, slug: str, as_json: bool, **flags: object) -> None:
     click.echo(f"{click.style(org.slug, bold=True)}  {escape_hidden(org.name or '')}")
     click.echo(f"  reviews  {org.review_policy}")
     click.echo(f"  users    {counted['users']}")
-    click.echo(f"  tokens   {counted['tokens']} that count")
+    click.echo(f"  tokens   {counted['tokens']} active")
 
 
 async def _show(settings: Settings, slug: str) -> Members:

@@ -58,11 +58,11 @@ def feedback_command(
     if as_json:
         print_json(body, tight=True)
         return
-    click.secho(f"✓ your feedback on {stage} is kept", fg="green")
+    click.secho(f"✓ your feedback on {stage} is stored", fg="green")
     for started in body["started"]:
         jobs = sum(step["jobs"] for step in started["openSteps"])
         count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        print_line(f"  {started['stageSlug']} has begun: {count} ready")
+        print_line(f"  {started['stageSlug']} has started: {count} ready")
 
 
 async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ async def _carry_out(
         if reviews:
             return await submit_decision(here, decided, **_seen(reviews[0]))
         if plan is None:
-            raise NotAwaitingReview("nothing waits for a decision here")
+            raise NotAwaitingReview("there is no open review to decide")
         # If the review was already decided, the tool reports this and the user who decided it.
         return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 

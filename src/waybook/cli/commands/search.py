@@ -62,7 +62,7 @@ def command(
         read = results["hits"][0]["read"]
         read_args = json.dumps(read["args"])
         console.print(
-            Text(f"Read one whole: waybook call {read['tool']} '{read_args}'", style="dim")
+            Text(f"Read one in full: waybook call {read['tool']} '{read_args}'", style="dim")
         )
 
 

@@ -321,7 +321,7 @@ def _announce(settings: Settings, link: SupervisorLink | None) -> None:
     click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp{shown}")
     if settings.requires_auth:
         names = ", ".join(sorted({"localhost", *settings.host_names}))
-        click.echo(f"  answers to {names}; API token required (waybook token add)")
+        click.echo(f"  hosts      {names}; API token required (waybook token add)")
     click.echo(f"  tools      {settings.tools}")
     click.echo(f"  database   {database}")
     if link is not None:

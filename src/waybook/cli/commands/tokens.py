@@ -65,7 +65,7 @@ def add_command(
         return
     until = issued.token.expires_at
     lasts = f"until {until:%Y-%m-%d}" if until else "until it is revoked"
-    click.secho(f"✓ a token for {user}, {lasts}; it is shown this once:", fg="green")
+    click.secho(f"✓ token for {user}, valid {lasts}; it is shown only once:", fg="green")
     click.echo(f"\n  {issued.secret}\n")
     address = f"{current_base_url(settings)}/mcp"
     click.echo("  an agent  claude mcp add --transport http waybook " + address + " \\")

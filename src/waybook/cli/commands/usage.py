@@ -80,7 +80,7 @@ def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: i
     console.print()
     console.print(table)
     if there > len(rows):
-        console.print(f"and {there - len(rows):,} more: --limit", style="dim")
+        console.print(f"and {there - len(rows):,} more; see --limit", style="dim")
 
 
 def usage_json(org_usage: OrgUsage) -> dict[str, object]:

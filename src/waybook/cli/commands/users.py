@@ -55,7 +55,7 @@ def add_command(
     new = NewUser(name=name, email=email, issuer=issuer, subject=subject, scopes=scopes)
     user = _act(flags, org, lambda call: add_user(call, new))
     hint = f"  next: waybook token add {user.name} --label laptop{_of(org)}"
-    _tell(user, f"{user.name} is in", hint, as_json=as_json)
+    _tell(user, f"added {user.name}", hint, as_json=as_json)
 
 
 @click.command()
@@ -108,7 +108,7 @@ def scopes_command(
     """
     wanted = tuple(map(Scope, scopes))
     user = _act(flags, org, lambda call: change_scopes(call, name, wanted))
-    _tell(user, f"{user.name} may now, at most: {' '.join(user.scopes)}", "", as_json=as_json)
+    _tell(user, f"{user.name} now has the scopes: {' '.join(user.scopes)}", "", as_json=as_json)
 
 
 @click.command()
@@ -119,7 +119,7 @@ def scopes_command(
 def disable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
     """Disable a user immediately."""
     user = _act(flags, org, lambda call: disable_user(call, name))
-    _tell(user, f"{user.name} is kept out", "", as_json=as_json)
+    _tell(user, f"disabled {user.name}", "", as_json=as_json)
 
 
 @click.command()
@@ -130,7 +130,7 @@ def disable_command(*, name: str, org: str | None, as_json: bool, **flags: objec
 def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
     """Enable a user; existing tokens work again."""
     user = _act(flags, org, lambda call: enable_user(call, name))
-    _tell(user, f"{user.name} is in again", "", as_json=as_json)
+    _tell(user, f"enabled {user.name}", "", as_json=as_json)
 
 
 def _act(

@@ -32,7 +32,7 @@ def map_display(answer: Map, width: int) -> RenderableType:
 
 def _heading(stage: StageMap) -> Text:
     total = stage["expected"]["total"]
-    units = "" if total is None else f", {total} units of work"
+    units = "" if total is None else f", {total} jobs"
     summary = f"  {len(stage['order'])} steps{units}"
     return Text.assemble((stage["stageSlug"], "bold"), summary, no_wrap=True, overflow="ellipsis")
 

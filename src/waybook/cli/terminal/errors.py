@@ -60,7 +60,7 @@ class InternalError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the error line and the hint."""
-        print_error(self.message, "waybook doctor; the whole story with WAYBOOK_DEBUG=1", file)
+        print_error(self.message, "waybook doctor; for a traceback set WAYBOOK_DEBUG=1", file)
 
 
 class ToolError(click.ClickException):

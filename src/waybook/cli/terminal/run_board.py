@@ -274,14 +274,14 @@ def _matters(board: RunDetail) -> list[Text]:
     """Return the lines below a run: its open question or failure, and the action to take."""
     slug = board.awaiting
     if slug is not None:
-        ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
+        ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete and needs your feedback")
         command = f'  waybook feedback {short_id(board.run.id)} {slug} "…"'
         return [ask, Text(command, style="dim")]
     if board.state is RunState.CANCELED:
         end = f"⊘ {board.run.canceled_by} canceled the run: {board.run.cancel_reason}"
         return [Text(" ".join(end.split()), style="dim")]
     if board.state is RunState.FAILED:
-        message = "✗ some jobs failed for good; retry_failed gives them a fresh start"
+        message = "✗ some jobs failed and have no attempts left; reset them with retry_failed"
         return [Text(message, style="red")]
     return []
 

@@ -84,13 +84,13 @@ def _dependency_message(
     """Return the end of an error message: which step produces the document, and the edge to add."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
-        return ", which it alone makes"
+        return ", which only it produces"
     free = next((maker for maker in others if not upto[maker] & bit[key]), None)
     if free is None:
-        return f", which {quote_name(others[0])} makes, and that step waits for this one"
+        return f", which {quote_name(others[0])} produces, but that step depends on this one"
     return (
-        f", which {quote_name(free)} makes, and no path of edges leads here from there: "
-        f"add the edge [{free!r}, {key!r}]"
+        f", which {quote_name(free)} produces, but no path of edges leads here from there: add the "
+        f"edge [{free!r}, {key!r}]"
     )
 
 
@@ -134,7 +134,7 @@ def _name_faults(dag: Dag) -> Iterator[Diagnostic]:
                 )
         if (way.source, way.target) in seen:
             ends = f"from {quote_name(way.source)} to {quote_name(way.target)}"
-            message = f"the transition {ends} is there twice"
+            message = f"the transition {ends} occurs twice"
             yield Diagnostic("duplicate_transition", where, message)
         seen.add((way.source, way.target))
 
@@ -145,14 +145,20 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
     stuck = set(slugs) - stages_before(dag).keys()
     if stuck:
         around = find_cycle(before, stuck)
-        yield Diagnostic("stage_cycle", "transitions", f"the stages wait for each other: {around}")
+        yield Diagnostic("stage_cycle", "transitions", f"the stages depend on each other: {around}")
     entries = [quote_name(slug) for slug in slugs if not before[slug]]
     if entries[1:]:
-        message = f"one stage begins, but no transition leads to any of {', '.join(entries)}"
+        message = (
+            "exactly one stage must be the first, but no transition leads to any of "
+            f"{', '.join(entries)}"
+        )
         yield Diagnostic("several_entries", "transitions", message)
     ends = [quote_name(slug) for slug in slugs if not dag.after(slug)]
     if ends[1:]:
-        message = f"one stage ends, but no transition leads on from any of {', '.join(ends)}"
+        message = (
+            "exactly one stage must be the last, but no transition leads on from any of "
+            f"{', '.join(ends)}"
+        )
         yield Diagnostic("several_terminals", "transitions", message)
 
 
@@ -201,18 +207,17 @@ def _lineage_message(step: RecipeStep, candidates: tuple[str, ...]) -> str:
     works = f"{quote_name(step.key)} works per source document"
     if step.inputs is None:
         requirement = (
-            f"so one step alone may have an edge to it, not {len(candidates)}: {_some(candidates)}"
+            f"so only one step may have an edge to it, not {len(candidates)}: {_some(candidates)}"
         )
-        return f"{works} and says nothing of inputs, {requirement}"
+        return f"{works} and lists no inputs, {requirement}"
     if not step.inputs:
-        return f"{works} and must say first which document it goes by"
-    goes_by = (
-        f"{works} and goes by the first of its inputs, {quote_name(step.inputs[0].document_key)}"
-    )
+        return f"{works} so its first input must be a document"
+    goes_by = f"{works} and is split by its first input, {quote_name(step.inputs[0].document_key)}"
     if not candidates:
-        return f"{goes_by}, but no step of this stage with an edge to it makes that"
+        return f"{goes_by}, but no step of this stage with an edge to it produces that"
     return (
-        f"{goes_by}, but {len(candidates)} steps with an edge to it make that: {_some(candidates)}"
+        f"{goes_by}, but {len(candidates)} steps with an edge to it produce that: "
+        f"{_some(candidates)}"
     )
 
 
@@ -237,7 +242,7 @@ def _stage_fault(wanted: Input, stage: Stage, slugs: set[str], where: str) -> Di
     if wanted.stage not in slugs:
         return Diagnostic("unknown_stage", where, f"there is no stage {quote_name(wanted.stage)}")
     message = f"no transitions lead from {quote_name(wanted.stage)} to {quote_name(stage.slug)}"
-    return Diagnostic("later_stage", where, f"{message}, so nothing of it is there yet")
+    return Diagnostic("later_stage", where, f"{message}, so its documents are not available")
 
 
 def _template_faults(dag: Dag) -> Iterator[Diagnostic]:

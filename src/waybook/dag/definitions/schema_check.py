@@ -179,11 +179,11 @@ def _check_text(
     if len(text) not in sizes:
         if not text:
             return [_fault("must not be empty")]
-        return [_fault(f"has {len(text):,} characters; at most {sizes.stop - 1:,} are taken")]
+        return [_fault(f"has {len(text):,} characters; at most {sizes.stop - 1:,} are allowed")]
     if refused and refused.search(text):
-        return [_fault("holds a control character, which is not taken here")]
+        return [_fault("contains a control character, which is not allowed")]
     if not text.isascii() and is_broken(text):
-        return [_fault("holds half a character (a lone surrogate); send well-formed Unicode")]
+        return [_fault("contains half a character (a lone surrogate); send well-formed Unicode")]
     return NO_DIAGNOSTICS
 
 

@@ -98,12 +98,12 @@ def _json(text: str) -> object:
 def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
-        raise ValueError("a property is there twice")
+        raise ValueError("a property occurs twice")
     return mapping
 
 
 def _no_number(name: str) -> object:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _inside(value: object) -> Iterable[object]:
@@ -117,7 +117,7 @@ def _yaml(text: str) -> object:
     if unreadable:
         line = text.count("\n", 0, unreadable.start()) + 1
         column = unreadable.start() - text.rfind("\n", 0, unreadable.start())
-        message = f"{quote_name(unreadable.group())} is not taken here"
+        message = f"{quote_name(unreadable.group())} is not allowed here"
         raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", message)])
     building = _Building()
     try:
@@ -125,7 +125,7 @@ def _yaml(text: str) -> object:
             building.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _refusal("bad_text", mark, error.problem or "this is no YAML") from error
+        raise _refusal("bad_text", mark, error.problem or "this is not YAML") from error
     return building.done[0] if building.done else None
 
 
@@ -167,7 +167,9 @@ class _Building:
                 ended = self.stack.pop()
                 self._add(ended.value, ended.parts, ended.anchor, event)
             case events.DocumentStartEvent() if self.done:
-                raise _refusal("bad_text", event.start_mark, "a definition is one document")
+                raise _refusal(
+                    "bad_text", event.start_mark, "a definition must be a single YAML document"
+                )
             case _:
                 pass
 
@@ -182,13 +184,13 @@ class _Building:
 
     def _take_key(self, top: _Open, value: Mapping[str, object], event: events.ScalarEvent) -> None:
         if event.value in value:
-            message = f"the property {quote_name(event.value)} is there twice"
+            message = f"the property {quote_name(event.value)} occurs twice"
             raise _refusal("duplicate_property", event.start_mark, message)
         top.key = event.value
 
     def _take_alias(self, event: events.AliasEvent) -> None:
         if event.anchor not in self.anchors:
-            message = f"nothing before this is called {quote_name(event.anchor)}"
+            message = f"there is no anchor {quote_name(event.anchor)} before this alias"
             raise _refusal("bad_text", event.start_mark, message)
         value, parts = self.anchors[event.anchor]
         self._add(value, parts, None, event)
@@ -213,7 +215,7 @@ class _Building:
         top = self.stack[-1]
         top.parts += parts
         if top.parts > MAX_PARTS:
-            message = f"more than {MAX_PARTS:,} values, with what the aliases stand for"
+            message = f"more than {MAX_PARTS:,} values, with aliases expanded"
             raise _refusal("too_large", event.start_mark, message)
         if isinstance(top.value, list):
             top.value.append(value)
@@ -230,7 +232,7 @@ class _Building:
 def _refuse_tag(event: NodeStart) -> None:
     if event.tag not in _PLAIN_TAGS:
         raise _refusal(
-            "bad_text", event.start_mark, f"the tag {quote_name(event.tag)} is not taken"
+            "bad_text", event.start_mark, f"the YAML tag {quote_name(event.tag)} is not supported"
         )
 
 

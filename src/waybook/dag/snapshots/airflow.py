@@ -69,7 +69,7 @@ def read_airflow(data: object) -> Snapshot:
     """
     raw: Raw = {"task_instances": data} if isinstance(data, list) else require_object(data, "file")
     if "tasks" not in raw and "task_instances" not in raw:
-        raise InvalidInput("this is no export of Airflow: it has no tasks and no task_instances")
+        raise InvalidInput("this is not an Airflow export: it has no tasks and no task_instances")
     listed = raw.get("tasks")
     tasks = None if listed is None else _tasks(require_list(listed, "tasks"))
     rows = raw.get("task_instances")

@@ -68,7 +68,7 @@ def read_argo(data: object) -> Snapshot:
         message = "this is a list; export one workflow: kubectl get workflow NAME -o json"
         raise invalid_at("items", message)
     if kind != "Workflow":
-        raise InvalidInput("this is no workflow of Argo: its kind is not Workflow", at="kind")
+        raise InvalidInput("this is not an Argo workflow: its kind is not Workflow", at="kind")
     name = require_text(as_object(raw.get("metadata")).get("name"), "metadata.name")
     status = as_object(raw.get("status"))
     _require_inline_nodes(status)
@@ -103,7 +103,7 @@ def _workflow_phase(status: Raw) -> str:
     phase = status.get("phase") or ""
     if not isinstance(phase, str) or phase not in WORKFLOW_PHASES:
         known = ", ".join(sorted(WORKFLOW_PHASES - {""}))
-        message = f"{quote_name(phase)} is no known phase of a workflow; known are {known}"
+        message = f"{quote_name(phase)} is not a known workflow phase; known are {known}"
         raise invalid_at("status.phase", message)
     return phase
 

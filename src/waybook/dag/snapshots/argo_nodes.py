@@ -71,7 +71,7 @@ def _node(node_id: str, value: object) -> ArgoNode:
     kind = raw.get("type")
     if kind not in TYPES:
         known = ", ".join(TYPES)
-        message = f"{quote_name(kind)} is no known type of a node; known are {known}"
+        message = f"{quote_name(kind)} is not a known node type; known are {known}"
         raise invalid_at(f"{place}.type", message)
     return ArgoNode(
         id=node_id,

@@ -149,7 +149,7 @@ def look_up_state(
     if isinstance(value, str) and value in states:
         return states[value]
     known = ", ".join(state for state in states if state)
-    raise invalid_at(place, f"{quote_name(value)} is no known {kind}; known are {known}")
+    raise invalid_at(place, f"{quote_name(value)} is not a known {kind}; known are {known}")
 
 
 def list_names(names: Iterable[str]) -> str:

@@ -231,7 +231,7 @@ def _group_warnings(
     if named is None:
         yield StageWarning(None, "without a stage")
     elif stage is None:
-        yield StageWarning(None, f"of a stage that is not there: {quote_name(named)}")
+        yield StageWarning(None, f"of an unknown stage: {quote_name(named)}")
     if kind is None:
         yield StageWarning(stage, "without a type")
     elif kind not in KINDS:

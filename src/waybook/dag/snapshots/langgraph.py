@@ -51,7 +51,7 @@ def read_langgraph(data: object) -> Snapshot:
     """
     raw = require_object(data, "file")
     if "graph" not in raw:
-        raise InvalidInput("this is no export of LangGraph: it has no graph", at="graph")
+        raise InvalidInput("this is not a LangGraph export: it has no graph", at="graph")
     nodes, edges = _read_graph(require_object(raw["graph"], "graph"))
     forward, back = _without_loops(nodes, edges)
     warnings = [f"edges back to an earlier step are left out: {list_names(back)}"] if back else []

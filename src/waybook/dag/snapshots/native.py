@@ -80,7 +80,7 @@ def require_dag(data: object) -> Raw:
     if not isinstance(data, dict):
         raise InvalidInput("a snapshot is a JSON object with a dag, stageRuns, jobs and resources")
     if not isinstance(data.get("dag"), dict):
-        raise InvalidInput("this is no snapshot: it has no dag", missing="dag")
+        raise InvalidInput("this is not a snapshot: it has no dag", missing="dag")
     return data
 
 
@@ -115,4 +115,4 @@ def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> It
         if step is not None and step not in known:
             unknown[step] += many
     for step, many in unknown.items():
-        yield f"{count_noun(many, 'job')} of a step that is not there: {quote_name(step)}"
+        yield f"{count_noun(many, 'job')} of an unknown step: {quote_name(step)}"

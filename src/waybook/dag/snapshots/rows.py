@@ -67,7 +67,7 @@ def read_stage_runs(
             )
         elif slug not in structure.slugs:
             warned.append(
-                StageWarning(None, f"a stage run of a stage that is not there: {quote_name(slug)}")
+                StageWarning(None, f"a stage run of an unknown stage: {quote_name(slug)}")
             )
         else:
             runs[slug] = _stage_run(stage_raws)

@@ -118,15 +118,15 @@ def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
     """Yield warnings that say why expected counts are missing."""
     unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
     if not known:
-        yield "expected units unknown: models are not set"
+        yield "expected jobs unknown: models are not set"
     elif unknown:
         stage = f"of {quote_name(unknown[0])}" + (" and the later stages" if unknown[1:] else "")
-        yield f"expected units {stage} unknown"
+        yield f"expected jobs {stage} unknown"
 
 
 def _map(data: object, form: SnapshotFormat) -> Map:
     snapshot = READERS[form](data)
     warnings = [message for messages in snapshot.warnings.values() for message in messages]
-    unknown = "expected units unknown: the export does not contain them"
+    unknown = "expected jobs unknown: the export does not contain them"
     answer = map_json(snapshot.structure, {})
     return {**answer, "warnings": sorted_messages([*warnings, unknown])}

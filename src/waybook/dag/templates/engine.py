@@ -254,6 +254,6 @@ def compile_template(text: str, names: frozenset[str]) -> Template:
         return _ENVIRONMENT.from_string(metered)
     except TemplateError as error:
         line = getattr(error, "lineno", None) or 1
-        raise TemplateRuleError(error.message or "it is no template", line) from error
+        raise TemplateRuleError(error.message or "it is not a template", line) from error
     except (RecursionError, ValueError, SyntaxError, MemoryError) as error:
         raise TemplateRuleError("the template is too large or nested too deeply", 1) from error

@@ -65,7 +65,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
     except WaybookError as error:
         return _as_it_came(context, str(error))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        return _as_it_came(context, "its form is beyond us")
+        return _as_it_came(context, "its structure is not supported")
 
 
 def parse_content(text: str) -> Json:
@@ -86,7 +86,7 @@ def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
     """Return the text as a code block, below a line that says why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
     reason = strip_unstorable(one_line(why))
-    warning = f"This document could not be rendered ({reason}); it is shown as it came."
+    warning = f"This document could not be rendered ({reason}); it is shown unchanged."
     html = f"<blockquote><p>{escape(warning)}</p></blockquote>\n{_preformatted(text)}"
     return Rendered(f"> {warning}\n\n{code_block(text)}", sanitize(html))
 
@@ -99,7 +99,7 @@ def markdown_to_html(markdown: str) -> str:
     """Return Markdown as sanitized HTML; a text that is too long is shown as plain text."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
-    warning = "This document is too long to be laid out; it is shown as it is."
+    warning = "This document is too long to be formatted; it is shown unchanged."
     return sanitize(f"<blockquote><p>{warning}</p></blockquote>\n{_preformatted(markdown)}")
 
 

@@ -42,7 +42,7 @@ async def serve_openapi(_: Request) -> Response:
 
 ERRORS: Final = {
     HTTPStatus.NOT_FOUND: ("NOT_FOUND", "There is nothing at this address."),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("INVALID_INPUT", "This address does not take that method."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("INVALID_INPUT", "This address does not support that method."),
 }
 
 
@@ -50,9 +50,7 @@ async def http_error(request: Request, error: Exception) -> Response:
     """Return the response for a routing error (404 or 405) in the common error format."""
     if not isinstance(error, HTTPException):
         raise error
-    code, message = ERRORS.get(
-        HTTPStatus(error.status_code), ("INVALID_INPUT", "This cannot be asked.")
-    )
+    code, message = ERRORS.get(HTTPStatus(error.status_code), ("INVALID_INPUT", "Bad request."))
     if wants_html(request):
         return error_page(request, error.status_code, message)
     return error_response(error.status_code, code, message, error.headers)
@@ -61,8 +59,8 @@ async def http_error(request: Request, error: Exception) -> Response:
 async def internal_error(request: Request, _: Exception) -> Response:
     """Return a generic 500 response; details are written only to the server log."""
     if wants_html(request):
-        return error_page(request, 500, "Something broke here.")
-    return error_response(500, "UNAVAILABLE", "Something broke here; try again.")
+        return error_page(request, 500, "Internal server error.")
+    return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
 
 
 def build_app(  # noqa: PLR0913 - one for each part of the face

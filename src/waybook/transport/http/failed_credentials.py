@@ -125,8 +125,8 @@ class FailedCredentials:
         if wait > 0:
             seconds = max(1, ceil(wait))
             raise RateLimited(
-                "too many unknown credentials came from your address; this request was not looked "
-                f"at. Wait {seconds} s, check the token you send, then repeat it",
+                "too many unknown credentials came from your address; this request was refused. "
+                f"Wait {seconds} s, check the token you send, then repeat it",
                 retryAfter=seconds,
             )
         self._take(place, REFILL_SECONDS)

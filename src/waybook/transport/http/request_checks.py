@@ -106,7 +106,7 @@ def encoded_body_refusal(headers: HeaderValues) -> Response | None:
     """Refuse compressed request bodies (415), because they may expand to a very large size."""
     coded = headers.get(b"content-encoding", ())
     if any(value.lower() not in {"", "identity"} for value in coded):
-        message = "A body that is compressed is not taken here; send it as it is."
+        message = "Compressed request bodies are not supported; send it uncompressed."
         return error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
     return None
 
@@ -123,7 +123,9 @@ async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> b
             body = await read_body(receive, limit) if heard else None
     except TimeoutError:
         closing = {"connection": "close"}
-        return error_response(408, "INVALID_INPUT", "The body took too long.", closing)
+        return error_response(
+            408, "INVALID_INPUT", "The request body was not received in time.", closing
+        )
     if body is None:
         message = f"A request body may have {limit} bytes; split the work into smaller calls."
         return error_response(413, "TOO_LARGE", message, {"connection": "close"})
@@ -188,7 +190,7 @@ def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
     """Refuse requests (403) that a page of another site made the browser send."""
     if is_same_site(method, headers):
         return None
-    return error_response(403, "FORBIDDEN", "Requests of other sites' pages are not accepted.")
+    return error_response(403, "FORBIDDEN", "Requests from pages of other sites are not accepted.")
 
 
 def is_same_site(method: str, headers: HeaderValues) -> bool:

@@ -63,11 +63,11 @@ class PromptTemplate:
 RESUME_PLAN: Final = PromptTemplate(
     name="resume_plan",
     title="Resume a plan",
-    description="Go on with a plan where it was left, in this conversation.",
+    description="Continue a plan in this conversation.",
     argument="planId",
     argument_description="The id of the plan",
     text="""\
-Go on with the Waybook plan {planId}.
+Continue the Waybook plan {planId}.
 
 1. Call get_research_context with this planId and a sessionId you choose now and keep.
 2. Tell me in a few lines what the plan asks, what is done, and what is open.
@@ -100,7 +100,7 @@ where I should look before you go on.
 WORK_ON_RUN: Final = PromptTemplate(
     name="work_on_run",
     title="Work on a run",
-    description="Pull the jobs of a run one after the other, until it is done or needs you.",
+    description="Work through the jobs of a run until it is complete or needs you.",
     argument="runId",
     argument_description="The id of the run",
     text="""\
@@ -110,8 +110,8 @@ Work on the Waybook run {runId}.
 2. Choose a sessionId now and send it with every call; work as the model I name, or as any.
 3. get_next_job gives you one job: its prompt, its inputs, the documents to write. Only you get it.
 4. Write what the prompt asks for, from the inputs. get_job_input has the rest of one that was cut.
-5. submit_job_result with its jobId and attempt. If it gets too long, hand in a part with \
-continues: true; the next job goes on from there. If it does not work out, fail_job says why.
+5. submit_job_result with its jobId and attempt. If it gets too long, submit a part with \
+continues: true; the next job continues it. If it does not work out, fail_job says why.
 6. Go on with 3 while the status is job_ready. At nothing_ready others still work: ask again later.
 7. At awaiting_feedback tell me what the stage made and wait; waybook://documents/ and a \
 resourceId of get_run_progress is a document to read. My words go into submit_stage_feedback and \
@@ -134,12 +134,12 @@ def skill_prompt(skill: Mapping[str, object]) -> PromptTemplate:
     return PromptTemplate(
         name=name,
         title=name.replace("-", " ").replace("_", " ").capitalize(),
-        description=str(skill.get("description") or f"Work by the skill {name}."),
+        description=str(skill.get("description") or f"Work with the skill {name}."),
         argument="question",
         argument_description="What you want to find out",
         default="(Ask me what the question is, before anything else.)",
         text=f"""\
-Work by the Waybook skill {name} on this question:
+Work with the Waybook skill {name} on this question:
 
 {{question}}
 
@@ -225,7 +225,7 @@ Nothing open: start_run {dagSlug, name, input, models}.
 No other agent gets it. Leave out modelId to work for any model.
 3. Do what its prompt says, from its inputs; get_job_input has the rest of one that was cut.
 4. submit_job_result {jobId, attempt, content}. Too long for one answer? Send continues: true; \
-the next job goes on from there. It fails? fail_job.
+the next job continues it. It fails? fail_job.
 5. Back to 2 until status is run_complete. get_run_progress shows the progress; each \
 resourceId there is a document to read, as the resource waybook://documents/ID.
 When status is awaiting_feedback, stop and tell your user: a person speaks. \

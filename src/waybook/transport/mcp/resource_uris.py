@@ -51,7 +51,7 @@ PLAN: Final = ResourceKind(
     "plan",
     "Plan",
     "waybook://plans/{id}",
-    "Everything needed to go on with a plan: its question, its steps with their results, the open "
+    "Everything needed to continue a plan: its question, its steps with their results, the open "
     "review, the artifacts and the latest history.",
     "get_research_context",
     "planId",
@@ -60,15 +60,14 @@ OUTPUT: Final = ResourceKind(
     "output",
     "Output of a plan",
     "waybook://outputs/{id}",
-    "A deliverable of a plan, by the outputId that get_next_step has of it once the plan is "
-    "complete.",
+    "An output of a plan, by its outputId; get_next_step lists the outputs of a complete plan.",
     mime_type="text/plain",
 )
 RUN_PROGRESS: Final = ResourceKind(
     "run_progress",
     "Progress of a run",
     "waybook://runs/{id}/progress",
-    "Where a run stands: its stages and steps, and the documents there are to read.",
+    "Progress of a run: its stages, steps and documents.",
     "get_run_progress",
     "runId",
     of_runs=True,
@@ -79,7 +78,7 @@ KINDS: Final = (
         "plan_map",
         "Map of a plan",
         "waybook://plans/{id}/map",
-        "The steps of a plan and what follows what.",
+        "The steps of a plan and their order.",
         "get_dag_map",
         "planId",
     ),

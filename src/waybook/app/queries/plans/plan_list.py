@@ -186,7 +186,7 @@ def _check(wanted: PlanFilter) -> None:
     if wanted.before is not None and not is_id(wanted.before):
         raise InvalidInput("invalid cursor", next_call=again)
     if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
-        message = f"a text to look for has up to {MAX_TEXT_LENGTH} characters, all of them writable"
+        message = f"a search text may have at most {MAX_TEXT_LENGTH} printable characters"
         raise InvalidInput(message, next_call=again)
 
 

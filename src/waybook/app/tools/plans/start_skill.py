@@ -62,7 +62,9 @@ def _reply(skill: Skill, skill_id: str) -> Body:
 TOOL = Tool(
     name="start_skill",
     title="Start a skill",
-    description="Start work with a skill: returns its instructions. Then call create_research_plan.",
+    description=(
+        "Start work with a skill: returns its instructions. Then call create_research_plan."
+    ),
     arguments=StartSkill,
     output_schema=output_schema(skillExecutionId="string"),
     run=start_skill,

@@ -176,7 +176,9 @@ def _missing(what: str) -> NotFound:
 TOOL = Tool(
     name="get_artifact",
     title="Read an artifact",
-    description="Read a stored artifact and its sources. left: how much follows; continue at offset.",
+    description=(
+        "Read a stored artifact and its sources. left: how much follows; continue at offset."
+    ),
     arguments=GetArtifact,
     output_schema=output_schema(title="string"),
     run=get_artifact,

@@ -92,7 +92,9 @@ def _reply(slug: str, version: int, status: str) -> Body:
 TOOL = Tool(
     name="add_dag",
     title="Add a workflow definition",
-    description="Add a workflow (DAG) definition or a new version of it. Open runs keep their version.",
+    description=(
+        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version."
+    ),
     arguments=AddDag,
     output_schema=output_schema(dagSlug="string", version="integer"),
     run=add_dag,

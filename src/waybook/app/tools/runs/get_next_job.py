@@ -73,7 +73,9 @@ class GetNextJob(MutatingArguments):
     )
     wait_seconds: WaitSeconds | None = Field(
         default=None,
-        description="if no job is free, wait up to this many seconds (max 55) instead of returning at once",
+        description=(
+            "if no job is free, wait up to this many seconds (max 55) instead of returning at once"
+        ),
     )
 
 

@@ -85,7 +85,9 @@ def _run_view(run: RunSummary) -> Body:
 TOOL = Tool(
     name="list_dags",
     title="List prepared workflows",
-    description="List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job.",
+    description=(
+        "List the prepared workflows (DAGs) and the open runs. Then start_run or get_next_job."
+    ),
     arguments=ListDags,
     output_schema=output_schema(dags="array"),
     run=list_dags,

@@ -109,4 +109,4 @@ def _stretch(span: Span, axis: Axis) -> TimelineSegment:
     return TimelineSegment(min(left, WIDTH - width), width, str(span.status), label)
 
 
-STATUS_WORDS = {"awaiting_input": "waited for a person", "failed": "worked on in vain"}
+STATUS_WORDS = {"awaiting_input": "waited for a person", "failed": "worked on, without a result"}

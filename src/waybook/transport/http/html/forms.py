@@ -82,7 +82,7 @@ async def read_form(request: Request) -> FormData:
         token = fields.get(FIELD)
         if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
             return fields
-    raise Forbidden("this form is out of date, or was not made by this page; load the page again")
+    raise Forbidden("this form is out of date, or is not from this page; reload the page")
 
 
 def _is_plain(request: Request) -> bool:

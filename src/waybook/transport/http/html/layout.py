@@ -190,7 +190,7 @@ JOB_BADGES: Final = {
     "processing": ("in_progress", "in progress"),
     "retrying": ("pending", "retrying"),
     "waiting": ("pending", "waiting"),
-    "retry_loop_failed": ("failed", "failed, no tries left"),
+    "retry_loop_failed": ("failed", "failed, no attempts left"),
     "superseded": ("skipped", "superseded"),
 }
 

@@ -87,7 +87,7 @@ def add_steps_modification(fields: FormData) -> Modification:
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
     """Return the error of a form that the tool refused, together with the form input."""
     error = answer.body["error"]
-    message = error["message"] if isinstance(error, dict) else "this did not work"
+    message = error["message"] if isinstance(error, dict) else "the change failed"
     code = code_of(answer) or ""
     return FormError(
         action=action,
@@ -162,7 +162,7 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
         if change["entity"] == "step" and change["field"] == "order" and change["id"] in named
     ]
     gone = [change for change in changes if change["entity"] == "step" and change["to"] is None]
-    lines = [*(f"step {named[removal['id']].order} goes" for removal in gone), *lines]
+    lines = [*(f"step {named[removal['id']].order} is removed" for removal in gone), *lines]
     more = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], f"and {more} more move"] if more > 0 else lines
     return ChangePreview(

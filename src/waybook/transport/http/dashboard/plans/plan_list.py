@@ -91,7 +91,7 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
     """
     state = query.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanStatus}:
-        raise InvalidInput(f"plans are never “{state[:40]}”", argument="state")
+        raise InvalidInput(f"“{state[:40]}” is not a status of plans", argument="state")
     return PlanListQuery(
         state=state,
         text=query.get("q", "").strip(),
