@@ -21,11 +21,11 @@ from typing import Any, Self
 import orjson
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+from splintr import Tokenizer
 
 from waybook.cli.demo.environment import temporary_database
 
-ENCODER = openai.o200k_base()
+ENCODER = Tokenizer.from_pretrained("o200k_base")
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
 #: For each number of steps of a plan, the maximum number of calls and the maximum number of tokens.

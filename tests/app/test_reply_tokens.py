@@ -2,11 +2,11 @@
 
 import orjson
 import pytest
-from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+from splintr import Tokenizer
 
 from org_env import AgentClient, Body, OrgEnv
 
-ENCODER = openai.o200k_base()
+ENCODER = Tokenizer.from_pretrained("o200k_base")
 
 
 class CountingAgent:

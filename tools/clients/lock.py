@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 from tools.clients.catalog import CLIENTS, Client
-from tools.clients.install import NODE, NPM, UV
+from tools.clients.install import NODE, NPM
+
+UV = Path(sys.executable).parent / "uv"
 
 
 def main() -> int:
@@ -21,7 +23,15 @@ def _command(client: Client) -> list[str | Path]:
         # Omit the `resolved` URLs, so that the installer chooses the registry.
         options = ["--ignore-scripts", "--no-audit", "--omit-lockfile-registry-resolved"]
         return [NODE / "bin/node", NPM, "install", "--package-lock-only", *options]
-    options = ["--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header"]
+    options = [
+        "--quiet",
+        "--upgrade",
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--no-header",
+        "--system-certs",
+    ]
     files = [f"{client.name}.in", "-o", client.lock.name]
     return [UV, "pip", "compile", *options, "--generate-hashes", *files]
 

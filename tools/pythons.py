@@ -1,0 +1,78 @@
+"""Run `make test` on every supported Python that this machine has: `make test-pythons`.
+
+The supported versions are those that the classifiers in pyproject.toml claim. Of several
+installations of one version, the oldest is used, because it lacks most. Each Python has an
+environment of its own, `.venv-3.12` for example. A version that was not found is listed as such.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
+Version = tuple[int, ...]
+
+
+def supported() -> list[str]:
+    """Return the versions of Python that the package claims to support, oldest first."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    matches = map(CLASSIFIER.fullmatch, project["classifiers"])
+    return [match[1] for match in matches if match]
+
+
+def candidates(version: str) -> Iterator[Path]:
+    """Return the programs that may be this version of Python: on the PATH, or of pyenv."""
+    for folder in [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/bin"]:
+        yield Path(folder) / f"python{version}"
+    home = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from home.glob(f"versions/{version}.*/bin/python")
+
+
+def exact_version(python: Path) -> Version | None:
+    """Return the version of a Python program, or None if it does not run."""
+    try:
+        answer = subprocess.run(
+            [python, "-I", "-c", ASK], check=False, capture_output=True, text=True, cwd=ROOT
+        )
+    except OSError:
+        return None
+    return tuple(map(int, answer.stdout.split("."))) if answer.returncode == 0 else None
+
+
+def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None:
+    """Return the oldest of these programs that is the version of Python, if any is."""
+    known = [(exact, python) for python in pythons if (exact := exact_version(python))]
+    wanted = tuple(map(int, version.split(".")))
+    return min((one for one in known if one[0][:2] == wanted), default=None)
+
+
+def main() -> int:
+    """Run the tests on each supported Python, print a table, and return the exit code."""
+    table, has_failed = [], False
+    for version in supported():
+        found = oldest(candidates(version), version)
+        if found is None:
+            table.append(f"{version:8} not found")
+            continue
+        exact = ".".join(map(str, found[0]))
+        sys.stdout.write(f"Python {exact}: {found[1]}\n")
+        sys.stdout.flush()
+        start = time.monotonic()
+        make = ["make", "--silent", "test", f"PYTHON={found[1]}", f"VENV=.venv-{version}"]
+        code = subprocess.run(make, cwd=ROOT, check=False).returncode
+        has_failed = has_failed or code != 0
+        minutes = (time.monotonic() - start) / 60
+        table.append(f"{exact:8} {'failed' if code else 'passed'} in {minutes:.1f} min, {found[1]}")
+    sys.stdout.write("\n".join(["", *table, ""]))
+    return int(has_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
