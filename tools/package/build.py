@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from zipfile import ZipFile
@@ -37,8 +36,8 @@ def build(target: Path, epoch: str) -> list[Path]:
     hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(target)]
     subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, check=True, env=environment, stdout=2)
     (sdist,) = target.glob("*.tar.gz")
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["tar", "--extract", "--file", sdist, "--directory", folder], check=True)
         (sources,) = Path(folder).iterdir()
         subprocess.run(
             [*hatchling, "-t", "wheel"], cwd=sources, check=True, env=environment, stdout=2
