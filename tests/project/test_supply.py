@@ -31,14 +31,30 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
 
 
-def test_makefile_installs_every_package_by_hash_except_waybook() -> None:
-    """All packages that the Makefile installs are pinned by hash, except Waybook itself."""
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
-    loose = [line for line in installs if "--require-hashes" not in line]
-    assert [line.split("pip ")[1] for line in loose] == [
-        "install --quiet --no-deps --no-build-isolation --editable ."
+def test_makefile_installs_packages_from_lock_files_only() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.findall(r".*pip (?:install|sync).*", makefile) == []
+    named = re.findall(r"\$\(SETUP\) \S+ (.+?)(?: \|\||$)", makefile, re.MULTILINE)
+    assert {file for files in named for file in files.split() if not file.endswith(".lock")} == {
+        "$(WAYBOOK)"
+    }
+
+
+def test_environment_is_installed_with_hashes_by_both_installers() -> None:
+    """`--no-deps` keeps the installers from adding packages that no lock file names."""
+    program = (ROOT / "tools" / "setup_env.py").read_text()
+    assert re.findall(r'"sync", "--require-hashes"|"install", "--no-deps"', program) == [
+        '"install", "--no-deps"',
+        '"sync", "--require-hashes"',
+        '"install", "--no-deps"',
     ]
+
+
+@pytest.mark.parametrize("name", ["run.lock", "build.lock"])
+def test_lock_file_is_part_of_the_lock_file_for_tests(name: str) -> None:
+    """One environment has both installed: `make test` must not replace what `make demo` uses."""
+    parts = packages(ROOT / "requirements" / name)
+    assert parts.items() <= packages(ROOT / "requirements" / "dev.lock").items()
 
 
 def test_sbom_lists_the_locked_packages_and_the_hash_of_bundled_htmx() -> None:

@@ -1,0 +1,169 @@
+"""Environments built by `tools/setup_env.py`, which every `make` target uses, without a network."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from project.repository import ROOT
+from tools.setup_env import Environment, pip_settings, uv_variables
+
+#: Python without the modules that create environments, as in Debian without python3-venv.
+WITHOUT_VENV = """
+import runpy, sys
+import importlib.util as util
+find = util.find_spec
+util.find_spec = lambda name: None if name == "ensurepip" else find(name)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+#: Lock file with a package that no index has.
+ABSENT = f"absent==1.0 --hash=sha256:{64 * '0'}\n"
+
+
+class Checkout:
+    """Folder with the program, a lock file that names one package, and an index with its wheel."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = root / ".venv"
+        self.program = root / "tools" / "setup_env.py"
+        for name in ("tools/setup_env.py", "requirements/uv.lock"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+        self.write_package("1.0")
+
+    def write_package(self, version: str) -> str:
+        """Put a version of the package on the index; write and return the lock file for it."""
+        index = self.root / "index"
+        index.mkdir(exist_ok=True)
+        wheel = index / f"tiny-{version}-py3-none-any.whl"
+        about = f"tiny-{version}.dist-info"
+        with ZipFile(wheel, "w") as archive:
+            archive.writestr("tiny.py", f"version = {version!r}\n")
+            archive.writestr(
+                f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n"
+            )
+            archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            archive.writestr(f"{about}/RECORD", "")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        locked = f"tiny=={version} --hash=sha256:{digest}\n"
+        self.lock(locked)
+        return locked
+
+    def lock(self, text: str) -> None:
+        (self.root / "tiny.lock").write_text(text, "utf-8")
+
+    def set_up(
+        self, *prefix: str, python: str = sys.executable
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the program. The only index is the folder, so uv cannot be downloaded."""
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.root / "index")}
+        command = [python, *prefix, str(self.program), ".venv", "tiny.lock"]
+        return subprocess.run(
+            command,
+            env={**kept, **index},
+            cwd=self.root,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    def installed_version(self) -> str:
+        """Return the version of the package that the environment imports."""
+        command = [str(self.environment / "bin/python"), "-c", "import tiny; print(tiny.version)"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_missing_venv_module_is_named_and_second_try_works(checkout: Checkout) -> None:
+    (checkout.environment / "half-made").mkdir(parents=True)
+    first = checkout.set_up("-c", WITHOUT_VENV)
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert first.returncode == 1
+    assert first.stderr.startswith(f"{name} cannot create virtual environments: ")
+    assert first.stderr.endswith(", then try again.\n")
+    assert first.stderr.count("\n") == 1
+    second = checkout.set_up()
+    assert second.returncode == 0
+    assert second.stderr.splitlines() == [
+        ".venv is incomplete or was made by another Python: rebuilding it.",
+        "uv failed (it cannot be downloaded); installing with pip instead, which takes longer.",
+    ]
+    assert checkout.installed_version() == "1.0"
+
+
+def test_first_setup_that_fails_leaves_no_environment_behind(checkout: Checkout) -> None:
+    checkout.lock(ABSENT)
+    assert checkout.set_up().returncode == 1
+    assert not checkout.environment.exists()
+
+
+def test_environment_is_changed_only_by_a_successful_installation(checkout: Checkout) -> None:
+    checkout.set_up()
+    # The README puts `.venv/bin` on the PATH, so `python3` is then the one of the environment.
+    again = checkout.set_up(python=str(checkout.environment / "bin" / "python"))
+    assert (again.returncode, again.stderr) == (0, "")
+    locked = checkout.write_package("2.0")
+    assert checkout.set_up().returncode == 0
+    checkout.lock(ABSENT)
+    failed = checkout.set_up()
+    assert failed.returncode == 1
+    assert "absent==1.0" in failed.stderr
+    assert failed.stderr.endswith("pip could not install the packages.\n")
+    checkout.lock(locked)
+    assert checkout.set_up().stderr == ""
+    assert checkout.installed_version() == "2.0"
+
+
+@pytest.mark.parametrize("damage", ["no stamp", "no interpreter", "other python", "moved"])
+def test_damaged_environment_counts_as_not_installed(tmp_path: Path, damage: str) -> None:
+    environment = Environment(tmp_path / "env")
+    environment.python.parent.mkdir(parents=True)
+    environment.python.symlink_to(sys.executable)
+    environment.record({"a.lock": "1"})
+    assert environment.installed() == {"a.lock": "1"}
+    if damage == "no stamp":
+        environment.stamp.unlink()
+    elif damage == "no interpreter":
+        environment.python.unlink()
+    elif damage == "other python":
+        environment.tag = environment.origin["python"] = "cpython-399"
+    else:
+        environment = Environment(environment.folder.rename(tmp_path / "moved"))
+    assert environment.installed() is None
+
+
+def test_index_settings_of_pip_are_passed_on_to_uv() -> None:
+    listed = (
+        ":env:.extra-index-url='https://two/simple'\n"
+        "global.extra-index-url='https://one/simple'\n"
+        "global.index-url='https://index/simple'\n"
+        "install.find-links='\\n/wheels\\n/more'\n"
+        "global.proxy='http://proxy:3128'\n"
+        "global.trusted-host='index two'\n"
+        "global.cert='/etc/ca.pem'\n"
+        "list.format='json'\n"
+    )
+    assert uv_variables(pip_settings(listed)) == {
+        "UV_SYSTEM_CERTS": "1",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_DEFAULT_INDEX": "https://index/simple",
+        "UV_INDEX": "https://two/simple",
+        "UV_FIND_LINKS": "/wheels,/more",
+        "UV_INSECURE_HOST": "index two",
+        "SSL_CERT_FILE": "/etc/ca.pem",
+        "HTTP_PROXY": "http://proxy:3128",
+        "HTTPS_PROXY": "http://proxy:3128",
+    }
