@@ -1,49 +1,66 @@
-"""Test that runs the quickstart page with the built wheel, in an empty environment.
+"""Test that runs the README and the quickstart page literally, in an empty home directory.
 
     python -m tools.package.start_test dist/waybook-VERSION-py3-none-any.whl
 
-Every command of docs/start.md is executed as printed, in an empty home directory, with only PATH
-and the settings of pip in the environment. Only these parts are replaced: the package name by the
-path of the wheel, ids by the ids that the calls return, and the question of `waybook review` by its
-option. `claude` is the real Claude Code, configured to use a scripted model. The test ends at the
-first command that fails or whose output differs from the page.
+Both pages are run from a clone of the last commit, and the quickstart also from the built wheel.
+Every command and Python program is executed as printed, with only PATH and the settings of pip in
+the environment. Only these parts are replaced: the address of the repository by this repository,
+the package name by the path of the wheel, ids by the ids that the calls return, and the question of
+`waybook review` by its option. `claude` is the real Claude Code, configured to use a scripted
+model. The test ends at the first command that fails or whose output differs from the page.
 """
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from tools.package.claude_code import ScriptedClaudeCode, scripted_claude_code
 
-PAGE = Path(__file__).parents[2] / "docs" / "start.md"
-BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+QUICKSTART = ROOT / "docs" / "start.md"
+REPOSITORY = "https://github.com/waybook/waybook"
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
-EXPORT = re.compile(r'export PATH="(.+)"')
 #: Beginning of the quickstart command that starts the agent.
 AGENT = "claude -p "
-#: Input for commands of the quickstart that ask for confirmation.
+#: Sources of an installation, each with a text that is only in its own blocks of a page.
+SOURCES = {"clone": ".venv/bin", "wheel": ".waybook-env/bin"}
+#: Beginnings of a block for another terminal.
+NEW_TERMINAL = ("cd ", "export PATH=")
+#: Input for commands that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
 #: Commands that ask for a decision on a terminal, each with the command that passes the decision as
 #: an option.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: Commands that run until they are interrupted.
-ENDLESS = ("waybook watch",)
+ENDLESS = ("waybook watch", "waybook serve")
+#: Address that answers as soon as `waybook serve` is ready.
+READY = "http://127.0.0.1:8750/readyz"
+#: Commands that have a test run of their own.
+SKIPPED = ("make test",)
 #: Prefixes of environment variables that the package installer may need to reach an index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
-#: Maximum time in seconds for one command of the quickstart; the first command downloads every
-#: dependency.
+#: Maximum time in seconds for one command of a page; the first command downloads every dependency.
 MAX_COMMAND_SECONDS = 600
+#: Maximum time in seconds until an endless command is ready, and until it ends.
+MAX_START_SECONDS = 60
 
 
 @dataclass
 class ShownCommand:
-    """Command of the quickstart page, and the lines of output that the page shows below it."""
+    """Command of a page, and the lines of output that the page shows below it."""
 
     text: str
     output: list[str] = field(default_factory=list)
@@ -61,43 +78,20 @@ def _pattern(shown: str) -> re.Pattern[str]:
 
 def commands(page: str) -> list[ShownCommand]:
     """Return the commands of a page, in order."""
+    return [
+        shown for kind, text in BLOCK.findall(page) if kind == "console" for shown in typed(text)
+    ]
+
+
+def typed(block: str) -> list[ShownCommand]:
+    """Return the commands of a block, in order."""
     shown: list[ShownCommand] = []
-    for line in "".join(BLOCK.findall(page)).splitlines():
+    for line in block.splitlines():
         if line.startswith(PROMPT):
             shown.append(ShownCommand(line.removeprefix(PROMPT)))
         else:
             shown[-1].output.append(line)
     return shown
-
-
-def fill(command: str, wheel: Path, ids: dict[str, str]) -> str:
-    """Return the command with the package name replaced by the wheel, and placeholders by ids."""
-    command = command.replace("pip install waybook", f"pip install {wheel}")
-    for name, value in ids.items():
-        command = command.replace(name, value)
-    return DECIDED.get(command, command)
-
-
-def run(command: str, environment: dict[str, str]) -> str:
-    """Run a command in the empty home directory and return its output.
-
-    Raises:
-        SystemExit: the command fails.
-    """
-    typed = next((text for start, text in ANSWERS.items() if command.startswith(start)), "")
-    done = subprocess.run(
-        ["bash", "-c", command],
-        env=environment,
-        cwd=environment["HOME"],
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=MAX_COMMAND_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"failed: {command}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def ids_in(output: str) -> dict[str, str]:
@@ -111,36 +105,143 @@ def ids_in(output: str) -> dict[str, str]:
 
 
 @dataclass
-class QuickstartRun:
-    """One test run of the quickstart page, in one home directory."""
+class Terminal:
+    """Shell that keeps its folder and its PATH from one command to the next."""
 
+    environment: dict[str, str]
+    folder: Path
+
+    def run(self, command: str, more: dict[str, str] | None = None) -> str:
+        """Run a command and return its output.
+
+        Raises:
+            SystemExit: the command fails.
+        """
+        answer = next((text for start, text in ANSWERS.items() if command.startswith(start)), "")
+        with tempfile.NamedTemporaryFile("r") as state:
+            left = f'trap \'printf "%s\\n" "$PWD" "$PATH" > {state.name}\' EXIT'
+            done = subprocess.run(
+                ["bash", "-c", f"{left}\n{command}"],
+                env={**self.environment, **(more or {})},
+                cwd=self.folder,
+                input=answer,
+                capture_output=True,
+                text=True,
+                timeout=MAX_COMMAND_SECONDS,
+                check=False,
+            )
+            if done.returncode:
+                raise SystemExit(f"failed: {command}\n{done.stdout}{done.stderr}")
+            folder, self.environment["PATH"] = state.read().splitlines()
+        self.folder = Path(folder)
+        return done.stdout
+
+    @contextmanager
+    def endless(self, command: str) -> Iterator[None]:
+        """Run an endless command within the block, from the time when it is ready.
+
+        Raises:
+            SystemExit: the command ends early, does not become ready, or does not end on Ctrl-C.
+        """
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"],
+                env=self.environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            deadline = time.monotonic() + MAX_START_SECONDS
+            try:
+                while not is_ready(command, os.fstat(output.fileno()).st_size):
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        output.seek(0)
+                        raise SystemExit(f"failed: {command}\n{output.read()}")
+                    time.sleep(0.2)
+                yield
+                process.send_signal(signal.SIGINT)
+                if code := process.wait(MAX_START_SECONDS):
+                    output.seek(0)
+                    raise SystemExit(f"failed with {code}: {command}\n{output.read()}")
+            finally:
+                process.kill()
+                process.wait()
+
+
+def is_ready(command: str, printed: int) -> bool:
+    """Return whether an endless command that has printed this many bytes is ready."""
+    if not command.startswith("waybook serve"):
+        return printed > 0
+    try:
+        with urllib.request.urlopen(READY, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@dataclass
+class PageRun:
+    """One test run of a page, in one home directory."""
+
+    source: str
     wheel: Path
     environment: dict[str, str]
     agent: ScriptedClaudeCode
+    endless: ExitStack
     ids: dict[str, str] = field(default_factory=dict)
     has_used_agent: bool = False
 
-    def perform(self, shown: ShownCommand) -> str | None:
-        """Run a command and return its output; return None for a command that the test skips.
+    def __post_init__(self) -> None:
+        self.home = Path(self.environment["HOME"])
+        self.terminal = Terminal(dict(self.environment), self.home)
+
+    def block(self, kind: str, text: str) -> None:
+        """Run a block of the page, and print each command.
+
+        Raises:
+            SystemExit: a command or program fails, or has a different effect than the page shows.
+        """
+        others = [mark for source, mark in SOURCES.items() if source != self.source]
+        if any(mark in text for mark in others):
+            return
+        if kind == "python":
+            program = self.terminal.folder / "program.py"
+            program.write_text(text, "utf-8")
+            report("python3 program.py", self.terminal.run("python3 program.py"))
+            return
+        shown_commands = typed(text)
+        terminal = self.terminal
+        if shown_commands[0].text.startswith(NEW_TERMINAL):
+            folder = self.home if shown_commands[0].text.startswith("cd ") else terminal.folder
+            terminal = Terminal(dict(self.environment), folder)
+        for shown in shown_commands:
+            if not shown.text.startswith(SKIPPED):
+                report(shown.text, self.perform(shown, terminal))
+
+    def perform(self, shown: ShownCommand, terminal: Terminal) -> str:
+        """Run a command in a terminal and return its output.
 
         Raises:
             SystemExit: the command fails, or has a different effect than the page shows.
         """
+        command = self.filled(shown.text)
         if shown.text.startswith(ENDLESS):
-            return None
-        if exported := EXPORT.fullmatch(shown.text):
-            old, home = self.environment["PATH"], self.environment["HOME"]
-            self.environment["PATH"] = exported[1].replace("$HOME", home).replace("$PATH", old)
-            return None
-        command = fill(shown.text, self.wheel, self.ids)
-        if shown.text.startswith(AGENT):
-            output = self.prompt(command)
-        else:
-            output = run(command, self.environment)
+            self.endless.enter_context(terminal.endless(command))
+            return "started"
+        output = self.prompt(command) if shown.text.startswith(AGENT) else terminal.run(command)
         if missing := shown.missing_output(output):
             raise SystemExit(f"failed: {shown.text}\nthe output lacks {missing}:\n{output}")
         self.ids.update(ids_in(output))
         return output
+
+    def filled(self, command: str) -> str:
+        """Return a command of the page with its replaced parts."""
+        command = command.replace(f"git clone {REPOSITORY}", f"git clone {ROOT.as_uri()} waybook")
+        command = command.replace("pip install waybook", f"pip install {self.wheel}")
+        for name, value in self.ids.items():
+            command = command.replace(name, value)
+        return DECIDED.get(command, command)
 
     def prompt(self, command: str) -> str:
         """Run the agent, and check in the database that it completed the plan.
@@ -149,35 +250,51 @@ class QuickstartRun:
             SystemExit: the agent did not complete the plan.
         """
         self.has_used_agent = True
-        output = run(command, {**self.environment, **self.agent.environment})
-        check = partial(run, environment=self.environment)
-        if problems := self.agent.problems(command, check):
+        output = self.terminal.run(command, dict(self.agent.environment))
+        if problems := self.agent.problems(command, self.terminal.run):
             raise SystemExit(f"failed: {command}\n{output}\n" + "\n".join(problems))
         return output
 
 
-def main(wheel: Path) -> None:
-    """Run all commands of the quickstart page, and print each command.
+def report(command: str, output: str) -> None:
+    """Print a command that succeeded, and the last line of its output."""
+    last = output.strip().splitlines()[-1:] or [""]
+    sys.stdout.write(f"✓ {command[:76]}\n    {last[0][:100]}\n")
+    sys.stdout.flush()
+
+
+def run_page(page: Path, source: str, wheel: Path) -> PageRun:
+    """Run all commands and programs of a page in an empty home directory.
 
     Raises:
-        SystemExit: a command failed, or the page has no prompt for the agent.
+        SystemExit: a command or program failed.
     """
+    sys.stdout.write(f"\n{page.name}, from the {source}\n")
     with (
         tempfile.TemporaryDirectory() as home,
         tempfile.TemporaryDirectory() as programs,
         scripted_claude_code(Path(programs)) as agent,
+        ExitStack() as endless,
     ):
         kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
         path = f"{programs}{os.pathsep}{os.defpath}"
-        quickstart = QuickstartRun(wheel, {**kept, "HOME": home, "PATH": path}, agent)
-        for shown in commands(PAGE.read_text("utf-8")):
-            output = quickstart.perform(shown)
-            if output is not None:
-                last = output.strip().splitlines()[-1:] or [""]
-                sys.stdout.write(f"✓ {shown.text[:76]}\n    {last[0][:100]}\n")
-                sys.stdout.flush()
-        if not quickstart.has_used_agent:
-            raise SystemExit(f"failed: {PAGE.name} has no command that starts with {AGENT!r}")
+        environment = {**kept, "HOME": home, "PATH": path}
+        page_run = PageRun(source, wheel, environment, agent, endless)
+        for kind, text in BLOCK.findall(page.read_text("utf-8")):
+            page_run.block(kind, text)
+    return page_run
+
+
+def main(wheel: Path) -> None:
+    """Run the README and the quickstart from a clone, and the quickstart from the wheel.
+
+    Raises:
+        SystemExit: a command or program failed, or the quickstart has no prompt for the agent.
+    """
+    run_page(README, "clone", wheel)
+    for source in SOURCES:
+        if not run_page(QUICKSTART, source, wheel).has_used_agent:
+            raise SystemExit(f"failed: {QUICKSTART.name} has no command that starts with {AGENT!r}")
 
 
 if __name__ == "__main__":
