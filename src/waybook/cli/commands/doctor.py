@@ -55,16 +55,11 @@ from waybook.integrations.server_probe import (
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
 from waybook.transport.http.client_address import read_proxies
-from waybook.transport.jsonrpc import compact_json
-from waybook.transport.mcp.tools import published_tools, tools_in_profile
-
-#: Maximum size of the tool list in bytes, for each profile with such a limit.
-TOOL_LIST_LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
     """Run all checks; if the database is unreachable, report this as a failed check."""
-    findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings), *_tools()]
+    findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings)]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:
         async with database_server(settings) as postgres:
@@ -79,6 +74,9 @@ async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckR
     pending = await pending_migrations(postgres)
     where = mask_setting_password(settings.database_url) or f"embedded, in {settings.data_dir}"
     reached = CheckResult("database", CheckState.OK, where)
+    if pending and settings.migrates_at_start:
+        message = f"{len(pending)} will be applied by the next command or server"
+        return [reached, CheckResult("migrations", CheckState.OK, message)]
     if pending:
         message = f"{len(pending)} to run: {', '.join(pending)}"
         return [reached, CheckResult("migrations", CheckState.WARN, message, "waybook migrate")]
@@ -137,18 +135,6 @@ def _proxies(settings: Settings) -> Iterator[CheckResult]:
         return
     message = ", ".join(map(str, proxies.networks)) or "none (client address = peer address)"
     yield CheckResult("proxies", CheckState.OK, message)
-
-
-def _tools() -> Iterator[CheckResult]:
-    for profile, limit in TOOL_LIST_LIMITS.items():
-        offered = tools_in_profile(published_tools(), profile)
-        listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in offered]
-        size = len(compact_json({"tools": listed}).encode())
-        message = f"{len(listed)} tools, listed in {size:,} of {limit:,} bytes"
-        over = size > limit
-        todo = "fewer or shorter descriptions: agents read this list in every conversation"
-        state, remedy = (CheckState.WARN, todo) if over else (CheckState.OK, None)
-        yield CheckResult(f"tools ({profile})", state, message, remedy)
 
 
 MARKS = {
