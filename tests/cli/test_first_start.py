@@ -1,6 +1,10 @@
 """First start on an empty machine: what is created, what is reported, and what stops it."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +12,7 @@ import pytest
 
 from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
+from embedded_postgres.processes import eventually
 from run_place import run_directory
 
 
@@ -24,3 +29,92 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
         terminal.say(command)
         report = json.loads(terminal.say("doctor", "--json", "--port", "0"))
         assert [check for check in report["checks"] if check["state"] != "ok"] == []
+
+
+WAYBOOK = (sys.executable, "-m", "waybook")
+ASCII_ONLY = {
+    "LC_ALL": "C",
+    "LANG": "C",
+    "PYTHONIOENCODING": "ascii",
+    "PYTHONUTF8": "0",
+    "PYTHONCOERCECLOCALE": "0",
+}
+
+
+@pytest.mark.parametrize("command", ["plans", "mcp", "serve --port 0", "demo --fast"])
+def test_interrupted_first_start_is_silent_and_can_be_repeated(empty: Path, command: str) -> None:
+    temporary = empty.parent / "tmp"
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+    process = subprocess.Popen(
+        [*WAYBOOK, *command.split()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"WAYBOOK_DATA_DIR": str(empty), "TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
+    found = empty.parent.rglob
+    eventually(lambda: [*found("cluster.unfinished-*"), *found("PG_VERSION")], "initdb runs")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 128 + signal.SIGINT
+    assert [*temporary.iterdir()] == []
+    Terminal(empty).say("plans")
+    assert [*empty.rglob("cluster.unfinished-*")] == []
+
+
+def test_ascii_terminal_gets_every_output_without_an_error(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Größe der Elbe → Ergebnis ✓")
+    environment = os.environ | ASCII_ONLY | {"WAYBOOK_DATA_DIR": str(terminal.data_dir)}
+    for words in ("doctor", f"status {plan_id}"):
+        done = subprocess.run(
+            [*WAYBOOK, *words.split()], capture_output=True, check=False, env=environment
+        )
+        assert (done.returncode, done.stderr) == (0, b""), words
+        assert done.stdout.isascii(), words
+    listed = subprocess.run(
+        [*WAYBOOK, "plans"], capture_output=True, check=True, env=environment
+    ).stdout.decode()
+    assert "Gr??e der Elbe > Ergebnis v" in listed
+
+
+def test_mcp_answers_calls_whose_input_ends_at_once(terminal: Terminal) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    client["clientInfo"] = {"name": "pipe", "version": "1"}
+    requests: list[tuple[str, dict[str, object]]] = [
+        ("initialize", client),
+        ("tools/call", {"name": "ping", "arguments": {}}),
+        ("tools/call", {"name": "list_active_plans", "arguments": {}}),
+    ]
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(requests)
+    ]
+    done = subprocess.run(
+        [*WAYBOOK, "mcp", "--data-dir", terminal.data_dir],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert sorted(answers) == [0, 1, 2]
+    assert all("result" in answer for answer in answers.values())
+    assert not answers[2]["result"]["isError"]
+
+
+@pytest.mark.parametrize("wait_seconds", [0, 55])
+def test_mcp_without_time_to_start_leaves_no_traceback(empty: Path, wait_seconds: int) -> None:
+    call = {"name": "get_next_step", "arguments": {"waitSeconds": wait_seconds}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    for text in ("", line):
+        done = subprocess.run(
+            [*WAYBOOK, "mcp", "--data-dir", empty],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,13 +1,18 @@
 """Entry point of the command line: table of commands, and conversion of errors to messages."""
 
 import os
+import signal
 from typing import Any
 
 import click
 
 from waybook.cli.lazy import LazyGroup
+from waybook.cli.output import replace_unprintable_characters
 from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
+
+#: Exit code of a command that Ctrl-C ended, as shells report it.
+INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
     "demo": ("waybook.cli.demo.command:command", "Run a 30-second live demo."),
@@ -108,6 +113,8 @@ class CommandLine(LazyGroup):
             return super().invoke(ctx)
         except WaybookError as error:
             raise CommandError(error) from None
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:
@@ -129,4 +136,5 @@ def app() -> None:
 
 def main() -> Any:  # noqa: ANN401 - click ends the process itself
     """Run the command line."""
+    replace_unprintable_characters()
     return app(prog_name="waybook")

@@ -1,5 +1,7 @@
 """Plain terminal output: lines, texts and JSON with control characters escaped."""
 
+import codecs
+import io
 import json
 import sys
 from typing import Final
@@ -10,6 +12,25 @@ from waybook.core.hidden_characters import contains_hidden, escape_hidden
 
 #: Separators for JSON output without whitespace.
 COMPACT_SEPARATORS: Final = (",", ":")
+#: Characters shown in place of ours by a terminal that has only ASCII; "?" stands for all others.
+ASCII_LOOKALIKES: Final = dict(
+    zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
+)
+
+
+def replace_unprintable_characters() -> None:
+    """Print an ASCII character in place of each that stdout or stderr cannot encode."""
+    codecs.register_error("lookalike", _lookalikes)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="lookalike")
+
+
+def _lookalikes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(ASCII_LOOKALIKES.get(character, "?") for character in text), error.end
 
 
 def print_line(text: str, *, err: bool = False) -> None:

@@ -75,7 +75,7 @@ def start_hint(settings: Settings) -> str | None:
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
     """Run the application until the block ends, with a spinner on stderr while it starts."""
-    waiting = Console(stderr=True).status("starting the database …", spinner="dots")
+    waiting = Console(stderr=True).status("starting the database …", spinner="line")
     waiting.start()
     try:
         async with start_application(settings, sweeping=False) as services:

@@ -175,7 +175,7 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
     keep = keep or any(flags.values())
     with contextlib.ExitStack() as stack:
         if not keep:
-            with get_console().status("starting PostgreSQL …"):
+            with get_console().status("starting PostgreSQL …", spinner="line"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
         # The demo acts for fictional users, so it does not use the configured token.
         settings = replace(load_settings(flags), token=None)
