@@ -85,7 +85,7 @@ class DeferredStartup:
         """Cancel a startup in progress; the exit stack closes a running application."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 def _report_wait(obstacle: str, waited: float, limit: float) -> None:
@@ -114,7 +114,7 @@ async def _serve(loaded: LoadedSettings) -> None:
                 return False
             return True
 
-        asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
+        timer = asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
             gateway = ToolGateway(dispatcher, caller, still)
             folder = loaded.settings.data_dir / FOLDER
@@ -128,4 +128,5 @@ async def _serve(loaded: LoadedSettings) -> None:
             )
             await serve_stdio(server)
         finally:
+            timer.cancel()
             await opening.stop()

@@ -7,23 +7,35 @@ invalid line with the same error as over HTTP.
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import IO, BinaryIO, Final, cast
+from types import TracebackType
+from typing import IO, BinaryIO, Final, Self, cast
 
 import anyio
 from anyio import from_thread
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCResponse
 
-from waybook.transport.jsonrpc import MESSAGE_LIMIT, InvalidMessage, error_body, id_of, read_message
+from waybook.transport.jsonrpc import (
+    MESSAGE_LIMIT,
+    InvalidMessage,
+    error_body,
+    id_of,
+    may_wait,
+    read_message,
+)
 
 #: Number of bytes of an oversized line that are kept from its start, and number that are kept from
 #: its end.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
+#: Maximum time in seconds that requests get to be answered after the client has closed stdin.
+ANSWER_SECONDS: Final = 30.0
 
 ErrorWriter = Callable[[JSONRPCError], None]
 
@@ -45,9 +57,16 @@ class MessageLines:
         """Create a reader of lines from `wire`; it passes errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
+        #: Requests without an answer, except those that wait for work.
+        self._open: set[object] = set()
+        self._all_answered = threading.Event()
+        self._all_answered.set()
 
     def readline(self) -> str:
-        """Return the next line with a valid message, or an empty text at end of input."""
+        """Return the next line with a valid message; at end of input, after all answers, nothing.
+
+        The MCP library cancels all open requests at the end of input.
+        """
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
                 self._refuse(_too_long(line[:PREVIEW_BYTES], self._end_of(line)))
@@ -55,8 +74,26 @@ class MessageLines:
                 if not line.isspace():
                     self._refuse(_unsound(read))
             else:
+                self._note(read)
                 return line.decode()
+        self._all_answered.wait(ANSWER_SECONDS)
         return ""
+
+    def _note(self, message: Mapping[str, object]) -> None:
+        match message:
+            case {"method": "subscriptions/listen"}:
+                return
+            case {"method": "notifications/cancelled", "params": {"requestId": request_id}}:
+                self.close_request(request_id)
+            case {"method": _, "id": request_id} if not may_wait(message):
+                self._open.add(request_id)
+                self._all_answered.clear()
+
+    def close_request(self, request_id: object) -> None:
+        """Note that a request has been answered, or will not be."""
+        self._open.discard(request_id)
+        if not self._open:
+            self._all_answered.set()
 
     def _end_of(self, line: bytes) -> bytes:
         """Discard the rest of an oversized input line and return its last bytes."""
@@ -81,6 +118,35 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)
 
 
+class Answers:
+    """Stream to the client that tells the reader of requests which of them are answered."""
+
+    def __init__(self, stream: WriteStream[SessionMessage], lines: MessageLines) -> None:
+        self._stream = stream
+        self._lines = lines
+
+    async def send(self, item: SessionMessage) -> None:
+        """Send a message."""
+        await self._stream.send(item)
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._lines.close_request(item.message.id)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
 async def serve_stdio(server: Server[None]) -> None:
     """Serve one MCP client until it closes stdin.
 
@@ -94,10 +160,11 @@ async def serve_stdio(server: Server[None]) -> None:
             from_thread.run(outgoing.send, SessionMessage(error))
 
     # `MessageLines` has every method of a file that `stdio_server` uses.
-    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))
-    async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
+    lines = MessageLines(take_stdin(), refuse)
+    async with stdio_server(anyio.wrap_file(cast("IO[str]", lines))) as (incoming, outgoing):
         try:
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            answers = Answers(outgoing, lines)
+            await server.run(incoming, answers, server.create_initialization_options())
         finally:
             # Flush stdout before it is restored, because buffered output would otherwise be sent to
             # the client.
