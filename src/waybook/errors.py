@@ -24,6 +24,7 @@ A class docstring is also the default message of its error, so callers read it.
     │   └── RateLimited          too many calls
     ├── BadRecipe                the recipe is not a valid graph
     ├── Busy                     another caller holds the lock; try again
+    │   └── DiskFull             the database has no disk space left; nothing was written
     ├── Unavailable              the database is unreachable; try again
     │   └── EndpointFailed       a model's endpoint gave no usable answer
     └── Misconfigured            invalid settings, found at startup
@@ -219,6 +220,13 @@ class Busy(WaybookError):
 
     code = "BUSY"
     retry_after = 1
+
+
+class DiskFull(Busy):
+    """The disk of the database is full; nothing was written. Free space there, then try again."""
+
+    code = "DISK_FULL"
+    retry_after = 30
 
 
 class Unavailable(WaybookError):

@@ -23,7 +23,7 @@ MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
 #: Error codes after which an agent repeats its call, because the outcome of the call is unknown or
 #: the call had no effect.
-RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "RATE_LIMITED"})
+RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "DISK_FULL", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
 

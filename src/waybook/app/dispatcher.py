@@ -158,8 +158,12 @@ class Dispatcher:
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Return True if the database answers; no rate limit applies to this check."""
-        await self.services.database.read_global("select app_now()")
+        """Return True if the database answers; no rate limit applies to this check.
+
+        Raises:
+            DiskFull: calls cannot write, because the database has no disk space.
+        """
+        await self.services.database.check_ready()
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:

@@ -16,6 +16,7 @@ KINDS: Mapping[str, type[WaybookError]] = {
         errors.BadExpression,
         errors.BadRecipe,
         errors.Busy,
+        errors.DiskFull,
         errors.Forbidden,
         errors.IdempotencyConflict,
         errors.InvalidTransition,

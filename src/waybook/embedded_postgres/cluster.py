@@ -24,7 +24,7 @@ from waybook.embedded_postgres.connection import (
     Passwords,
     write_private,
 )
-from waybook.embedded_postgres.data_directory import Account, can_run, shared_base
+from waybook.embedded_postgres.data_directory import Account, can_run, require_space, shared_base
 from waybook.embedded_postgres.layout import ServerDirectory, fingerprint
 from waybook.errors import Misconfigured, Unavailable
 
@@ -38,6 +38,12 @@ NO_EMBEDDED_SERVER = (
     f"server with PostgreSQL 15 or newer (embedded is {MAJOR}, for Linux with glibc and macOS)"
 )
 PROGRAMS = {"initdb", "postgres"}
+#: Free disk space in bytes without which no cluster is created: its files, the database and a
+#: second segment of the write-ahead log.
+NEW_CLUSTER_BYTES = 100_000_000
+#: Free disk space in bytes below which a failure of PostgreSQL is explained by the full disk: one
+#: segment of the write-ahead log.
+MIN_FREE_BYTES = 16 * 1024 * 1024
 EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
 
@@ -175,6 +181,7 @@ def check_version(home: ServerDirectory) -> None:
 def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None:
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
+    require_space(home.directory, NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
     # All connections are rejected until the access rules (`ACCESS`) are written, because no
     # passwords are set yet.
@@ -225,6 +232,7 @@ def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "")
         env=layout.ENVIRONMENT,
     )
     if done.returncode:
+        require_space(home.directory, MIN_FREE_BYTES)
         output = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
         raise Unavailable(
             f"{Path(command[0]).name} could not prepare the cluster in {home.cluster} "

@@ -5,6 +5,7 @@ account is created for it.
 """
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from waybook.embedded_postgres.connection import write_private
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, fingerprint
 from waybook.embedded_postgres.leftovers import remove_orphans
-from waybook.errors import Misconfigured
+from waybook.errors import DiskFull, Misconfigured
 
 if sys.platform != "win32":
     import pwd
@@ -119,6 +120,20 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
         ) from error
     check_private(control_dir.directory, os.geteuid())
     return control_dir
+
+
+def require_space(directory: Path, needed: int) -> None:
+    """Raise an error if the disk of this directory has less free space than `needed` bytes.
+
+    Raises:
+        DiskFull: there is too little space.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise DiskFull(
+            f"the disk is too full for PostgreSQL: {free:,} bytes are free at {directory}, and "
+            f"{needed:,} are needed; free space there, or choose another directory with --data-dir"
+        )
 
 
 def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirectory, Account]:

@@ -21,7 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from waybook.embedded_postgres import locks
-from waybook.embedded_postgres.cluster import Binaries, create_cluster, find_binaries, is_ready
+from waybook.embedded_postgres.cluster import (
+    MIN_FREE_BYTES,
+    Binaries,
+    create_cluster,
+    find_binaries,
+    is_ready,
+)
 from waybook.embedded_postgres.connection import (
     ConnectionInfo,
     new_passwords,
@@ -33,6 +39,7 @@ from waybook.embedded_postgres.data_directory import (
     create_server_directory,
     create_socket_directory,
     drop_privileges,
+    require_space,
 )
 from waybook.embedded_postgres.layout import (
     SOCKET_NAME,
@@ -118,6 +125,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
         passing = child.was_killed() or any(reason in log_tail for reason in TRANSIENT_ERRORS)
         if time.monotonic() > deadline or not passing:
             stop(child)
+            require_space(server_context.home.directory, MIN_FREE_BYTES)
             raise Unavailable(
                 f"PostgreSQL did not start in {server_context.home.cluster}; "
                 f"its log {log} ends:\n{log_tail}"

@@ -19,7 +19,7 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.connection import ConnectionInfo, read_connection_info
 from waybook.embedded_postgres.layout import ControlDirectory, open_log, rotate, tail
 from waybook.embedded_postgres.probe import ProbeStatus, probe
-from waybook.errors import Misconfigured, Unavailable, WaybookError
+from waybook.errors import DiskFull, Misconfigured, Unavailable, WaybookError
 
 START_SECONDS = 60.0
 POLL_SECONDS = 0.02
@@ -103,8 +103,8 @@ def _hear(control_dir: ControlDirectory, receiver: int, deadline: float) -> None
         )
     report = json.loads(word)
     if "error" in report:
-        kind = Misconfigured if report["error"] == Misconfigured.__name__ else Unavailable
-        raise kind(report["message"])
+        kinds = {kind.__name__: kind for kind in (DiskFull, Misconfigured, Unavailable)}
+        raise kinds[report["error"]](report["message"])
 
 
 def _check(control_dir: ControlDirectory, deadline: float) -> None:

@@ -34,6 +34,7 @@ from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
     NO_ORG,
+    REFUSALS,
     STALE_ERRORS,
     KeyConflict,
     PreparedStatementLost,
@@ -94,6 +95,7 @@ class DbConnection:
             StaleCache: a statement's expected state does not match the database.
             StaleCredential: the caller's cached credential does not match the database.
             Busy: a row lock was not granted in time, or a pooler was detected; nothing was written.
+            DiskFull: the disk of the database is full; nothing was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
         try:
@@ -132,8 +134,9 @@ class DbConnection:
             raise STALE_ERRORS[type(error)] from error
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
             raise PreparedStatementLost from error
-        except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as error:
-            raise Busy from error
+        except tuple(REFUSALS) as error:
+            self._wire.is_disk_full |= isinstance(error, errors.DiskFull)
+            raise REFUSALS[type(error)] from error
         except (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError) as error:
             if (refusal := lost_connection(error, self.connection)) is None:
                 raise

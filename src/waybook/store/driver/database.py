@@ -16,7 +16,7 @@ from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.wire import NO_ORG, WireSettings
+from waybook.store.driver.wire import NO_ORG, SQL, WireSettings
 from waybook.tracing import TRACING
 
 
@@ -236,6 +236,16 @@ class Database:
         """Run SQL statements in one round trip for no org, so that no org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
+
+    async def check_ready(self) -> None:
+        """Check that the database answers and, after a write found the disk full, has space again.
+
+        Raises:
+            DiskFull: the disk is still full. Unavailable: the database cannot be reached.
+        """
+        probe = ("set local work_mem = '64kB'", SQL["write_temporary_file"]())
+        await self.read_global("select app_now()", *(probe if self.wire.is_disk_full else ()))
+        self.wire.is_disk_full = False
 
     @property
     def dsn(self) -> str:

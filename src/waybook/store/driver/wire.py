@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.waiting import Ready, Wait
 
-from waybook.errors import Busy, StaleCredential, Unavailable
+from waybook.errors import Busy, DiskFull, StaleCredential, Unavailable
 from waybook.store.driver.queries import Statement, load
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,14 @@ STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.InvalidArgumentForLogarithm: StaleCredential,
 }
 
+#: Errors of SQL statements after which nothing was written, and the caller may try again.
+REFUSALS: Final[Mapping[type[psycopg.Error], type[Busy]]] = {
+    errors.LockNotAvailable: Busy,
+    errors.DeadlockDetected: Busy,
+    errors.QueryCanceled: Busy,
+    errors.DiskFull: DiskFull,
+}
+
 
 class PreparedStatementLost(Exception):
     """Error: the server does not know a prepared statement, so a pooler must be in use."""
@@ -101,6 +109,8 @@ class WireSettings:
     pooled: bool = False
     #: True if the database is a Citus cluster; None until the first connection finds it out.
     is_cluster: bool | None = None
+    #: True after a statement failed because the disk was full, until a check finds space again.
+    is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
         """Set the timeouts for the session, or for the transaction if a pooler is in use."""

@@ -1,3 +1,8 @@
+-- name: write_temporary_file
+-- Write a temporary file of about 2 MB next to the tables, if `work_mem` is small. This fails if the
+-- disk is full.
+select count(*) from generate_series(1, 100000);
+
 -- name: set_session
 -- Configure the session for our statements. They look up rows by key, so one generic plan that uses
 -- indexes fits all values, and JIT compilation never pays off. Citus chooses the node while it makes

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.sql import Identifier
 
-from waybook.errors import Busy, Misconfigured, Unavailable
+from waybook.errors import Busy, DiskFull, Misconfigured, Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
@@ -175,6 +175,8 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
                 yield connection
             except psycopg.errors.InsufficientPrivilege as error:
                 raise _no_owner(connection) from error
+    except psycopg.errors.DiskFull as error:
+        raise DiskFull from error
     except psycopg.OperationalError as error:
         raise Unavailable(f"cannot reach the database: {error}") from error
 

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
 from waybook.core.histograms import Histogram
-from waybook.errors import WaybookError
+from waybook.errors import DiskFull, WaybookError
 from waybook.transport.http.metric_families import Buckets, Metric, render_metrics
 from waybook.transport.http.responses import error_response, json_response
 
@@ -136,11 +136,13 @@ class Operations:
     async def readyz(self, _: Request) -> Response:
         """Answer 200 if the database responds within `READY_WITHIN` seconds, else 503.
 
-        A server that is stopping also answers 503.
+        A server that is stopping, or whose database has no disk space, also answers 503.
         """
         try:
             async with asyncio.timeout(READY_WITHIN):
                 ready = await self.ready()
+        except DiskFull as error:
+            return error_response(503, error.code, error.message)
         except (TimeoutError, WaybookError):
             ready = False
         if not ready:

@@ -32,6 +32,7 @@ REASONS: Final = {
     "PLAN_TERMINAL": "the plan is closed",
     "RATE_LIMITED": "too many requests; try again in a moment",
     "BUSY": "the server is busy; try again",
+    "DISK_FULL": "the disk of the database is full; tell the operator",
     "UNAVAILABLE": "the database is not reachable; try again",
 }
 DEFAULT_REASON: Final = "refused; open the plan to see its status"

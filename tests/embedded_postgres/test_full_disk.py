@@ -1,0 +1,117 @@
+"""Full disk: the first start, calls and the readiness check name it, and then recover."""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.requests import Request
+
+from cli.terminal import Terminal
+from embedded_postgres.data_directories import make_data_directory, remove_data_directory
+from faults import disk
+from org_env import OrgEnv
+from waybook.app.dispatcher import Dispatcher
+from waybook.cli.runtime import open_app
+from waybook.core.decision_context import Channel
+from waybook.settings_reading import read_settings
+from waybook.transport.http.metrics import Operations
+
+SMALL_MEGABYTES = 20
+LARGE_MEGABYTES = 200
+#: Text of a step that fills pages which a full disk cannot provide.
+LONG_TEXT = "Measure the discharge of the river. " * 400
+MAX_CALLS = 100
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """Yield a data directory on a disk of 20 MB; skip the test where mounting is forbidden."""
+    with make_data_directory() as place:
+        disk.make_disk(place / "disk", SMALL_MEGABYTES)
+        if not disk.can_be_filled(place / "disk"):
+            pytest.skip("a file system can be mounted only by root")
+        try:
+            yield place / "disk" / "data"
+        finally:
+            disk.free(place / "disk")
+            remove_data_directory(place / "disk" / "data")
+            disk.remove_disk(place / "disk")
+
+
+def enlarge(data_dir: Path) -> None:
+    options = f"remount,size={LARGE_MEGABYTES}m"
+    subprocess.run(["mount", "-o", options, data_dir.parent], check=True)
+
+
+async def readiness(dispatcher: Dispatcher) -> tuple[int, dict[str, Any]]:
+    operations = Operations(dispatcher.is_ready, stuck=bool, metrics=tuple)
+    response = await operations.readyz(Request({"type": "http"}))
+    return response.status_code, json.loads(bytes(response.body))
+
+
+def test_first_start_on_too_small_disk_names_it_and_can_be_repeated(small_disk: Path) -> None:
+    failed = Terminal(small_disk).run("plans")
+    message = " ".join(failed.stderr.split())
+    assert failed.exit_code == 1
+    assert "the disk is too full" in message
+    assert f"bytes are free at {small_disk}" in message
+    assert [*small_disk.rglob("cluster*")] == []
+    enlarge(small_disk)
+    assert "No open plans." in Terminal(small_disk).say("plans")
+
+
+def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path) -> None:
+    async def act() -> None:
+        settings = read_settings({"data_dir": small_disk}, {}).settings
+        async with open_app(settings) as here:
+            dispatcher, caller = here.app.dispatcher, here.app.caller(Channel.MCP)
+            disk.fill(small_disk.parent)
+            written, answer = 0, None
+            while answer is None or not answer.is_error:
+                assert written < MAX_CALLS, "the disk was never full"
+                arguments = long_plan(written)
+                answer = await dispatcher.dispatch(caller, "create_research_plan", arguments)
+                written += not answer.is_error
+            error = answer.body["error"]
+            assert error["code"] == "DISK_FULL"
+            assert "disk" in error["message"]
+            assert error["next"]["tool"] == "create_research_plan"
+            assert error["next"]["why"].startswith("retry the same call")
+            status, body = await readiness(dispatcher)
+            assert (status, body["error"]["code"]) == (503, "DISK_FULL")
+            listed = await dispatcher.dispatch(caller, "list_active_plans", {})
+            assert listed.body["total"] == written
+            disk.free(small_disk.parent)
+            assert (await readiness(dispatcher))[0] == 200
+            again = await dispatcher.dispatch(caller, "create_research_plan", arguments)
+            assert not again.is_error
+
+    enlarge(small_disk)
+    asyncio.run(act())
+
+
+def long_plan(number: int) -> dict[str, object]:
+    texts = [LONG_TEXT + os.urandom(2000).hex() for _ in range(20)]
+    steps = [{"stepType": "search", "title": "Rivers", "instructions": text} for text in texts]
+    named = {"name": f"Rivers {number}", "idempotencyKey": f"key-{number}"}
+    return {**named, "researchQuestion": "Which river carries most water?", "steps": steps}
+
+
+async def test_disk_full_error_of_any_server_is_named(own_world: OrgEnv) -> None:
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute(
+            "create function fail() returns trigger language plpgsql as $$ begin"
+            " raise exception 'could not extend file' using errcode = '53100'; end $$"
+        )
+        admin.execute("create trigger fail before insert on plan execute function fail()")
+    error = await own_world.agent.refused("create_research_plan", **long_plan(1))
+    assert (error["code"], error["details"]) == ("DISK_FULL", {"retryAfter": 30})
+    assert own_world.dispatcher.services.database.wire.is_disk_full
+    assert (await readiness(own_world.dispatcher))[0] == 200
+    assert not own_world.dispatcher.services.database.wire.is_disk_full
