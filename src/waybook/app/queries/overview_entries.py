@@ -9,7 +9,7 @@ from waybook.app.queries.plans.plan_list import CurrentStep
 from waybook.core.durations import format_duration
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.run.status import RunState
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
@@ -46,7 +46,7 @@ class TroubledPlan(NamedTuple):
     """Plan that is stalled, has failed steps, or failed."""
 
     row: TroubledRow
-    plan_status: PlanStatus
+    status: PlanStatus
     now: datetime
     failed_steps: Sequence[BlockedStep]
     stalled_step: BlockedStep | None
@@ -54,22 +54,13 @@ class TroubledPlan(NamedTuple):
     inactive_since: datetime | None
 
     @property
-    def status(self) -> str:
-        """Return the status to show: the plan's, or `failed` for a plan that only has failed steps.
-
-        A plan that is neither stalled nor failed is in trouble because of its failed steps.
-        """
-        blocked = self.plan_status in {PlanStatus.STALLED, PlanStatus.FAILED}
-        return self.plan_status if blocked else StepStatus.FAILED
-
-    @property
     def is_open(self) -> bool:
-        return self.plan_status not in CLOSED_PLAN
+        return self.status not in CLOSED_PLAN
 
     @property
     def reason(self) -> str:
         """Return in one line why the plan is in trouble, and who was working on it."""
-        if self.plan_status is PlanStatus.FAILED:
+        if self.status is PlanStatus.FAILED:
             why = self.row.fail_reason or "no reason stored"
             return f"Plan failed{by_user(self.row.last_change)}: {why}"
         reasons = [self._stall_reason()] if self.stalled_step else []
@@ -93,7 +84,7 @@ class TroubledPlan(NamedTuple):
     @property
     def retryable_steps(self) -> Sequence[BlockedStep]:
         """Return the failed or stalled steps that a user can retry."""
-        if self.plan_status not in MODIFIABLE:
+        if self.status not in MODIFIABLE:
             return ()
         return (self.stalled_step,) if self.stalled_step else self.failed_steps
 
