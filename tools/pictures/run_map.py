@@ -56,8 +56,12 @@ def steps_of(run: RunDetail) -> Iterator[StepReport]:
         yield from stage["steps"] or ()
 
 
-if __name__ == "__main__":
+def main() -> None:
     with temporary_database() as folder:
         run = asyncio.run(play_demo(folder))
     TARGET.write_text(export_drawing(DrawingFormat.SVG, run_drawing(run)), encoding="utf-8")
     sys.stdout.write(f"written  {TARGET.name}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -72,8 +72,12 @@ def render_svg(plan: PlanDetail) -> str:
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
-if __name__ == "__main__":
+def main() -> None:
     with temporary_database() as folder:
         plan = asyncio.run(play_demo(folder))
     TARGET.write_text(render_svg(plan), encoding="utf-8")
     sys.stdout.write(f"written  {TARGET.name}\n")
+
+
+if __name__ == "__main__":
+    main()
