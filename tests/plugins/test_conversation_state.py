@@ -139,6 +139,15 @@ def test_submitted_result_updates_progress_in_the_conversation_state() -> None:
     assert (state.steps, state.next_tool) == ((), "get_next_step")
 
 
+def test_result_with_next_step_replaces_held_step_in_conversation_state() -> None:
+    outcome = {"stepStatus": "completed", "progress": {"percent": 50, "done": 1, "total": 2}}
+    reply = {**ready("p", "next"), "planStatus": "executing", "submitted": outcome}
+    arguments = {"stepId": "s", "attempt": 1, "takeNext": True}
+    state = observe(claim(EMPTY, "p", "s"), "submit_step_result", arguments, reply)
+    assert [step.step_id for step in state.steps] == ["next"]
+    assert state.plan == OpenPlan("p", None, "executing", 1, 2)
+
+
 @pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])
 def test_conversation_state_is_empty_after_a_plan_closes_without_output(status: str) -> None:
     reply = {"status": status, "planId": "p", "next": {"tool": "list_active_plans"}}

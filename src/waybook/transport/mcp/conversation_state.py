@@ -175,8 +175,11 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
             return _with_plan(state, plan_id, None, reply)
 
 
-def _moved(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
+def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
     """Return the state after a result, a review request or a decision: the step is released."""
+    if "submitted" in reply:  # With `takeNext`, the rest of the reply is about the next step.
+        rest = _without(state, _id(arguments, "stepId"))
+        return _claimed(rest, arguments, {**_mapping(reply["submitted"]), **reply})
     plan_id = _id(reply, "planId")
     if plan_id is None:
         return state
@@ -293,13 +296,8 @@ def _plan(body: Mapping[str, object]) -> OpenPlan | None:
     plan_id = _id(body, "planId")
     if plan_id is None:
         return None
-    return OpenPlan(
-        plan_id,
-        _text(body, "name"),
-        _id(body, "status"),
-        _number(body, "done"),
-        _number(body, "total"),
-    )
+    done, total = _number(body, "done"), _number(body, "total")
+    return OpenPlan(plan_id, _text(body, "name"), _id(body, "status"), done, total)
 
 
 def _held(body: Mapping[str, object], session: str | None) -> HeldStep | None:
