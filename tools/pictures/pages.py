@@ -65,8 +65,8 @@ def serve(data_dir: Path) -> Iterator[str]:
         assert server.stdout is not None
         try:
             for line in server.stdout:
-                if found := re.search(r"http://127\.0\.0\.1:\d+", line.decode()):
-                    yield found[0]
+                if match := re.search(r"http://127\.0\.0\.1:\d+", line.decode()):
+                    yield match[0]
                     break
         finally:
             server.terminate()
@@ -81,8 +81,8 @@ def take(page: Page, address: str, picture: Picture) -> None:
 def shoot(page: Page, picture: Picture) -> None:
     """Save a part of the shown page, without the empty space below the page."""
     y = page.locator(picture.top).first.evaluate(OFFSET) if picture.top else 0
-    whole = page.evaluate("document.documentElement.scrollHeight")
-    clip = {"x": 0, "y": y, "width": WIDTH, "height": min(picture.height, whole - y)}
+    total = page.evaluate("document.documentElement.scrollHeight")
+    clip = {"x": 0, "y": y, "width": WIDTH, "height": min(picture.height, total - y)}
     target = FOLDER / f"{picture.name}.png"
     shown = page.screenshot(clip=clip, full_page=True)  # type: ignore[arg-type]  # a clip
     page.goto("about:blank")
