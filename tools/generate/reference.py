@@ -180,6 +180,18 @@ def columns(table: str, schema: str) -> str:
     return "\n".join(["```sql", *definitions, "```"])
 
 
+def profiles() -> str:
+    """Return a Markdown table of the tools in each profile."""
+    names = sorted({profile for tool in TOOLS.values() for profile in tool.profiles})
+    rows = [
+        f"| `{name}` | "
+        + ", ".join(f"[{tool}](#{tool})" for tool in TOOLS if name in TOOLS[tool].profiles)
+        + " |"
+        for name in names
+    ]
+    return "\n".join(["| profile | tools |", "|---|---|", *rows])
+
+
 def metrics() -> str:
     """Return a Markdown table of all metrics."""
     rows = [
@@ -199,6 +211,7 @@ MAKERS: Mapping[str, Callable[[str, str], str]] = {
     "setting": lambda name, _: setting(name),
     "help of": lambda name, _: help_of(name),
     "columns of": columns,
+    "tools of": lambda _name, _schema: profiles(),
     "metrics": lambda _name, _schema: metrics(),
 }
 
