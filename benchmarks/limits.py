@@ -3,7 +3,7 @@
 A limit is a value that must not get worse; missing it fails the benchmark. A goal is a value to be
 reached. A limit is missed only if the median of the rounds misses it by more than their noise,
 which is half of the range of the rounds. Results are stored in `build/bench/NAME.json`, from which
-`python -m tools.performance` writes the tables of docs/performance.md.
+`python -m tools.performance` writes the tables of docs/evidence/performance.md.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Run all benchmarks one after the other, and print which limits were kept: `make bench`.
 
 Every benchmark runs, even if another one misses a limit. The exit code is 1 if a benchmark failed.
-Each benchmark with figures for docs/performance.md stores them in `build/bench/NAME.json`; the
-verdicts and outputs of all benchmarks are in `build/bench/summary.json`.
+Each benchmark with figures for docs/evidence/performance.md stores them in `build/bench/NAME.json`;
+the verdicts and outputs of all benchmarks are in `build/bench/summary.json`.
 
     python benchmarks/run_all.py [NAME ...]
 """

@@ -1,8 +1,10 @@
-"""Write the tables of docs/performance.md and its picture from the results in build/bench.
+"""Write the tables and the picture of docs/evidence/performance.md from the results in build/bench.
 
 A table whose result file does not exist is left as it is. `make bench` writes the result files.
 
     python -m tools.performance
+
+`python -m tools.published_figures` then copies the most important figures to docs/performance.md.
 """
 
 import json
@@ -16,9 +18,9 @@ from tools.pictures.growth import draw_growth
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "build" / "bench"
-PAGE: Final = ROOT / "docs" / "performance.md"
+PAGE: Final = ROOT / "docs" / "evidence" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
-PICTURE_LINK: Final = "![Duration of reads by the number of plans](pictures/growth.svg)"
+PICTURE_LINK: Final = "![Duration of reads by the number of plans](../pictures/growth.svg)"
 
 #: Maximum load average of a machine that counts as idle; the benchmark before adds to the average.
 MAX_IDLE_LOAD: Final = 2.5

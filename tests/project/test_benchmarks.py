@@ -72,13 +72,13 @@ def test_peers_in_the_makefile_are_the_compared_systems() -> None:
 
 
 def test_performance_page_lists_every_benchmark_of_make_bench() -> None:
-    listed = read("performance.md").split("| what it measures |")[1]
+    listed = read("evidence", "performance.md").split("| what it measures |")[1]
     assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(BENCHMARKS)
     assert all(Path(command[0]).exists() for command in BENCHMARKS.values())
 
 
 def test_performance_page_has_every_generated_part() -> None:
-    page = read("performance.md")
+    page = read("evidence", "performance.md")
     for name in (*performance.TABLES, "reads"):
         assert performance.replace_part(page, name, "new").count("\n\nnew\n\n") == 1
 
