@@ -4,11 +4,23 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
-from project.repository import README, ROOT, SOURCE, headings, pages, prose_lines, read
+from project.repository import (
+    README,
+    ROOT,
+    SOURCE,
+    headings,
+    pages,
+    prose_lines,
+    read,
+    sections,
+)
+from waybook.app.request.plan_arguments import ConditionArgument
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
+MAX_TERMS = 28
 #: Pattern for a sentence that is followed by another sentence on the same line. Lists of short
 #: sentences are allowed.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
@@ -74,13 +86,39 @@ def test_make_targets_mentioned_in_the_docs_exist_in_the_makefile() -> None:
 
 
 def test_glossary_terms_are_sorted_and_used_in_source() -> None:
-    words = re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
+    words = glossary_terms()
     assert words == sorted(words, key=str.lower)
+    assert unused(words) == []
+
+
+def test_glossary_has_few_terms_and_none_that_only_the_code_uses() -> None:
+    table = sections(read("architecture.md"), 2)["Terms in the code"]
+    internal = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]
+    assert unused(internal) == []
+    assert set(internal).isdisjoint(glossary_terms())
+    assert len(glossary_terms()) <= MAX_TERMS
+
+
+def glossary_terms() -> list[str]:
+    return re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
+
+
+def unused(words: list[str]) -> list[str]:
+    """Return the words that do not occur in the source."""
     source = "\n".join(
         path.read_text("utf-8").lower() for path in SOURCE.rglob("*") if path.suffix in KINDS
     )
     spelled = {word: re.escape(word.lower()).replace(r"\ ", "[ _]") for word in words}
-    assert [word for word in words if not re.search(rf"\b{spelled[word]}", source)] == []
+    return [word for word in words if not re.search(rf"\b{spelled[word]}", source)]
 
 
 KINDS = {".py", ".sql"}
+
+
+def test_pages_that_list_the_actions_of_conditions_name_all() -> None:
+    actions = get_args(ConditionArgument.model_fields["if_true_action"].annotation)
+    named = ", ".join(f"`{action}`" for action in actions[:-1]) + f" or `{actions[-1]}`"
+    assert named in read("glossary.md")
+    assert named in read("reference", "conditions.md")
+    for action in actions:
+        assert f"`{action}`" in read("how-to", "branch-on-results.md")
