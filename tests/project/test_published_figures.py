@@ -24,7 +24,7 @@ def test_published_figures_are_those_of_the_measurements(name: str) -> None:
     assert render(name) == read(name), "run `python -m tools.published_figures`"
 
 
-def test_published_figure_that_missed_its_goal_needs_a_reason() -> None:
+def test_published_figure_with_missed_goal_needs_a_reason() -> None:
     with pytest.raises(ValueError, match="no reason is given"):
         render_table((Figure("Is it fast?", "rate", "value"),), TABLE)
     figure = Figure("Is it fast?", "rate", "value", remark="the disk is slow")

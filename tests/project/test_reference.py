@@ -9,10 +9,14 @@ import click
 from project.repository import SOURCE, headings, read, sections
 from waybook import errors
 from waybook.app.registry import TOOLS
+from waybook.app.request.wait_queue import MAX_WAITING, MAX_WAITING_OF_ORG
 from waybook.cli.app import app
 from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
+from waybook.store.driver.fair_queue import MAX_QUEUED
+from waybook.transport.http.dashboard import live
+from waybook.transport.mcp import subscriptions
 
 TICKED = re.compile(r"`([^`]+)`")
 
@@ -115,3 +119,23 @@ def test_schema_reference_has_a_heading_for_every_table() -> None:
     dump = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     tables = set(re.findall(r"^create table (\w+) \($", dump, re.MULTILINE))
     assert set(headings(read("reference", "schema.md"), 2)) == tables
+
+
+def test_team_guide_lists_the_limits_of_a_process() -> None:
+    limits = [
+        (MAX_QUEUED, None),
+        (live.MAX_STREAMS_PER_ORG, live.MAX_STREAMS),
+        (subscriptions.MAX_STREAMS_PER_ORG, subscriptions.MAX_STREAMS),
+        (MAX_WAITING_OF_ORG, MAX_WAITING),
+    ]
+    table = sections(read("how-to", "serve-a-team.md"), 2)["Rate limits"]
+    rows = re.findall(r"^\|[^|]+\| ([\d,]+) \|(?: ([\d,]+))? \|", table, re.MULTILINE)
+    assert rows == [(f"{org:,}", f"{every:,}" if every else "") for org, every in limits]
+
+
+def test_retention_guide_has_the_defaults_of_the_settings() -> None:
+    table = sections(read("how-to", "erase-and-retain.md"), 2)["Retention settings"]
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", table, re.MULTILINE))
+    defaults = {field.name: str(field.default) for field in fields(Settings)}
+    names = {name for name in defaults if name.startswith("keep_") and name.endswith("_days")}
+    assert rows == {name: defaults[name] for name in names}

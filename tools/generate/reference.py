@@ -144,7 +144,8 @@ def setting(name: str) -> str:
     sources = [f"the environment variable `WAYBOOK_{name.upper()}`"]
     if name in flags:
         sources.insert(0, f"the flag `--{name.replace('_', '-')}`")
-    default = DEFAULTS.get(name) or (f"`{field.default}`" if field.default else None)
+    is_set = field.default not in {None, ""}
+    default = DEFAULTS.get(name) or (f"`{field.default}`" if is_set else None)
     return (
         f"Set `{name}` with {', '.join(sources)} or the key `{name}` in the configuration file; "
         f"{f'the default is {default}' if default else 'by default it is not set'}."
