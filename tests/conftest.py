@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, settings
 import run_place
 from citus.left_out import reason_of
 from layers import MARKERS, WITHOUT_DATABASE, is_repetition, layer_of
+from missing_programs import not_run
 from network_guard_report import fail_on_network_use, recorded_attempts, start_guard, stop_guard
-from run_place import CITUS, NO_FIFTEEN, NO_PGBOUNCER, NO_PGVECTOR
+from run_place import CITUS
 
 settings.register_profile(
     "steady",
@@ -49,7 +50,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if run_place.PLACE not in os.environ:
         config.stash[ALIVE] = run_place.open_place()
+    config.pluginmanager.import_plugin("failure_reports")
     start_guard()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse a path that does not exist, before the worker processes start.
+
+    With several processes, pytest would not report it: each of them would find no test.
+    """
+    for argument in session.config.args:
+        path = session.config.invocation_params.dir / argument.partition("::")[0]
+        if not path.exists():
+            raise pytest.UsageError(f"file or directory not found: {path}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -170,19 +184,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests that did not run because a program is not installed, or on a cluster."""
     for why, count in terminalreporter.config.stash.get(LEFT_OUT, Counter()).items():
         terminalreporter.line(f"{count} tests were not run on the cluster: {why}")
-    for what, why in (
-        ("on PostgreSQL 15", NO_FIFTEEN),
-        ("behind a pooler", NO_PGBOUNCER),
-        ("with pgvector", NO_PGVECTOR),
-    ):
-        left_out = [
-            report
-            for report in terminalreporter.stats.get("skipped", [])
-            if why in str(report.longrepr)
-        ]
-        if left_out:
-            terminalreporter.section("not run", sep="!", red=True)
-            terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
+    skipped = terminalreporter.stats.get("skipped", [])
+    if lines := not_run([str(report.longrepr) for report in skipped]):
+        terminalreporter.section("not run", sep="!", red=True)
+        for line in lines:
+            terminalreporter.line(line)
 
 
 # Hooks and fixtures applied to every test.

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from embedded_postgres.processes import process_state
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.client import Client
 
@@ -59,10 +60,7 @@ def workers(process: Process) -> set[int]:
 
 
 def is_running(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text("ascii")
-    except FileNotFoundError:
-        return False
+    return process_state(pid) != "Z"
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from embedded_postgres.processes import eventually
 from embedded_postgres.processes import kill as kill_processes
+from missing_programs import FIFTEEN, POSTGRES_15
 from postgres_servers import Server, ServerDatabase, _answers, _has_user
-from run_place import FIFTEEN, NO_FIFTEEN, PLACE
+from run_place import PLACE
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
@@ -130,7 +130,7 @@ def _new_home() -> Path:
 def own_cluster(**settings: str) -> Iterator[Cluster]:
     """Yield a durable cluster with a migrated database; remove it and its copies afterwards."""
     if not FIFTEEN.exists():
-        pytest.skip(NO_FIFTEEN)
+        POSTGRES_15.skip(f"{FIFTEEN} does not exist")
     before = {*Path(os.environ[PLACE]).glob("own-*")}
     cluster = Cluster(_new_home())
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")

@@ -17,9 +17,9 @@ from backup.copies import (
     fill,
 )
 from backup.test_anchors import compared
+from missing_programs import FIFTEEN
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
-from run_place import FIFTEEN
 from waybook.embedded_postgres import cluster
 from waybook.store.driver.queries import new_id
 

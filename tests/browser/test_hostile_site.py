@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from urllib.parse import urlencode
 
 from playwright.async_api import BrowserContext, Frame, Page
@@ -72,10 +72,11 @@ async def foreign_site() -> AsyncIterator[str]:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{planted}\r\nconnection: close\r\n\r\n"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(head.encode() + page)
-        await writer.drain()
-        writer.close()
+        # A browser also opens connections that it never uses.
+        with closing(writer), suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head.encode() + page)
+            await writer.drain()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import pytest
@@ -31,27 +31,34 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
     """Serve these answers in order, as a proxy or an overloaded server; yield the requests."""
     requests: list[dict[str, Any]] = []
     left = [*answers]
+    connections: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        (length,) = (
-            int(line.split(b":")[1])
-            for line in head.splitlines()
-            if line.lower().startswith(b"content-length")
-        )
-        requests.append(json.loads(await reader.readexactly(length)))
-        status, headers, body = left.pop(0)
-        writer.write(
-            f"HTTP/1.1 {status} X\r\n{headers}connection: close\r\n"
-            f"content-length: {len(body)}\r\n\r\n{body}".encode()
-        )
-        await writer.drain()
-        writer.close()
+        with closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            (length,) = (
+                int(line.split(b":")[1])
+                for line in head.splitlines()
+                if line.lower().startswith(b"content-length")
+            )
+            requests.append(json.loads(await reader.readexactly(length)))
+            status, headers, body = left.pop(0)
+            writer.write(
+                f"HTTP/1.1 {status} X\r\n{headers}connection: close\r\n"
+                f"content-length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            await writer.drain()
+        await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, Client(f"http://127.0.0.1:{port}", retry=RETRY) as client:
         yield client, requests
+    # Python before 3.11.7 leaves a connection open if its task is canceled at the end of the test.
+    await asyncio.gather(*connections)
 
 
 @pytest.mark.parametrize(

@@ -146,11 +146,21 @@ def _processes() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
+def process_state(pid: int) -> str:
+    """Return the letter of the process's state, `Z` also for a process that does not exist."""
+    return _status(pid)[0]
+
+
 def _parent(pid: int) -> int:
+    return int(_status(pid)[1])
+
+
+def _status(pid: int) -> list[str]:
+    """Return the fields after the program's name in the status of the process."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0
+        return ["Z", "0"]
 
 
 def _directory(pid: int) -> Path | None:

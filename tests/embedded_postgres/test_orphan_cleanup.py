@@ -16,6 +16,7 @@ from embedded_postgres.data_directories import (
     server_home,
 )
 from embedded_postgres.processes import eventually, keepers, kill, open_client, postmasters
+from missing_programs import ROOT
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
@@ -23,9 +24,7 @@ LATER = ORPHAN_SECONDS + 60
 #: User id under which no process runs.
 UNUSED_USER = 64_321
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0, reason="NOT TESTED HERE: only root's clusters lie outside"
-)
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 
 @pytest.fixture

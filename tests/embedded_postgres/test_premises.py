@@ -20,14 +20,13 @@ from embedded_postgres.data_directories import (
     server_home,
 )
 from embedded_postgres.processes import Surroundings, open_client, postmasters
+from missing_programs import ROOT
 from waybook.embedded_postgres.data_directory import server_account, shared_base
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, socket_directory
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured
 
-root_only = pytest.mark.skipif(
-    os.geteuid() != 0, reason="NOT TESTED HERE: what root must leave alone can only be seen as root"
-)
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason=ROOT.missing)
 
 
 @pytest.fixture

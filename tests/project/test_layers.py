@@ -1,7 +1,6 @@
 """Test layers: every test has one, and unit tests do not load the application."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from layers import LAYERS, MARKERS, TESTS, layer_of
+from project.planted_tests import run_planted
 from project.repository import ROOT
 
 #: Modules that are slow to import and that the rules do not need.
@@ -50,22 +50,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_unit_test_that_uses_a_database_fixture_is_not_collected(tmp_path: Path) -> None:
-    """The test runs a copy of the root conftest on a unit test that requests a database fixture."""
-    for name in ("plan", "store"):
-        (tmp_path / name).mkdir()
-        test = "def test_x(shared_place): pass\n"
-        (tmp_path / name / f"test_{name}.py").write_text(test, "utf-8")
-    for name in ("conftest.py", "layers.py"):
-        shutil.copy(TESTS / name, tmp_path)
-    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    paths = ["-o", f"pythonpath={tmp_path} {TESTS} {TESTS / 'support'}", "-o", "asyncio_mode=auto"]
-    command = [sys.executable, "-m", "pytest", *options, *paths, f"--rootdir={tmp_path}"]
-
-    def collect(*folders: str) -> str:
-        done = subprocess.run(
-            [*command, *folders], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        return done.stdout + done.stderr
-
-    assert "test_store.py::test_x[18]" in collect("store")
-    assert "is in layer unit but uses ['" in collect("store", "plan")
+    test = "def test_x(shared_place): pass\n"
+    assert "<Function test_x[18]>" in run_planted(tmp_path, "--collect-only", store=test).stdout
+    refused = run_planted(tmp_path, "--collect-only", store=test, plan=test)
+    assert "is in layer unit but uses ['" in refused.stderr

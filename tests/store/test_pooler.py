@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
+import missing_programs
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
 from pgbouncer import PGBOUNCER, POOL, start_pgbouncer
 from postgres_servers import ServerDatabase
-from run_place import NO_PGBOUNCER
 from statements import lock_rows
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.services import Services
@@ -22,7 +22,7 @@ from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ChangeFeed
 from waybook.store.driver.database import Database
 
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=missing_programs.PGBOUNCER.missing)
 
 SETTINGS = {
     "lock_timeout": "5s",

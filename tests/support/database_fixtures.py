@@ -13,10 +13,11 @@ import pytest
 
 import postgres_servers
 import rls_only_queries
+from missing_programs import FIFTEEN, PGVECTOR, POSTGRES_15
 from org_env import AgentClient, FakeClock, OrgEnv, make_env, open_owner
 from pgvector import usable_server
 from postgres_servers import Server, ServerDatabase, new_database
-from run_place import CITUS, FIFTEEN, NO_FIFTEEN
+from run_place import CITUS
 from waybook.store.maintenance.migrate import migrate
 
 
@@ -38,7 +39,7 @@ def eighteen() -> Iterator[Server]:
 def fifteen() -> Iterator[Server]:
     """Yield Debian's PostgreSQL 15 server."""
     if not FIFTEEN.exists():
-        pytest.skip(NO_FIFTEEN)
+        POSTGRES_15.skip(f"{FIFTEEN} does not exist")
     with postgres_servers.fifteen() as server:
         yield server
 
@@ -123,7 +124,7 @@ def pgvector_server(request: pytest.FixtureRequest) -> Server:
     """Return a server whose pgvector works on this CPU; skip the test if no server has one."""
     name, why = usable_server()
     if name is None:
-        pytest.skip(why)
+        PGVECTOR.skip(why)
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[name])
     return chosen
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+import missing_programs
 from embedded_postgres.processes import eventually
 from postgres_servers import ServerDatabase
-from run_place import NO_PGBOUNCER
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
 POOL = 4
@@ -23,7 +23,7 @@ POOL = 4
 @contextmanager
 def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
     """Yield this database with a DSN that reaches it through pgbouncer as the serving user."""
-    assert PGBOUNCER is not None, NO_PGBOUNCER
+    assert PGBOUNCER is not None, missing_programs.PGBOUNCER.missing
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)
     user = "postgres" if os.getuid() == 0 else None

@@ -11,8 +11,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from missing_programs import FIFTEEN
 from postgres_servers import alone
-from run_place import FIFTEEN, NO_PGVECTOR, PLACE
+from run_place import PLACE
 from waybook.embedded_postgres.cluster import find_binaries
 from waybook.embedded_postgres.data_directory import server_account
 
@@ -47,7 +48,7 @@ def usable_server() -> tuple[str | None, str]:
         if error is None:
             return name, ""
         tried.append(f"{name}: {error}")
-    return None, f"{NO_PGVECTOR} ({'; '.join(tried)})"
+    return None, "; ".join(tried)
 
 
 def _fault(name: str) -> str | None:

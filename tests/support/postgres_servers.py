@@ -24,7 +24,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from embedded_postgres.processes import eventually
-from run_place import CITUS, FIFTEEN, PLACE
+from missing_programs import FIFTEEN
+from run_place import CITUS, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
 from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.store.driver.queries import new_id

@@ -18,6 +18,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import IO
 
+from embedded_postgres.processes import process_state
 from waybook.cli.app import main
 
 PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.commands.serve"]
@@ -49,10 +50,7 @@ class PreloadedProcess:
 
     def is_stopped(self) -> bool:
         """Return whether SIGSTOP has taken effect."""
-        state = subprocess.run(
-            ["ps", "-o", "state=", "-p", str(self.pid)], capture_output=True, text=True, check=True
-        )
-        return state.stdout.startswith("T")
+        return process_state(self.pid) == "T"
 
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

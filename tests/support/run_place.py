@@ -1,4 +1,4 @@
-"""Directory of one test run, which contains its database servers and a list of missing programs."""
+"""Directory of one test run, which contains its database servers."""
 
 import errno
 import os
@@ -12,11 +12,6 @@ from embedded_postgres.processes import eventually
 PLACE = "WAYBOOK_TEST_PLACE"
 #: Environment variable with the DSN of the administrator on the coordinator of a Citus cluster.
 CITUS = "WAYBOOK_TEST_CITUS"
-FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bin"))
-
-NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"
-NO_PGBOUNCER = "pgbouncer is not installed here"
-NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
 #: Beginning of the name of the directory of a test run.
 PREFIX = "waybook-run-"

@@ -1,0 +1,27 @@
+"""Report of a failed test whose traceback pytest cannot format."""
+
+import traceback
+from collections.abc import Generator
+from typing import Literal, cast
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report a test as failed with a plain traceback if pytest fails to format its own.
+
+    Otherwise the error would end the whole run. Python before 3.11.5 is known to raise
+    `SystemError` from `ast.parse`, if the garbage collector runs during the call and a finalizer
+    also parses something.
+    """
+    try:
+        return (yield)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the other tests still run
+        failures = [error] if call.excinfo is None else [call.excinfo.value, error]
+        text = "\n".join("".join(traceback.format_exception(failure)) for failure in failures)
+        keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
+        when = cast("Literal['setup', 'call', 'teardown']", call.when)
+        return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)
