@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from waybook import background
 from waybook.app.operations.diagnostics import CheckState, about_loops
 from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW
@@ -112,7 +113,7 @@ async def test_every_background_loop_continues_after_an_unexpected_error(
     monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
     monkeypatch.setattr(f"waybook.background.{target}", turns)
     task = asyncio.ensure_future(loop(services))
-    await asyncio.wait_for(turns.ended.wait(), 10)
+    await asyncio.wait_for(turns.ended.wait(), PATIENCE_SECONDS)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert turns.errors == []

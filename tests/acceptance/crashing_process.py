@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 30.0
+from patience import PATIENCE_SECONDS
 
 
 @contextmanager
@@ -24,11 +24,11 @@ def crashing_process(program: str, *arguments: str) -> Iterator[subprocess.Popen
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 async def read_marker(process: subprocess.Popen[str]) -> str:
     """Return the next line the process prints."""
     assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return (await asyncio.to_thread(process.stdout.readline)).strip()

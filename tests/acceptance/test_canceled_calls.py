@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from org_env import AgentClient, OrgEnv
+from patience import PATIENCE_SECONDS
 from statements import lock_rows
 from tool_calls import MUTATING, valid_call
 from waybook.store.driver.connection import Results
@@ -15,7 +16,7 @@ from waybook.store.driver.database import Transaction
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await condition():  # noqa: ASYNC110 - the server rings no bell
                 await asyncio.sleep(0.002)
     except TimeoutError:
@@ -76,7 +77,7 @@ async def test_call_canceled_before_commit_writes_nothing(
 
     monkeypatch.setattr(Transaction, "commit", stopping)
     task = asyncio.create_task(agent.call(tool, **args))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await written.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -13,6 +13,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from embedded_postgres.data_directories import make_data_directory
+from patience import PATIENCE_SECONDS
 from run_place import run_directory
 from waybook.json_values import Json
 
@@ -30,7 +31,7 @@ def served_app() -> Iterator[str]:
             yield first.split()[-1]
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(PATIENCE_SECONDS)
             server.stdout.close()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.dispatcher import Dispatcher
@@ -58,7 +59,7 @@ class Overlap:
 
         async def committing(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
             self.ask(tx)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.both.wait()
             return await commit(tx, *statements)
 

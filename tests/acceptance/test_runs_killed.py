@@ -12,8 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from acceptance.crashing_process import PATIENCE, crashing_process, read_marker
+from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.dispatcher import Dispatcher
@@ -248,7 +249,7 @@ async def cut_short(agent: AgentClient) -> None:
 
 async def eventually_rendered(agent: AgentClient, run: Body) -> None:
     """Render documents repeatedly until all three documents of the run are available."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(await available(agent, run)) < 3:
             await render_all(agent)
 

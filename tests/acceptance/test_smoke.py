@@ -11,9 +11,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from embedded_postgres.data_directories import make_data_directory
+from patience import PATIENCE_SECONDS
 from run_place import run_directory
-
-SECONDS = 120
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ async def call(client: Client, tool: str, **arguments: object) -> Any:  # noqa: 
 
 
 async def test_plan_and_run_can_be_completed_over_mcp(data_dir: Path) -> None:
-    async with asyncio.timeout(SECONDS), Client(waybook_mcp(data_dir)) as client:
+    async with asyncio.timeout(PATIENCE_SECONDS), Client(waybook_mcp(data_dir)) as client:
         await work_on_a_plan(client)
         await work_on_a_run(client)
 

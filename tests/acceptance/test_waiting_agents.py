@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from embedded_postgres.data_directories import make_data_directory
+from patience import PATIENCE_SECONDS
 from run_place import run_directory
 from transport.messages import make_request, modern_headers
 from waybook.client import Client
@@ -25,7 +26,6 @@ BATCH = 50
 #: Number of waiting calls, and the maximum memory that they use together.
 WAITING = (200, 12)
 MANY_WAITING = (1_000, 50)
-SECONDS = 300
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def served_app(*options: str) -> Iterator[tuple[str, int]]:
             yield server.stdout.readline().split()[-1], server.pid
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(PATIENCE_SECONDS)
             server.stdout.close()
 
 
@@ -85,7 +85,7 @@ class Race:
 @pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.load)])
 async def test_each_freed_step_goes_to_one_of_the_waiting_agents(count: int) -> None:
     with served_app() as (address, _):
-        async with asyncio.timeout(SECONDS), AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE_SECONDS), AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(Client(address)) for _ in range(count)]
             plan = await clients[0].create_plan("Relay", "Who?", chain(count + 1))
             race = Race(plan["planId"])
@@ -107,7 +107,9 @@ async def test_each_freed_step_goes_to_one_of_the_waiting_agents(count: int) -> 
 
 async def until_waiting(address: str, calls: int) -> None:
     """Wait until the given number of calls wait at the server."""
-    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
+    async with httpx2.AsyncClient(
+        base_url=address, trust_env=False, timeout=PATIENCE_SECONDS
+    ) as http:
         while f"waybook_waiting_calls {calls}\n" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
 
@@ -127,7 +129,7 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
         httpx2.Limits(max_connections=None),
         modern_headers("tools/call", "get_next_step"),
     )
-    async with httpx2.AsyncClient(trust_env=False, timeout=120, limits=limits) as http:
+    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS, limits=limits) as http:
 
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
@@ -154,7 +156,7 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
 )
 async def test_memory_used_by_waiting_calls_is_below_limit(count: int, most_mb: int) -> None:
     with served_app("--tools", "all") as (address, process_id):
-        async with asyncio.timeout(SECONDS), Client(address) as client:
+        async with asyncio.timeout(PATIENCE_SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
             # The first calls load modules, caches and the word vectors of the search. This memory

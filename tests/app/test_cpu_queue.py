@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.tools.plans import submit_step_result
 from waybook.errors import Busy
@@ -44,10 +45,10 @@ async def test_queue_for_cpu_bound_work_alternates_between_orgs() -> None:
     queue, done, go_on = CpuQueue(max_waiting=3), list[UUID](), threading.Event()
 
     def job(org_id: UUID) -> None:
-        go_on.wait(5)
+        go_on.wait(PATIENCE_SECONDS)
         done.append(org_id)
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:
         for org_id in (OURS, OURS, OURS, THEIRS):
             group.create_task(queue.run(org_id, partial(job, org_id)))
         await asyncio.sleep(0)

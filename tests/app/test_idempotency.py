@@ -8,6 +8,7 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
+from patience import PATIENCE_SECONDS
 from tool_calls import MUTATING, valid_call
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
@@ -106,7 +107,7 @@ async def test_only_one_call_with_the_same_idempotency_key_commits(
     async def gated(tx: Transaction, *statements: str) -> Results:
         if len(waited) < gate.parties:
             waited.append(None)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await gate.wait()
         return await commit(tx, *statements)
 

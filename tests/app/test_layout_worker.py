@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from transport.page_client import make_browser
 from waybook.app.request import layout_worker as draughting
 from waybook.app.request.definition_cache import DefinitionCache, builtin_dags, definition_body
@@ -59,12 +60,12 @@ async def test_layout_worker_alternates_between_maps_of_different_orgs() -> None
 
     def work(org_id: UUID) -> Callable[[], None]:
         def done() -> None:
-            go_on.wait(1)
+            go_on.wait(PATIENCE_SECONDS)
             drawn.append(org_id)
 
         return done
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:
         for org_id in (*[OURS] * MAX_QUEUED, THEIRS):
             group.create_task(layout_worker.run(org_id, LARGE, work(org_id)))
         await asyncio.sleep(0)

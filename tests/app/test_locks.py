@@ -7,6 +7,7 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from statements import lock_rows
 from tool_calls import MUTATING, valid_call
@@ -85,6 +86,6 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
 async def until_waiting(world: OrgEnv, number: int) -> None:
     """Wait until this many transactions are waiting for a lock."""
     counting = "select count(*) from pg_locks where not granted"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
             await asyncio.sleep(0.002)

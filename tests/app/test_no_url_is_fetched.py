@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from org_env import AgentClient, Body, OrgEnv
+from patience import PATIENCE_SECONDS
 from tool_calls import PREPARE, valid_call
 from transport.full_app import full_app, make_client
 from waybook.app.dispatcher import Dispatcher
@@ -121,7 +122,7 @@ async def visit(trap: Trap) -> None:
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not trap.visits:  # noqa: ASYNC110 - nobody says when somebody was caught
             await asyncio.sleep(0)
 

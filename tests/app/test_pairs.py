@@ -14,6 +14,7 @@ import pytest
 from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
+from patience import PATIENCE_SECONDS
 from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
 from waybook.plan.states import PlanStatus, StepStatus
@@ -227,7 +228,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
         tasks = [asyncio.ensure_future(party(scene)) for party in (left, right)]
         await until_held_up(world, results[0][0][0], tasks)
         await tx.commit()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return list(await asyncio.gather(*tasks))
 
 
@@ -237,7 +238,7 @@ async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             results = await world.database.read_org(world.agent.org_id, counting)
             if results[0][0][0] + sum(task.done() for task in tasks) >= len(tasks):
@@ -280,7 +281,7 @@ async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
 async def test_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:
     plan = await world.agent.plan(20)
     calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         replies = await asyncio.gather(*calls)
     ready = [reply["stepId"] for reply in replies if reply["status"] == "step_ready"]
     assert sorted(ready) == sorted(plan["stepIds"])

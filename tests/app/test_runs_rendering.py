@@ -9,6 +9,7 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from run_documents import make_run_of_three_steps, pages, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -82,7 +83,7 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     def slow_at_first(template: str | None, context: Any) -> Rendered:  # noqa: ANN401 - as the original
         if not at_work.is_set():
             at_work.set()
-            assert go_on.wait(20)
+            assert go_on.wait(PATIENCE_SECONDS)
         return render(template, context)
 
     monkeypatch.setattr(render_documents, "render", slow_at_first)

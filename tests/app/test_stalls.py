@@ -8,6 +8,7 @@ import pytest
 from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
+from patience import PATIENCE_SECONDS
 from statements import lock_rows
 from waybook import background
 from waybook.app.request.caller import Caller
@@ -264,7 +265,7 @@ async def test_stall_sweep_continues_after_database_errors(
     # Only the leader sweeps at once.
     monkeypatch.setattr(world.dispatcher.services.leadership, "is_leader", True)
     task = asyncio.create_task(background.stall_sweep_loop(world.dispatcher.services, 0))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await swept.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from patience import PATIENCE_SECONDS
 from waybook.app.request.wait_queue import (
     MIN_PAUSE_SECONDS,
     OVERDUE_SECONDS,
@@ -186,7 +187,7 @@ async def test_closing_the_wait_queue_wakes_every_waiting_call(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         for waiter in waiters:
             await waiter.woken.wait()
     assert queue.is_closed

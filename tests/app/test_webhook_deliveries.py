@@ -21,6 +21,7 @@ from fake_endpoint import (
     unused_url,
 )
 from org_env import FakeClock, OrgEnv, open_test_database
+from patience import PATIENCE_SECONDS
 from waybook.app.operations.delivery import (
     LEASE,
     MAX_CONCURRENT,
@@ -193,7 +194,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
         async with make_webhook_env(world, f"{other.url}/hook", database=database) as second:
             for _ in range(3 * MAX_CONCURRENT):
                 await make_review(first.agent)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 shares = await asyncio.gather(first.deliver(), second.deliver())
         assert sum(shares) == 3 * MAX_CONCURRENT
         ids = [request.headers["webhook-id"] for request in other.requests]
@@ -209,7 +210,7 @@ async def test_webhook_delivery_in_progress_is_not_sent_by_other_process(
     async with received_events(world, never_respond, TAKEN) as (other, teller):
         await make_review(teller.agent)
         slow = asyncio.create_task(deliver_notifications(teller.call))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await other.heard.wait()
         assert await teller.deliver() == 0
         clock.advance(seconds=LEASE.total_seconds())

@@ -23,6 +23,7 @@ from embedded_postgres.processes import eventually
 from erasure_checks import ignore_progress, slug_of
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.app.operations.anchors import check_anchor
 from waybook.app.operations.backup import back_up as back_up_to
@@ -69,7 +70,7 @@ async def test_backup_taken_during_writes_restores_a_consistent_snapshot(
 
     def wait_for_writers(*_: int) -> None:
         started.set()
-        assert written.wait(30)
+        assert written.wait(PATIENCE_SECONDS)
 
     def run() -> None:
         with private_file(file, force=False) as target:
@@ -244,7 +245,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
     def wait(rows: int, *_: int) -> None:
         blocks.append(rows)
         loop.call_soon_threadsafe(reached.set)
-        assert canceled.wait(30)
+        assert canceled.wait(PATIENCE_SECONDS)
 
     owner_dsn, file = own_world.place.owner_dsn, tmp_path / "backup.zip"
     task = asyncio.create_task(back_up_to(owner_dsn, file, force=False, progress=wait))

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 import missing_programs
 from browser.served_site import Site, serve_site
 from org_env import OrgEnv, make_env, open_owner
+from patience import NOTICE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 
 #: The headless shell takes half the CPU time of the whole browser for a page.
@@ -32,6 +33,9 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+expect.set_options(timeout=1000 * NOTICE_SECONDS)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:

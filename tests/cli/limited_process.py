@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE_SECONDS
+
 MEBIBYTE = 1024 * 1024
 #: Limits on the resources used after startup: memory in bytes at any time, and total CPU time in
 #: seconds.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
-PATIENCE = 120.0
 HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -93,7 +94,7 @@ async def limited_session(*words: str) -> AsyncIterator[Session]:
         limit=4 * MEBIBYTE,
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             session = Session(process)
             await session.ask("initialize", **HELLO)
             await session.works()

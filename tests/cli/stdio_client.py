@@ -13,9 +13,8 @@ from typing import Any
 import httpx2
 
 from embedded_postgres.processes import eventually
+from patience import PATIENCE_SECONDS
 from preloaded_process import PreloadedProcess, open_preloaded
-
-EXIT_SECONDS = 30
 
 
 @dataclass
@@ -56,7 +55,7 @@ class StdioClient:
     def end(self) -> None:
         """Close stdin, and wait until the process has ended."""
         self.process.stdin.close()
-        assert self.process.wait(timeout=EXIT_SECONDS) == 0, self.log.read_text()
+        assert self.process.wait(timeout=PATIENCE_SECONDS) == 0, self.log.read_text()
         assert "Traceback" not in self.log.read_text()
 
 
@@ -81,7 +80,7 @@ def open_serve(data_dir: Path, port: int) -> Iterator[str]:
         assert line.startswith("Waybook is serving"), client.log.read_text()
         yield line.split()[-1]
         client.process.send_signal(signal.SIGTERM)
-        assert client.process.wait(timeout=EXIT_SECONDS) == 0, client.log.read_text()
+        assert client.process.wait(timeout=PATIENCE_SECONDS) == 0, client.log.read_text()
 
 
 @contextmanager
@@ -104,7 +103,7 @@ def is_listening(port: int) -> bool:
 
 
 def get_page(url: str, **headers: str) -> httpx2.Response:
-    with httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser:
+    with httpx2.Client(trust_env=False, timeout=PATIENCE_SECONDS) as browser:
         return browser.get(url, headers={"accept": "text/html", **headers})
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import waybook
 from cli.terminal import Terminal
+from patience import PATIENCE_SECONDS
 from waybook import errors
 from waybook.client import KINDS, NO_RETRY, Client, error_from
 
@@ -69,7 +70,7 @@ def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
         assert refused["isError"]
         assert json.loads(refused["content"][0]["text"])["error"]["code"] == "UNAVAILABLE"
         process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
-        assert process.wait(timeout=20) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_mcp_command_answers_tool_call_over_stdio(terminal: Terminal) -> None:
@@ -78,7 +79,7 @@ def test_mcp_command_answers_tool_call_over_stdio(terminal: Terminal) -> None:
         answer = ask(process, "tools/call", name="list_active_plans", arguments={})
         assert not answer["isError"]
         process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
-        assert process.wait(timeout=20) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Terminal) -> None:
@@ -88,7 +89,7 @@ def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Termin
         asyncio.run(work(address))
         process.send_signal(signal.SIGTERM)
         assert "Stopped" in process.stdout.read()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 #: Program that runs the command line, and sends itself SIGTERM when it prints its first text.
@@ -124,7 +125,7 @@ def test_serve_exits_with_zero_if_sigterm_arrives_at_first_line_of_output(
         [sys.executable, "-c", SIGNALED_AT_FIRST_OUTPUT, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

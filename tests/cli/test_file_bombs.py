@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 import bombs
 from cli.test_reports import SNAPSHOT
+from patience import PATIENCE_SECONDS
 from waybook.cli.app import app
 from waybook.cli.inputs import MAX_ARGUMENT_BYTES, MAX_SNAPSHOT_BYTES
 from waybook.errors import Misconfigured
@@ -18,7 +19,6 @@ from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
 #: Memory limit of a command in kilobytes, and its time limit in seconds.
 ROOM = 700_000
-PATIENCE = 120
 ENDLESS = "/dev/zero"
 #: Path of a file that can be opened, but from which every read fails.
 UNREADABLE = "/proc/self/mem"
@@ -32,7 +32,9 @@ def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess
     """Run a command with limited memory, with a file as its stdin."""
     limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
     command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode in {1, 2}, done.stderr
     assert "Traceback" not in done.stderr
     assert "MemoryError" not in done.stderr

@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from cli.terminal import Terminal
+from patience import PATIENCE_SECONDS
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.maintenance.migrate import bundled_migrations
 
@@ -122,7 +123,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         line = await process.stderr.readline()
         await process.communicate(b"")  # `communicate` closes stdin, which ends the process.
     return line.decode()

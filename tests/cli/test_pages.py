@@ -11,7 +11,6 @@ import httpx2
 import pytest
 
 from cli.stdio_client import (
-    EXIT_SECONDS,
     find_free_port,
     get_page,
     is_listening,
@@ -22,6 +21,7 @@ from cli.stdio_client import (
 )
 from cli.terminal import Terminal
 from embedded_postgres.processes import eventually
+from patience import PATIENCE_SECONDS
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.page_address import PageRecord, find_page_server
@@ -48,7 +48,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
-        httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser,
+        httpx2.Client(trust_env=False, timeout=PATIENCE_SECONDS) as browser,
     ):
         url = agent.review("Rivers of the north")
         assert url.startswith(f"http://127.0.0.1:{port}/plans/")
@@ -129,7 +129,7 @@ def test_serve_command_takes_port_of_stdio_process_until_command_ends(data_dir: 
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
-        httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser,
+        httpx2.Client(trust_env=False, timeout=PATIENCE_SECONDS) as browser,
     ):
         url = agent.review("Back and forth")
         stream = browser.send(

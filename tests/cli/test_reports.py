@@ -12,6 +12,7 @@ from rich.console import Console
 
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body, make_job, make_snapshot
+from patience import PATIENCE_SECONDS
 from waybook.cli.app import app
 from waybook.cli.commands import report
 from waybook.cli.terminal import diagrams, run_report
@@ -106,7 +107,7 @@ def test_report_command_answers_each_input_line_before_the_next_is_sent() -> Non
             process.stdin.flush()
             assert json.loads(process.stdout.readline()) == report_from_snapshot(SNAPSHOT)
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.parametrize(

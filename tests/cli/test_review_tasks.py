@@ -7,9 +7,9 @@ import sys
 from mcp import Client, StdioServerParameters
 
 from cli.terminal import Terminal
+from patience import PATIENCE_SECONDS
 from transport.tasks_client import CreatedTask, Tasks, send
 
-PATIENCE = 120.0
 PLAN = {
     "name": "Rivers",
     "researchQuestion": "Which river is longest?",
@@ -27,7 +27,7 @@ def make_client(terminal: Terminal) -> Client:
 async def test_mcp_task_of_a_review_over_stdio_survives_a_server_restart(
     terminal: Terminal,
 ) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async with make_client(terminal) as client:
             plan = (await client.call_tool("create_research_plan", PLAN)).structured_content or {}
             named = {"planId": plan["planId"]}

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cli.terminal import Terminal
+from patience import PATIENCE_SECONDS
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME = "\x1b[H"
-PATIENCE = 60.0  # Timeout in seconds, long enough for a busy machine.
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Screen:
 
     def until(self, enough: Callable[[str], bool]) -> str:
         """Read the program's output until the condition is true or the program ends."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not enough(self.text):
             left = max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self.pty], [], [], left)
@@ -57,7 +57,7 @@ class Screen:
         """Read the program's remaining output; return its exit code."""
         with contextlib.suppress(AssertionError):
             self.until(lambda _: False)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(PATIENCE_SECONDS)
 
     @property
     def text(self) -> str:
@@ -98,7 +98,7 @@ def open_screen(
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(PATIENCE_SECONDS)
         os.close(ours)
 
 

@@ -11,12 +11,12 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from cli.terminal import Terminal
 from org_env import Body
+from patience import PATIENCE_SECONDS
 
 #: Ignore the deprecation warning: the newest protocol revision deprecates resource subscriptions,
 #: but older clients still use them.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
-PATIENCE = 120.0
 PLAN = {
     "name": "Rivers",
     "researchQuestion": "Which river is longest?",
@@ -45,7 +45,7 @@ async def test_mcp_clients_of_old_and_new_protocol_receive_resource_updates(
             await updated.put(str(message.params.uri))
 
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(PATIENCE_SECONDS),
         Client(make_child(terminal), mode="legacy", message_handler=hear) as older,
         Client(make_child(terminal), mode="2026-07-28") as newer,
     ):

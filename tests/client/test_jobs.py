@@ -8,11 +8,11 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
+from patience import NOTICE_SECONDS
 from waybook.client import Client, HoldLost, Job, NotSubmitted
 from waybook.errors import InvalidInput
 from waybook.store.driver.queries import Query
 
-WAIT_SECONDS = 20.0
 SEEN_AT = Query("seen_at", "select seen_at from job where id = %(job_id)s")
 
 
@@ -52,7 +52,7 @@ async def test_two_models_complete_a_stage_without_sharing_a_job(
                 seen.add(job.job_id)
                 await job.submit("# Found")
 
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         while (await last_status(agent, run)) == "nothing_ready":
             await asyncio.gather(work("a"), work("b"))
     assert await last_status(agent, run) in {"awaiting_feedback", "run_complete"}
@@ -131,7 +131,7 @@ async def test_heartbeats_of_client_keep_a_job_claimed_beyond_the_lease(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
-    async with asyncio.timeout(WAIT_SECONDS), client.job(run["runId"]) as job:
+    async with asyncio.timeout(NOTICE_SECONDS), client.job(run["runId"]) as job:
         for _ in range(4):
             world.clock.advance(seconds=job.reply["leaseSeconds"] / 2)
             await next_heartbeat(world, job.job_id)
@@ -176,7 +176,7 @@ async def test_client_job_block_is_canceled_after_another_session_claims_job(
     takeovers: list[Body] = []
     async with Client(address) as client:
         with pytest.raises(HoldLost):
-            async with asyncio.timeout(WAIT_SECONDS), client.job(run["runId"]) as job:
+            async with asyncio.timeout(NOTICE_SECONDS), client.job(run["runId"]) as job:
                 world.clock.advance(seconds=10 * job.reply["leaseSeconds"])
                 takeovers.append(await agent.job(run, sessionId="other"))
                 await beat_often(job)

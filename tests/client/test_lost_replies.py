@@ -15,20 +15,20 @@ import pytest
 from embedded_postgres.data_directories import make_data_directory
 from fault_link import http_fault_link
 from org_env import AgentClient, Body, OrgEnv
+from patience import PATIENCE_SECONDS
 from run_place import run_directory
 from waybook.client import NO_RETRY, Client, Retry, Unreachable
 from waybook.client.replies import NewStep
 from waybook.errors import Unavailable
 from waybook.store.driver.queries import Query
 
-WAIT_SECONDS = 60.0
 PLANS = Query("plans", "select count(*) from plan")
-PATIENT = Retry(deadline_seconds=WAIT_SECONDS)
+PATIENT = Retry(deadline_seconds=PATIENCE_SECONDS)
 STEPS: list[NewStep] = [
     {"stepType": "search", "instructions": "One."},
     {"stepType": "search", "instructions": "Two."},
 ]
-QUICK = Retry(deadline_seconds=20, first_delay_seconds=0.01, max_delay_seconds=0.05)
+QUICK = Retry(deadline_seconds=PATIENCE_SECONDS, first_delay_seconds=0.01, max_delay_seconds=0.05)
 
 
 async def count(world: OrgEnv, plan_id: str, event: str) -> int:
@@ -141,16 +141,16 @@ async def test_result_is_stored_once_when_server_is_killed_before_the_reply() ->
         serve(data_dir) as (process, address),
         http_fault_link(address) as (link, through),
     ):
-        async with asyncio.timeout(2 * WAIT_SECONDS), Client(through, retry=PATIENT) as client:
+        async with asyncio.timeout(2 * PATIENCE_SECONDS), Client(through, retry=PATIENT) as client:
             plan = await client.create_plan("Rivers", "Which?", STEPS)
             async with client.step(plan["planId"]) as step:
                 link.reset_after_bytes = 0
                 submitting = asyncio.create_task(step.submit("found"))
                 # The link holds back the reply, so at this point the submission is committed but
                 # not acknowledged.
-                assert await asyncio.to_thread(link.holds_answer.wait, WAIT_SECONDS)
+                assert await asyncio.to_thread(link.holds_answer.wait, PATIENCE_SECONDS)
                 process.send_signal(signal.SIGKILL)
-                await asyncio.to_thread(process.wait, WAIT_SECONDS)
+                await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
                 link.may_answer.set()
                 port = int(address.rpartition(":")[2])
                 with ExitStack() as restarted:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
+from patience import NOTICE_SECONDS
 from waybook.client import Client, HoldLost, NothingReady, NotSubmitted, Step
 from waybook.client.heartbeat import TASK_NAME
 from waybook.errors import InvalidInput, StaleAttempt
-
-WAIT_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ async def test_client_step_block_raises_hold_lost_when_another_agent_has_step(
     plan = await agent.plan(1)
     is_canceled = False
     with pytest.raises(HoldLost, match="attempt 1, is not yours now"):
-        async with asyncio.timeout(WAIT_SECONDS), client.step(plan["planId"]) as step:
+        async with asyncio.timeout(NOTICE_SECONDS), client.step(plan["planId"]) as step:
             await take_back(agent, step)
             try:
                 await asyncio.Event().wait()
@@ -197,7 +196,7 @@ async def test_canceling_client_step_block_releases_step_and_stops_heartbeats(
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         await claimed.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -232,7 +231,7 @@ async def test_concurrent_loops_of_the_same_client_claim_different_steps(
                 orders.append(step.order)
                 await step.submit("found")
 
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         await asyncio.gather(work(), work(), work())
     assert sorted(orders) == [1, 2, 3, 4]
 
@@ -241,7 +240,7 @@ async def test_heartbeat_renews_last_seen_time_of_step(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
-    async with asyncio.timeout(WAIT_SECONDS), client.step(plan["planId"]) as step:
+    async with asyncio.timeout(NOTICE_SECONDS), client.step(plan["planId"]) as step:
         world.clock.advance(minutes=10)
         while not await is_seen_now(world, plan):
             pass
@@ -258,7 +257,7 @@ async def test_client_steps_loop_continues_after_a_reviewer_approves(
 ) -> None:
     plan = await agent.plan(2)
     orders, decisions = [], []
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         async for step in client.steps(plan["planId"]):
             async with step:
                 orders.append(step.order)

@@ -6,9 +6,8 @@ import pytest
 
 from client.test_answers import OK, proxy
 from org_env import AgentClient, Body, make_step
+from patience import NOTICE_SECONDS
 from waybook.client import NO_RETRY, Client, Unreachable
-
-WAIT_SECONDS = 20.0
 
 
 async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
@@ -19,7 +18,7 @@ async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
 
 
 async def until_waiting(agent: AgentClient, calls: int) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         while len(agent.dispatcher.services.waiting) < calls:  # noqa: ASYNC110 - calls are silent
             await asyncio.sleep(0.001)
 
@@ -38,7 +37,7 @@ async def test_client_steps_loop_that_waits_for_a_step_makes_only_two_calls(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 1)
-    async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
         await until_waiting(agent, 1)
         assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
@@ -52,7 +51,7 @@ async def test_client_loops_of_one_session_wait_concurrently_for_different_steps
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 3)
-    async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = [asyncio.create_task(work(client, plan)) for _ in range(3)]
         await until_waiting(agent, 3)
         await agent.submit(taken)
@@ -64,7 +63,7 @@ async def test_canceled_client_steps_loop_leaves_the_wait_queue_of_the_server(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 1)
-    async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
+    async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
         await until_waiting(agent, 1)
         working.cancel()

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from patience import PATIENCE_SECONDS
+
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 60.0
 
 CLIENT = """
 import json, sys

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from patience import PATIENCE_SECONDS
 from waybook.errors import Misconfigured
 from waybook.integrations import factory
 from waybook.integrations.factory import open_tracing
@@ -36,7 +37,7 @@ def run(**variables: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     return done.stdout
 

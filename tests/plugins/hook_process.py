@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from patience import PATIENCE_SECONDS
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 HOOK: Final = ROOT / "src" / "waybook" / "plugins" / "waybook_hook.py"
-#: Timeout in seconds, enough for a busy machine.
-PATIENCE: Final = 60.0
 #: Process id that no process has, because it exceeds the largest process id on Linux.
 NO_PROCESS: Final = 2**30
 
@@ -42,7 +42,7 @@ class HookFolder:
             input=text,
             capture_output=True,
             check=False,
-            timeout=PATIENCE,
+            timeout=PATIENCE_SECONDS,
             env={
                 "PATH": "/usr/bin:/bin:/usr/local/bin",
                 "WAYBOOK_DATA_DIR": str(self.path),

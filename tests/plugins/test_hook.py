@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from splintr import Tokenizer
 
-from plugins.hook_process import HOOK, NO_PROCESS, PATIENCE, PLAN, STEP, HookFolder, make_state
+from patience import PATIENCE_SECONDS
+from plugins.hook_process import HOOK, NO_PROCESS, PLAN, STEP, HookFolder, make_state
 from waybook.plugins import waybook_hook
 
 MAX_TOKENS = 400
@@ -185,7 +186,7 @@ def test_plugin_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFo
     with process.stdin, process.stdout:
         process.stdin.write(b'{"hook_event_name": ')
         process.stdin.flush()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stdout.read() == b""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from limits import Check, Direction, format_checks, noise, save
+from patience import PATIENCE_SECONDS
 from project.repository import ROOT, read
 from run_all import BENCHMARKS
 from systems import SYSTEMS, System
@@ -23,7 +24,7 @@ def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     assert run.returncode == 0, run.stderr
     assert [line.split()[0] for line in run.stdout.splitlines()] == ["the", "13", "500", "5,000"]

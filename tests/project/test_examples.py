@@ -12,11 +12,11 @@ import httpx2
 import pytest
 
 from embedded_postgres.data_directories import make_data_directory
+from patience import PATIENCE_SECONDS
 from project.repository import README, ROOT, code_blocks
 from run_place import run_directory
 
 HOW_TO = ROOT / "docs" / "how-to" / "write-an-agent-in-python.md"
-PATIENCE = 30.0  # maximum seconds for a server to be ready, and for an example to run
 SHOWN_ADDRESS = "http://127.0.0.1:8750"
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 
@@ -43,7 +43,7 @@ def address() -> Iterator[str]:
             yield ready(server)
         finally:
             server.terminate()
-            server.communicate(timeout=PATIENCE)
+            server.communicate(timeout=PATIENCE_SECONDS)
 
 
 def ready(server: "subprocess.Popen[bytes]") -> str:
@@ -52,7 +52,7 @@ def ready(server: "subprocess.Popen[bytes]") -> str:
     announced = ADDRESS.search(server.stdout.readline())
     assert announced is not None, "the server did not start"
     url = announced[0].decode()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while httpx2.get(f"{url}/readyz").status_code != httpx2.codes.OK:
         assert time.monotonic() < deadline, "the server is not ready"
     return url
@@ -62,7 +62,12 @@ def output_of(example: str, address: str) -> list[str]:
     """Run an example; return the lines of its output."""
     command = [sys.executable, str(ROOT / "examples" / example), address]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=Path("/")
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        cwd=Path("/"),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -95,7 +100,7 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.stdout == "completed\n", done.stderr
 
@@ -108,7 +113,7 @@ def test_python_program_in_the_agent_how_to_completes_a_plan(address: str) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     expected = [{"percent": 50, "done": 1, "total": 2}, {"percent": 100, "done": 2, "total": 2}]
     assert done.stdout.splitlines() == [str(progress) for progress in expected], done.stderr

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from fault_link import FaultLink, fault_link
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Refused, Unavailable
@@ -22,9 +23,6 @@ LONG = Query("long", "select repeat('x', %(length)s::integer)")
 LENGTH = Query("length", "select length(%(text)s::text)")
 CALLS = 16
 SIZE = 4
-#: Maximum seconds that a call may take. This is enough, because every timeout within a call is only
-#: a few seconds.
-DEADLINE_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -40,14 +38,14 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
         pool = ConnectionPool(dsn, size=SIZE)
         # The message timeout is longer than the deadline of the tests, so a test passes only if
         # resets are noticed without the timeout.
-        pool.wire.message_seconds = 2 * DEADLINE_SECONDS
+        pool.wire.message_seconds = 2 * PATIENCE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
 
 
 async def call(database: Database) -> bool:
     """Run one database query; return whether it succeeded, and raise an error if it hangs."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         try:
             await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
         except Unavailable:
@@ -81,7 +79,7 @@ async def test_connection_pool_recovers_after_a_reset_during_or_after_an_answer(
     for _ in range(5):
         link.reset_after_bytes = bytes_before_reset
         calling = asyncio.create_task(call(database))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
         # This call blocks the event loop, which then sees the data and the reset at the same time.
@@ -97,7 +95,7 @@ async def test_connection_pool_replaces_idle_connections_that_were_reset(
     link, database = linked
     assert await succeed(database, SIZE) == [True] * SIZE
     link.reset_all()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while any(line.is_clean() for line in database.pool._free):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0)
     assert await succeed(database, CALLS) == [True] * CALLS
@@ -125,7 +123,7 @@ async def test_canceled_database_call_on_stalled_network_ends_by_deadline(
     hanging = asyncio.create_task(call(database))
     await asyncio.sleep(0)
     hanging.cancel()
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(asyncio.CancelledError):
             await hanging
     link.is_open.set()
@@ -140,7 +138,7 @@ async def test_large_message_over_a_stalled_network_fails_at_the_deadline(
     assert await call(database)
     link.is_open.clear()
     text = "sixteen letters." * 4_000_000
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(Unavailable):
             await database.read_org(LOCAL_ORG, LENGTH(text=text))
     link.is_open.set()
@@ -174,7 +172,10 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
             # The first client keeps its connection open, but sends nothing more.
-            async with other.org_transaction(LOCAL_ORG) as waiting, asyncio.timeout(5):
+            async with (
+                other.org_transaction(LOCAL_ORG) as waiting,
+                asyncio.timeout(PATIENCE_SECONDS),
+            ):
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
@@ -237,5 +238,5 @@ async def test_call_uses_a_returned_connection_if_database_refuses_a_new_one(
         waiting = asyncio.create_task(call(database))
         await connecting.wait()
     refused.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await waiting

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE_SECONDS
 from waybook.core.events import ChangeEvent
 from waybook.store.driver.bus import (
     ALL_TOPICS,
@@ -22,7 +23,6 @@ from waybook.store.driver.bus import (
 )
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
-PATIENCE = 5.0
 
 
 def change_event(number: int = 1, version: int = 1, *, list_changed: bool = False) -> ChangeEvent:
@@ -49,7 +49,7 @@ async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, change_event())
         bus.receive(OURS, change_event(2, list_changed=True))
-        assert await ours.read(PATIENCE) == (*topics(), topics(2)[0], "inbox")
+        assert await ours.read(PATIENCE_SECONDS) == (*topics(), topics(2)[0], "inbox")
         assert theirs.take() == ()
     bus.publish(OURS, change_event(3))
     assert ours.take() == ()
@@ -59,7 +59,7 @@ async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus
 async def test_event_bus_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
-        reading = asyncio.create_task(feed.read(PATIENCE))
+        reading = asyncio.create_task(feed.read(PATIENCE_SECONDS))
         await asyncio.sleep(0)
         bus.publish(OURS, change_event())
         assert await reading == topics()
@@ -140,7 +140,7 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     with listening(bus) as feed:
         bus.publish(OURS, change_event())
         bus.close()
-        assert await feed.read(PATIENCE) == topics()
+        assert await feed.read(PATIENCE_SECONDS) == topics()
         assert feed.has_ended
     with listening(bus) as late:
         assert late.has_ended

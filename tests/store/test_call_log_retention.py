@@ -10,6 +10,7 @@ import pytest
 
 from erasure_checks import LEFT, rows_of, slug_of
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.app.operations.erasure import erase_org
 from waybook.errors import Misconfigured
@@ -171,11 +172,13 @@ def test_concurrent_retention_runs_create_partitions_only_once(
     gate = Barrier(4)
 
     def run() -> dict[str, int]:
-        gate.wait(10)
+        gate.wait(PATIENCE_SECONDS)
         return apply_retention(own_place.owner_dsn, RetentionPolicy(30, 30, 30))
 
     with ThreadPoolExecutor(4) as threads:
-        done = [future.result(60) for future in [threads.submit(run) for _ in range(4)]]
+        done = [
+            future.result(PATIENCE_SECONDS) for future in [threads.submit(run) for _ in range(4)]
+        ]
     assert done == [{}] * 4
     apply_retention(own_place.owner_dsn, FOR_EVER)
     assert len(partitions(admin)) == 6

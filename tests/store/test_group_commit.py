@@ -8,6 +8,7 @@ import pytest
 
 from grouped_calls import busy_org, no_effect
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
@@ -205,7 +206,7 @@ async def test_broken_connection_fails_every_call_of_the_group(
     async with database.org_transaction(org_id) as tx:
         await tx.send(lock)
         tasks = await start_group(database, org_id, ("a",), ("b", lock), ("c",))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.to_thread(end_blocked, own_world.place)
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     for outcome in outcomes:
@@ -298,7 +299,7 @@ async def test_waiting_calls_are_sent_in_the_next_turn_of_the_event_loop() -> No
     groups = group_commit.GroupCommit(writes)
     calls = [Call(ORG, str(n), [str(n)], no_effect, waits=True) for n in range(MAX_CALLS + 2)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in calls]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await writes.reached(2)
     assert [len(message) for message in writes.messages] == [MAX_CALLS + 1, 3]
     writes.may_answer.set()
@@ -314,7 +315,7 @@ async def test_overdue_calls_that_waited_for_a_turn_are_sent(
     waiting = Call(ORG, "a", ["a"], no_effect, waits=True)
     others = [Call(ORG, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in (waiting, *others)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await writes.reached(MAX_IN_FLIGHT + 1)
     assert writes.messages[-1] == ["a"]
     writes.may_answer.set()
@@ -362,7 +363,7 @@ async def test_overdue_calls_are_sent_although_messages_are_in_flight(
     groups = group_commit.GroupCommit(writes)
     calls = [Call(ORG, f"{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT + 2)]
     tasks = [asyncio.create_task(groups.commit(call)) for call in calls]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await writes.reached(MAX_IN_FLIGHT + 1)
     writes.may_answer.set()
     await asyncio.gather(*tasks)

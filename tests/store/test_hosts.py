@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fault_link import FaultLink, fault_link
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
@@ -19,8 +20,6 @@ from waybook.store.driver.leadership import Leadership, hold_leadership
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import owner_connection
 
-#: Maximum seconds that a call may take; the deadline of a message is longer in these tests.
-DEADLINE_SECONDS = 20.0
 CLOSED_PORT = "9"
 READ_ONLY = "-c default_transaction_read_only=on"
 
@@ -43,14 +42,14 @@ def two_hosts(dsn: str) -> Iterator[tuple[FaultLink, FaultLink, str]]:
 
 @contextmanager
 def opened(place: ServerDatabase, dsn: str) -> Iterator[Database]:
-    pool = ConnectionPool(dsn, size=2, timeout=DEADLINE_SECONDS)
-    pool.wire.message_seconds = 2 * DEADLINE_SECONDS
+    pool = ConnectionPool(dsn, size=2, timeout=PATIENCE_SECONDS)
+    pool.wire.message_seconds = 2 * PATIENCE_SECONDS
     with closing(Database(pool, role=place.server.role)) as database:
         yield database
 
 
 async def backend(database: Database) -> int:
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         ((row,),) = await database.read_org(LOCAL_ORG, "select pg_backend_pid()")
     return int(row[0])
 
@@ -67,7 +66,7 @@ async def test_connect_uses_the_second_host_if_the_first_does_not_answer(
 ) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn):
         first.is_open.clear()
-        async with asyncio.timeout(DEADLINE_SECONDS), await connect(dsn) as connection:
+        async with asyncio.timeout(PATIENCE_SECONDS), await connect(dsn) as connection:
             assert str(connection.info.port) == str(conninfo_to_dict(dsn)["port"]).split(",")[1]
         first.is_open.set()
 
@@ -141,7 +140,7 @@ async def test_leadership_asks_the_host_that_answers(place: ServerDatabase) -> N
         leader.execute("select pg_advisory_lock(718291004528)")
         first.is_open.clear()
         leadership = Leadership()
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await hold_leadership(database, leadership)
         assert not leadership.is_leader
         first.is_open.set()

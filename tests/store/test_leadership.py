@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.errors import Unavailable
 from waybook.store.driver import leadership as module
@@ -23,7 +24,7 @@ class Leading:
 
     async def begin(self) -> None:
         """Wait until this task leads."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not self.leadership.is_leader:  # noqa: ASYNC110 - the state is a plain attribute
                 await asyncio.sleep(0.01)
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from org_env import open_test_database
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
@@ -80,7 +81,7 @@ async def test_connection_closed_by_the_database_server_is_not_reused(
     async with open_test_database(own_place, pool_size=1) as database:
         gone = await used(database)
         await asyncio.to_thread(end, own_place, gone)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while database.pool._free[0].is_clean():  # noqa: ASYNC110 - the server rings no bell
                 await asyncio.sleep(0)
         assert await used(database) != gone
@@ -169,7 +170,7 @@ async def test_org_with_too_many_queued_database_calls_gets_a_busy_error(
             await asyncio.sleep(0)
             with pytest.raises(Busy, match="calls of your org wait for the database already"):
                 await used(database)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 other = asyncio.create_task(database.read_org(UUID(int=1), "select 1"))
                 await asyncio.sleep(0)
                 assert not other.done()

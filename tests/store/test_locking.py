@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import psycopg
 
 from embedded_postgres.processes import eventually
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
@@ -63,5 +64,5 @@ def test_locking_a_plan_after_a_wait_returns_the_row_updated_by_the_holder(
             waiting = other.submit(locked)
             eventually(waits, "the other waits")
             first.execute(b"commit; begin")
-            ((returned_id, name, *_),) = waiting.result(20)
+            ((returned_id, name, *_),) = waiting.result(PATIENCE_SECONDS)
     assert (returned_id, name) == (plan_id, "Changed")

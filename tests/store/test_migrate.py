@@ -7,6 +7,7 @@ from threading import Barrier
 import psycopg
 import pytest
 
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
@@ -64,11 +65,11 @@ def test_concurrent_migrate_calls_apply_every_migration_once(empty: ServerDataba
     gate = Barrier(4)
 
     def run() -> list[str]:
-        gate.wait(10)
+        gate.wait(PATIENCE_SECONDS)
         return migrate(empty.owner_dsn)
 
     with ThreadPoolExecutor(4) as threads:
-        ran = [done.result(30) for done in [threads.submit(run) for _ in range(4)]]
+        ran = [done.result(PATIENCE_SECONDS) for done in [threads.submit(run) for _ in range(4)]]
     assert sorted(name for applied in ran for name in applied) == names()
     assert query_rows(empty, "select count(*) from org") == [(1,)]
 

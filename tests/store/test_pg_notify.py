@@ -9,13 +9,13 @@ import psycopg
 
 from full_ids import full_id
 from org_env import OrgEnv
+from patience import NOTICE_SECONDS
 from waybook.app.request.services import Services
 from waybook.background import change_poll_loop, event_listen_loop, event_publish_loop
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ALL_TOPICS, Bus, ChangeFeed
 from waybook.store.driver.queries import load
 
-PATIENCE = 20.0
 NEVER = 3600.0
 COUNT = "select count(*) from pg_stat_activity where query like 'listen waybook%%' and datname = %s"
 END = (
@@ -42,16 +42,16 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
     """Read change events until this topic arrives; return every topic received."""
     so_far: set[str] = set()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(NOTICE_SECONDS):
         while topic not in so_far:
-            so_far |= set(await feed.read(PATIENCE))
+            so_far |= set(await feed.read(NOTICE_SECONDS))
     return so_far
 
 
 async def listens(world: OrgEnv, count: int = 1) -> None:
     """Wait until this many database connections listen for change events."""
     with psycopg.connect(world.place.server.admin_dsn, autocommit=True) as connection:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(NOTICE_SECONDS):
             while True:
                 row = connection.execute(COUNT, [world.place.dbname]).fetchone()
                 if row and row[0] >= count:

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 import missing_programs
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
+from patience import PATIENCE_SECONDS
 from pgbouncer import PGBOUNCER, POOL, start_pgbouncer
 from postgres_servers import ServerDatabase
 from statements import lock_rows
@@ -181,7 +182,7 @@ async def test_change_poller_behind_pooler_delivers_events_of_other_process(pool
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             # The loop ends, because LISTEN does not work through a pooler.
             await event_listen_loop(here)
         plan = await pooled.agent.plan(name="from elsewhere")

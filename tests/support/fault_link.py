@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from patience import PATIENCE_SECONDS
+
 #: Value of the socket option SO_LINGER with zero seconds, with which closing the socket sends a
 #: reset.
 LINGER_NOT = struct.pack("ii", 1, 0)
@@ -83,7 +85,7 @@ class FaultLink:
     def answer_and_reset(self) -> None:
         """Forward the delayed answer, and reset the connection before the caller reads it."""
         self.may_answer.set()
-        assert self.was_reset.wait(5)
+        assert self.was_reset.wait(PATIENCE_SECONDS)
         for event in (self.holds_answer, self.may_answer, self.was_reset):
             event.clear()
 
@@ -134,7 +136,7 @@ class FaultLink:
     def _cut(self, wire: Wire, data: bytes) -> None:
         self.reset_after_bytes = None
         self.holds_answer.set()
-        self.may_answer.wait(5)
+        self.may_answer.wait(PATIENCE_SECONDS)
         wire.client.sendall(data)
         self.wires.discard(wire)
         wire.reset()
@@ -173,7 +175,8 @@ def _open_link(target: str | tuple[str, int]) -> Iterator[tuple[FaultLink, int]]
         yield link, listening.getsockname()[1]
     finally:
         listening.shutdown(socket.SHUT_RDWR)
-        accepting.join(5)
+        accepting.join(PATIENCE_SECONDS)
         listening.close()
         link.is_open.set()
+        link.may_answer.set()
         link.reset_all()

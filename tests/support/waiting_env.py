@@ -6,11 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from org_env import AgentClient, Body, OrgEnv
+from patience import NOTICE_SECONDS
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.wait_queue import WaitingCalls
-
-#: Maximum time in seconds for a call that is expected to be answered.
-PATIENCE_SECONDS = 20
 
 
 class SkippedTimer:
@@ -88,14 +86,14 @@ class WaitingEnv:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the function `condition` returns true."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(NOTICE_SECONDS):
             while not condition():  # noqa: ASYNC110 - calls report nothing before their answer
                 await asyncio.sleep(0.001)
 
 
 async def answered(task: asyncio.Task[Body]) -> Body:
     """Return the answer to a started call; fail if the answer does not arrive in time."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(NOTICE_SECONDS):
         return await task
 
 

@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 import bombs
+from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from transport.messages import LEGACY
 from waybook.app.request.arguments import check_result_size, parse_arguments
@@ -83,7 +84,7 @@ async def over_http(packed: bytes) -> list[BombReply]:
     answers: list[BombReply] = []
     async with (
         serve_in_background(app, listen("127.0.0.1", 0)) as address,
-        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client,
+        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_SECONDS) as client,
     ):
         for door, name, headers, body in bodies(packed):
             answer = await client.post(door, content=body, headers=headers)

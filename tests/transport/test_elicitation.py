@@ -15,6 +15,7 @@ from mcp.client.extension import ClientExtension
 from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
+from patience import NOTICE_SECONDS
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.transport.gateway import ToolGateway
@@ -203,7 +204,7 @@ async def test_number_of_open_review_forms_of_an_older_client_is_limited(
 
 async def wait_until_status(agent: AgentClient, plan: Body, status: str) -> None:
     """Read the plan repeatedly until it has this status."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(NOTICE_SECONDS):
         while (await agent.status(plan))["status"] != status:
             pass
 

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from auth_env import another_token, at, authenticated_app, bearer, make_token
 from org_env import OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import revoke_token
 from waybook.app.request.caller import Caller
@@ -133,7 +134,7 @@ async def test_agents_that_share_a_valid_secret_are_not_limited(
         with failures.lookup(HERE, "good"):
             await answered.wait()
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as calls:
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as calls:
         for _ in range(agents):
             calls.create_task(call())
         await asyncio.sleep(0)

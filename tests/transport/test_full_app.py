@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from embedded_postgres.data_directories import make_data_directory
 from org_env import Body
+from patience import PATIENCE_SECONDS
 from run_place import run_directory
 from transport.messages import LEGACY
 from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
@@ -182,7 +183,7 @@ async def test_run_executed_over_mcp_is_readable_over_rest_and_as_resources(
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
     """Return the id of a run's first document, once the server has rendered it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()
             documents = report["stages"][0]["documents"]

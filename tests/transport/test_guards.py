@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from patience import NOTICE_SECONDS
 from transport.messages import LEGACY, make_request, modern_headers
 from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.request_checks import (
@@ -94,7 +95,7 @@ async def exchange(address: str, request: bytes) -> bytes:
     writer.write(request)
     await writer.drain()
     try:
-        return await asyncio.wait_for(reader.read(), 5)
+        return await asyncio.wait_for(reader.read(), NOTICE_SECONDS)
     finally:
         writer.close()
         await writer.wait_closed()

@@ -21,6 +21,7 @@ from auth_env import at, everything_stored
 from fake_issuer import FakeIssuer
 from integrations.test_issuer import BAD
 from org_env import Body, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from sign_in_env import make_team, serve_team
 from transport.messages import LEGACY, make_request
@@ -196,7 +197,7 @@ async def test_live_stream_sends_no_events_after_user_is_disabled(
 
 async def heard(lines: AsyncIterator[str]) -> str:
     """Return the next event of a stream, or an empty string if the stream has ended."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in lines:
             if line.startswith("data:"):
                 return line

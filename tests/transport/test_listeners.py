@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from auth_env import bearer, make_token, served
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken
 from waybook.errors import RateLimited, Unavailable
@@ -24,7 +25,6 @@ from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
 from waybook.transport.stream_limits import StreamLimiter
 
-PATIENCE = 20.0
 ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 
 
@@ -58,11 +58,13 @@ async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     """Open an event stream with this web session; read its first line or its rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
-        httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)
+        httpx2.AsyncClient(
+            base_url=address, cookies=cookies, trust_env=False, timeout=PATIENCE_SECONDS
+        )
     )
     answer = await stack.enter_async_context(client.stream("GET", "/live"))
     page = Page(answer, answer.aiter_lines())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         first = await anext(page.lines)
     assert ("RATE_LIMITED" in first) == (answer.status_code == 429)
     return page
@@ -88,7 +90,11 @@ async def test_subscription_limit_of_an_org_does_not_affect_another_org(
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)
     ours, theirs = await make_token(world.agent), await make_token(world.other_org)
-    async with asyncio.timeout(PATIENCE), served(world) as address, AsyncExitStack() as stack:
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        served(world) as address,
+        AsyncExitStack() as stack,
+    ):
         ann, ned = [await make_client(stack, address, token) for token in (ours, theirs)]
         await stack.enter_async_context(ann.listen(resources_list_changed=True))
         with pytest.raises(MCPError, match="already") as refused:
@@ -99,7 +105,7 @@ async def test_subscription_limit_of_an_org_does_not_affect_another_org(
 
 async def make_client(stack: AsyncExitStack, address: str, issued: IssuedToken) -> Client:
     http = await stack.enter_async_context(
-        httpx2.AsyncClient(headers=bearer(issued), trust_env=False, timeout=20)
+        httpx2.AsyncClient(headers=bearer(issued), trust_env=False, timeout=PATIENCE_SECONDS)
     )
     transport = streamable_http_client(f"{address}/mcp", http_client=http)
     return await stack.enter_async_context(Client(transport, mode="2026-07-28"))

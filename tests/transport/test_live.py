@@ -10,10 +10,9 @@ import pytest
 from browser.served_site import Site, serve_site
 from full_ids import full_id
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from waybook.store.driver.bus import Bus
 from waybook.transport.http.dashboard import live
-
-PATIENCE = 20.0
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ class Stream:
 
     async def event(self) -> tuple[str, set[str]]:
         """Return the position and the topics of the next event that is not a heartbeat."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")
                 topics = set((await anext(self._lines)).removeprefix("data: ").split())
@@ -49,7 +48,9 @@ class Stream:
 @asynccontextmanager
 async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator[Stream]:
     async with (
-        httpx2.AsyncClient(base_url=site.address, trust_env=False, timeout=PATIENCE) as client,
+        httpx2.AsyncClient(
+            base_url=site.address, trust_env=False, timeout=PATIENCE_SECONDS
+        ) as client,
         client.stream("GET", "/live", params={"since": since}, headers=headers) as answer,
     ):
         yield Stream(answer)
@@ -99,7 +100,7 @@ async def test_live_stream_without_events_sends_keep_alive_messages(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0)
-    async with streamed(site) as stream, asyncio.timeout(PATIENCE):
+    async with streamed(site) as stream, asyncio.timeout(PATIENCE_SECONDS):
         lines = stream.complete.aiter_lines()
         assert "data: beat" in [await anext(lines) for _ in range(6)]
 
@@ -115,7 +116,7 @@ async def test_live_streams_over_the_limit_are_rejected_until_a_stream_closes(
             async with streamed(site) as second:
                 assert second.complete.status_code == status
                 assert second.complete.headers["retry-after"] == "30"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while world.dispatcher.bus.subscribed_orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
                 await asyncio.sleep(0)
         async with streamed(site) as stream:
@@ -123,7 +124,7 @@ async def test_live_streams_over_the_limit_are_rejected_until_a_stream_closes(
 
 
 async def test_live_streams_end_when_the_server_stops(world: OrgEnv) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async with serve_site(world) as site:
             waiting = asyncio.create_task(_to_its_end(site))
             await world.dispatcher.bus.is_wanted.wait()

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
@@ -64,7 +65,11 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
 
 async def test_rendering_many_pages_of_an_org_does_not_delay_another_org() -> None:
     made = Made()
-    async with behind_the_gate(made) as client, asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with (
+        behind_the_gate(made) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+        asyncio.TaskGroup() as group,
+    ):
         for org in "1" * 20 + "2":
             group.create_task(client.get("/plans", headers={"x-org": org}))
         await made.settled()

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+from patience import PATIENCE_SECONDS
 from waybook.transport.http.rate_limits import ConcurrencyLimiter
 
 LONG = 3_600.0
@@ -52,7 +53,7 @@ async def test_concurrency_slot_released_twice_admits_only_one_waiting_request()
 
 async def test_concurrency_limiter_admits_next_request_if_slot_is_held_too_long() -> None:
     places = ConcurrencyLimiter(1, patience=0)
-    async with AsyncExitStack() as stack, asyncio.timeout(5):
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))
 
@@ -67,5 +68,5 @@ async def test_concurrency_limiter_loses_no_slot_if_waiting_request_is_canceled(
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}
-    async with asyncio.timeout(5), places.slot("ours"):
+    async with asyncio.timeout(PATIENCE_SECONDS), places.slot("ours"):
         pass

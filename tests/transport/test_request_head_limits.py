@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from patience import NOTICE_SECONDS
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.transport.http import protocol as heads
 from waybook.transport.http import request_checks
@@ -33,12 +34,12 @@ class Line:
 
     async def complete(self) -> bytes:
         """Return the first line of the response, or an empty line if the connection is closed."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(NOTICE_SECONDS):
             return await self._reader.readline()
 
     async def hear_to_the_end(self) -> None:
         """Wait until the server closes the connection."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(NOTICE_SECONDS):
             # If the server disconnects a client that is still sending, the client may get a
             # connection error instead of the response.
             with suppress(ConnectionError):

@@ -26,6 +26,7 @@ from database_dump import dump
 from embedded_postgres.data_directories import server_home
 from fake_endpoint import answer, fake_endpoint
 from org_env import make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import Server, ServerDatabase, new_database
 from run_place import PLACE
 from transport.messages import LEGACY, make_request
@@ -134,7 +135,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
             yield process.stdout.readline().split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(PATIENCE_SECONDS)
 
 
 async def send_with_requests(sender: Sender) -> None:

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent
 
+from patience import PATIENCE_SECONDS
 from transport.fake_dispatcher import (
     CALLER,
     TOOLS,
@@ -99,7 +100,7 @@ async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(e
 
     tools = {name: tool for name, tool in TOOLS.items() if name != "start_skill"}
     server = build_server(tools, ToolGateway(never, any_caller), profile="all")
-    async with asyncio.timeout(5), Client(server, mode=era) as client:
+    async with asyncio.timeout(PATIENCE_SECONDS), Client(server, mode=era) as client:
         assert (await client.list_tools()).tools
         assert (await client.list_resource_templates()).resource_templates
         assert (await client.list_prompts()).prompts

@@ -9,6 +9,7 @@ import pytest
 
 from dag_builders import make_chain, make_dag, make_stage, make_step
 from dag_evidence import Body, make_job, make_snapshot
+from patience import PATIENCE_SECONDS
 from transport.test_garbage import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.progress.invariants import check
@@ -95,12 +96,12 @@ async def test_server_answers_other_requests_while_processing_a_snapshot(
 
     def slow(_: bytes, __: object) -> Any:  # noqa: ANN401 - a response
         loop.call_soon_threadsafe(begun.set)
-        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(PATIENCE_SECONDS)
         return json_response({"slow": True})
 
     monkeypatch.setattr(snapshots, "answer_snapshot", slow)
     reply = asyncio.create_task(http.post("/api/report", content=json.dumps(SNAPSHOT)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await begun.wait()
         assert (await http.get("/healthz")).status_code == 200
         go_on.set()

@@ -11,6 +11,7 @@ from typing import Literal
 import pytest
 from mcp import Client, StdioServerParameters
 
+from patience import PATIENCE_SECONDS
 from transport.messages import META
 
 HERE = Path(__file__).parent
@@ -19,7 +20,6 @@ ENVIRONMENT = {
     "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
 }
 # Timeout in seconds; on an idle machine, importing the protocol library takes one second.
-PATIENCE = 120
 Era = Literal["legacy", "auto", "2026-07-28"]
 
 
@@ -31,7 +31,7 @@ def make_child(kind: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 async def test_stdio_server_lists_and_calls_tools_even_if_code_prints_to_stdout(era: Era) -> None:
-    async with asyncio.timeout(PATIENCE), Client(make_child("chatty"), mode=era) as client:
+    async with asyncio.timeout(PATIENCE_SECONDS), Client(make_child("chatty"), mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert [tool.name for tool in listed.tools] == [
@@ -43,7 +43,7 @@ async def test_stdio_server_lists_and_calls_tools_even_if_code_prints_to_stdout(
 
 
 async def test_stdio_server_lists_tools_while_the_database_does_not_respond() -> None:
-    async with asyncio.timeout(PATIENCE), Client(make_child("silent")) as client:
+    async with asyncio.timeout(PATIENCE_SECONDS), Client(make_child("silent")) as client:
         assert (await client.list_tools()).tools
 
 
@@ -71,7 +71,7 @@ async def test_stdio_server_answers_garbage_with_protocol_errors_only() -> None:
     assert process.stdout is not None
     garbage = [b"\x00\xff", b"[" * 10_000, b'{"jsonrpc":"2.0"}', b"1e400", b'"\\ud800"', b""]
     process.stdin.write(b"\n".join([*garbage, json.dumps(request).encode(), b""]))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         refused = [json.loads(await process.stdout.readline()) for _ in garbage[:-1]]
         reply = json.loads(await process.stdout.readline())
         process.stdin.close()

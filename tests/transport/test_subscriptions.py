@@ -11,6 +11,7 @@ from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from org_env import OrgEnv
+from patience import PATIENCE_SECONDS
 from tools.generate.tool_list import list_tools
 from transport.fake_dispatcher import always
 from waybook.app.dispatcher import Dispatcher
@@ -25,8 +26,6 @@ from waybook.transport.mcp.server import build_server
 #: Ignore the deprecation warning: the newest protocol revision replaces this kind of subscription,
 #: but older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-
-PATIENCE = 20.0
 
 
 def make_entrance(world: OrgEnv) -> ToolGateway:
@@ -52,7 +51,7 @@ async def served(world: OrgEnv) -> AsyncIterator[str]:
 async def heard(subscription: Subscription, *expected: object) -> None:
     """Wait until all these events are received; fail if another event arrives."""
     left = set(expected)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while left:
             event = await anext(subscription)
             assert event in expected
@@ -99,7 +98,7 @@ async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None
                     pass
             stopped.set()
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async with served(world) as address:
             opened = asyncio.Event()
             following = asyncio.create_task(follow(address, opened))
@@ -129,7 +128,7 @@ async def test_older_mcp_client_on_a_lasting_connection_gets_plan_updates(
 
     server = build_server(list_tools(TOOLS), make_entrance(world), profile="all", one_line=True)
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(PATIENCE_SECONDS),
         Client(server, mode="legacy", message_handler=hear) as client,
     ):
         assert client.server_capabilities.resources is not None

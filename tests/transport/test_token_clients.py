@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from auth_env import another_token, at, bearer, make_token, served
 from org_env import Body, OrgEnv, make_env
+from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
 from waybook.core.decision_context import ReviewPolicy, Scope
@@ -39,7 +40,9 @@ async def open_client(
 ) -> AsyncIterator[Client]:
     """Yield an MCP client that sends this token, or no token."""
     headers = bearer(issued) if issued else {}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
+    async with httpx2.AsyncClient(
+        headers=headers, trust_env=False, timeout=PATIENCE_SECONDS
+    ) as http:
         transport = streamable_http_client(f"{address}/mcp", http_client=http)
         async with Client(transport, mode=era) as client:
             yield client
@@ -153,7 +156,7 @@ async def test_subscription_ends_when_the_user_is_disabled(
         client.listen(resources_list_changed=True) as subscription,
     ):
         await world.agent.plan(1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await anext(subscription)
             await disable_user(at(world.agent), "ann")
             # The comprehension reads events until the stream ends.

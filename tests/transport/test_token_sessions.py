@@ -11,6 +11,7 @@ import pytest
 from auth_env import another_token, at, make_token, open_visitor, served
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
+from patience import PATIENCE_SECONDS
 from transport.page_client import visible_text
 from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, revoke_token
@@ -81,10 +82,10 @@ async def test_live_stream_ends_after_token_is_revoked(
     issued = await make_token(world.agent)
     async with (
         served(world) as address,
-        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20) as browser,
+        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_SECONDS) as browser,
     ):
         await sign_in(browser, issued)
-        async with asyncio.timeout(20), browser.stream("GET", "/live") as stream:
+        async with asyncio.timeout(PATIENCE_SECONDS), browser.stream("GET", "/live") as stream:
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("id: ")
             await world.agent.plan(1)

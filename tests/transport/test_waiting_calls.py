@@ -11,6 +11,7 @@ from mcp import Client
 from starlette.requests import Request
 
 from org_env import Body, OrgEnv, make_step
+from patience import PATIENCE_SECONDS
 from transport.messages import LEGACY, make_request, modern_headers
 from waiting_env import WaitingEnv, answered, canceled
 from waybook.app.dispatcher import Dispatcher
@@ -60,7 +61,9 @@ async def served(env: WaitingEnv) -> AsyncIterator[str]:
 @asynccontextmanager
 async def http_client() -> AsyncIterator[httpx2.AsyncClient]:
     limits = httpx2.Limits(max_connections=None)
-    async with httpx2.AsyncClient(trust_env=False, timeout=60, limits=limits) as client:
+    async with httpx2.AsyncClient(
+        trust_env=False, timeout=PATIENCE_SECONDS, limits=limits
+    ) as client:
         yield client
 
 

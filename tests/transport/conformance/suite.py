@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from node_packages import NODE, PATIENCE, environment
+from node_packages import NODE, environment
+from patience import PATIENCE_SECONDS
 
 HERE: Final = Path(__file__).parent
 SUITE: Final = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -23,7 +24,7 @@ async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     outcomes = read_results(results)
     assert outcomes, output.decode()
     return outcomes
