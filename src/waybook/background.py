@@ -30,21 +30,18 @@ from waybook.store.driver.leadership import ATTEMPT_SECONDS, hold_leadership
 
 log = logging.getLogger(__name__)
 
-#: Delay in seconds before the search is warmed up in the background, so that the warm-up does not
-#: slow down the startup.
+#: Seconds before the search is warmed up, so that this does not slow down the startup.
 WARMUP_DELAY_SECONDS = 2.0
-#: Time in seconds during which change events are collected, so that they are sent to other
-#: processes in one batch.
+#: Seconds during which change events are collected for one batch.
 EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Time in seconds during which uses of tokens are collected before they are written to the
-#: database.
+#: Seconds during which uses of tokens are collected before they are written.
 TOKEN_USE_FLUSH_SECONDS = 1.0
-#: Time in seconds between two passes that delete data whose retention period has ended.
+#: Seconds between two passes that delete expired data.
 RETENTION_INTERVAL_SECONDS = 3_600.0
-#: Time in seconds after which a process checks again whether it has become the leader.
+#: Seconds after which a process checks again whether it has become the leader.
 LEADER_CHECK_SECONDS = 10.0
-#: Delay in seconds after the first failure of a background loop, and the maximum delay. Each
-#: further failure in a row doubles the delay, up to the maximum.
+#: Delay in seconds after a background loop's first failure, and maximum delay. Each further failure
+#: in a row doubles it.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
@@ -57,9 +54,8 @@ async def repeat(
 ) -> None:
     """Call `turn` repeatedly, until it returns True or the task is canceled.
 
-    No exception ends the loop. Each failure is logged, and the delay grows with each
-    consecutive failure. The log has a traceback only for the first of consecutive failures, and
-    only if it is not a `WaybookError`.
+    No exception ends the loop. Each failure is logged, and consecutive failures increase the delay.
+    Only the first of them is logged with a traceback, unless it is a `WaybookError`.
     """
     while True:
         begun = asyncio.get_running_loop().time()
@@ -91,12 +87,11 @@ def backoff_seconds(failures: int) -> float:
 
 
 async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
-    """Write the log of tool calls to the database, until canceled."""
     await repeat(services, "the log of calls", calls.write_next)
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
-    """Check all plans for stalls and overdue reviews periodically, until canceled."""
+    """Periodically check all plans for stalls and overdue reviews."""
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
@@ -116,7 +111,6 @@ async def sweep_all_orgs(services: Services) -> int:
 
 
 async def remind_all_orgs(services: Services) -> int:
-    """Store reminders of overdue reviews in every org; return how many were stored."""
     return await _in_every_org(services, remind_of_reviews)
 
 
@@ -129,7 +123,7 @@ async def count_all_orgs(services: Services) -> int:
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run a function for every org, even if it fails for one; return the sum of the results.
+    """Run a function for every org, even if it fails for one; return the sum.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -142,7 +136,7 @@ async def _in_orgs(
     orgs: Iterable[UUID],
     work: Callable[[RequestContext], Awaitable[int]],
 ) -> int:
-    """Run a function for these orgs, even if it fails for one; return the sum of the results.
+    """Run a function for these orgs, even if it fails for one; return the sum.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -159,7 +153,7 @@ async def _in_orgs(
 
 
 async def token_use_flush_loop(services: Services) -> None:
-    """Record in batches when API tokens were last used, until canceled."""
+    """Record in batches when API tokens were last used."""
 
     async def turn() -> None:
         await services.last_used.wait_pending()
@@ -170,7 +164,7 @@ async def token_use_flush_loop(services: Services) -> None:
 
 
 async def render_loop(services: Services, every_seconds: float) -> None:
-    """Render pending documents when signaled and periodically, until canceled."""
+    """Render pending documents, when signaled and periodically."""
 
     async def turn() -> None:
         orgs = await services.render_requested.wait(every_seconds)
@@ -185,17 +179,15 @@ async def render_loop(services: Services, every_seconds: float) -> None:
 
 
 async def render_all_orgs(services: Services) -> int:
-    """Render pending documents in every org; return how many were rendered."""
     return await _in_every_org(services, render_documents)
 
 
 async def render_orgs(services: Services, orgs: Iterable[UUID]) -> int:
-    """Render pending documents in these orgs; return how many were rendered."""
     return await _in_orgs(services, orgs, render_documents)
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
-    """Load the embedding model, then index pending research periodically, until canceled."""
+    """Load the embedding model, then periodically index pending research."""
 
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
@@ -219,7 +211,7 @@ async def index_all_orgs(services: Services) -> int:
 
 
 async def retention_loop(services: Services, owner_dsn: str, settings: Settings) -> None:
-    """Delete expired records and create upcoming partitions periodically, until canceled."""
+    """Periodically delete expired records and create upcoming partitions."""
 
     async def turn() -> None:
         if services.leadership.is_leader:
@@ -233,7 +225,7 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 
 
 async def delivery_loop(services: Services, every_seconds: float) -> None:
-    """Deliver pending notifications when signaled and periodically, until canceled."""
+    """Deliver pending notifications, when signaled and periodically."""
 
     async def turn() -> None:
         orgs = await services.delivery_requested.wait(every_seconds)
@@ -248,17 +240,15 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
 
 
 async def deliver_all_orgs(services: Services) -> int:
-    """Deliver a batch of due notifications in every org; return the number of attempts."""
     return await _in_every_org(services, deliver_notifications)
 
 
 async def deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
-    """Deliver a batch of due notifications in these orgs; return the number of attempts."""
     return await _in_orgs(services, orgs, deliver_notifications)
 
 
 async def leadership_loop(services: Services) -> None:
-    """Become the leader of the database as soon as no other process is, until canceled."""
+    """Become the leader of the database as soon as no other process is."""
 
     async def turn() -> None:
         await hold_leadership(services.database, services.leadership)
@@ -268,7 +258,7 @@ async def leadership_loop(services: Services) -> None:
 
 
 async def event_publish_loop(services: Services) -> None:
-    """Send change events of this process to other processes in batches, until canceled."""
+    """Send this process's change events to other processes in batches."""
 
     async def turn() -> None:
         await services.bus.has_outgoing.wait()
@@ -279,10 +269,9 @@ async def event_publish_loop(services: Services) -> None:
 
 
 async def event_listen_loop(services: Services) -> None:
-    """Listen for change events of other processes, from the first subscriber until canceled.
+    """Listen for change events of other processes, once there is a subscriber.
 
-    Through a connection pooler no notifications arrive; `change_poll_loop` then finds the
-    changes.
+    Through a connection pooler none arrive; `change_poll_loop` then finds the changes.
     """
 
     async def turn() -> bool:
@@ -294,7 +283,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that no event announced, periodically and when a subscriber is added."""
+    """Poll for changes that no event announced, periodically and for each new subscriber."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

@@ -68,22 +68,21 @@ from waybook.store.maintenance.serving_checks import check_schema, check_serving
 
 log = logging.getLogger(__name__)
 
-#: Interval in seconds at which the database is polled for changes that no notification announced.
-#: The database is polled only while there are subscribers.
+#: Seconds between two polls for changes that no notification announced, while there are
+#: subscribers.
 CHANGE_POLL_SECONDS = 3.0
-#: Maximum time in seconds for writing the remaining telemetry at shutdown.
+#: Maximum seconds for writing the remaining telemetry at shutdown.
 FLUSH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A running application: its dispatcher, settings, and the owner of its token, if any."""
+    """Running application: its dispatcher, settings, and the owner of its token, if any."""
 
     dispatcher: Dispatcher
     settings: Settings
     owner_dsn: str = ""
-    #: Owner of the API token with which the application was started; None if it was started without
-    #: a token.
+    #: Owner of the configured API token; None without a token.
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
@@ -94,8 +93,7 @@ class Application:
             org_id=LOCAL_ORG,
             user=self.settings.user,
             channel=channel,
-            # Without sign-in, only the dashboard grants the review scope, because only a caller on
-            # the dashboard can be assumed to be a person.
+            # Without sign-in, only a caller on the dashboard can be assumed to be a person.
             scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
         )
 
@@ -126,12 +124,12 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """PostgreSQL connection strings for the server and for migrations, and the server role."""
+    """PostgreSQL connection strings for the server and for migrations, and the server's role."""
 
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: Whether a migration creates the table for pgvector vectors or leaves it unchanged.
+    #: What a migration does with the table of vectors.
     vectors: VectorTable = VectorTable.MAKE
 
 
@@ -144,12 +142,12 @@ async def start_application(
     find_base_url: Callable[[], str] | None = None,
     rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[Application]:
-    """Start the whole application; at the end of the block, stop it in reverse order.
+    """Start the whole application; after the block, stop it in reverse order.
 
-    If `waiting` is set, wait for a database that is still starting, and report the progress to
-    `waiting`. `find_base_url` returns the base URL of links; by default, links lead to the
-    process that serves the dashboard for this data directory. `rate_limit_times` is the state of
-    the rate limits, if several processes share it.
+    If `waiting` is set, wait for a database that is still starting, and report the progress to it.
+    `find_base_url` returns the base URL of links; by default, that of the process that serves the
+    dashboard of this data directory. `rate_limit_times` are the rate limits, if several processes
+    share them.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
@@ -226,19 +224,16 @@ def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets |
 
 
 async def run_migrations(settings: Settings) -> list[str]:
-    """Migrate the database without starting the server; return the names of new migrations."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
 
 async def distribute_tables(settings: Settings) -> list[str]:
-    """Distribute the tables over the nodes of a cluster; return the names of these tables."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(distribute, postgres.owner_dsn)
 
 
 async def examined_owner(postgres: DatabaseServer) -> CheckResult:
-    """Check the database role in the owner's connection URL, and return the result."""
     return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
 
 
@@ -249,13 +244,12 @@ async def _warn_of_owner(postgres: DatabaseServer) -> None:
 
 
 async def pending_migrations(postgres: DatabaseServer) -> list[str]:
-    """Return the names of the migrations that are not applied yet."""
     return await asyncio.to_thread(list_pending, postgres.owner_dsn)
 
 
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL server, or the embedded one, running until the block ends."""
+    """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
@@ -325,21 +319,20 @@ async def _working(
                 await task
         with contextlib.suppress(
             TimeoutError
-        ):  # Only telemetry is written here, so do not wait for an unreachable database.
+        ):  # Only telemetry, so do not wait for an unreachable database.
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                # An error is ignored here, because other processes also find the changes by
-                # polling.
+                # Other processes also find the changes by polling.
                 with contextlib.suppress(WaybookError):
                     await pg_notify.send_pending(services.database, services.bus)
 
 
 def freeze_gc() -> None:
-    """Exclude all objects that exist now from garbage collection; call this after startup.
+    """Exclude all present objects from garbage collection; call this after startup.
 
-    The collection thresholds are raised, because a call creates thousands of objects that
-    reference counting frees without a collection.
+    The thresholds are raised, because a call creates thousands of objects that reference counting
+    frees without a collection.
     """
     gc.collect()
     gc.freeze()

@@ -36,8 +36,7 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: Maximum length in characters of an error message. Messages that quote text from elsewhere may be
-#: longer and are truncated.
+#: Longer error messages, which quote other texts, are cut.
 MAX_MESSAGE_LENGTH: Final = 4_000
 #: Beginning of the field `why` of a suggested call that repeats the call just made.
 SAME_CALL: Final = "Retry the same call"
@@ -45,7 +44,7 @@ SAME_CALL: Final = "Retry the same call"
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """Suggested next tool call, which is destructive only if it repeats the call just made."""
+    """Suggested next call; it is destructive only if it repeats the call just made."""
 
     tool: str
     args: Mapping[str, object]
@@ -53,7 +52,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """True if the suggestion repeats the last call; `args` then has only changed arguments."""
+        """Return whether this repeats the last call; `args` then has only the changed arguments."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -61,16 +60,15 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Number of seconds after which the caller should retry; None if a retry does not help or the
-    #: time is unknown.
+    #: Seconds after which to retry; None if that does not help or the time is unknown.
     retry_after: ClassVar[int | None] = None
 
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Store the error message, or the class docstring if the message is empty.
+        """Store the message, or by default the class docstring.
 
-        Secrets in the message are redacted, so that neither the reply nor a log repeats them.
+        Secrets are redacted, so that neither the reply nor a log repeats them.
         """
         self.message = redact((message or type(self).__doc__ or "").strip()[:MAX_MESSAGE_LENGTH])
         if self.retry_after is not None:
@@ -80,7 +78,7 @@ class WaybookError(Exception):
         super().__init__(self.message)
 
     def as_json(self) -> dict[str, object]:
-        """Return the error as a JSON object, in the form that clients receive."""
+        """Return the error as clients get it."""
         call = self.next_call
         following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
         return {
@@ -143,7 +141,7 @@ class InvalidTransition(Refused):
         next_call: NextCall | None = None,
         **details: object,
     ) -> None:
-        """Store the old and new status of the rejected transition as `from` and `to`."""
+        """Store the old and new status as `from` and `to`."""
         super().__init__(message, next_call=next_call, **details)
         self.details.update({"from": str(old), "to": str(new)})
 
@@ -240,7 +238,7 @@ class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
-    # There is no default delay, because it is not known when the model endpoint will work again.
+    # No default delay: it is unknown when the endpoint will work again.
     retry_after: ClassVar[int | None] = None
 
 

@@ -1,11 +1,11 @@
 """Address of the dashboard of a data directory, and the exclusive claim to serve it.
 
-One process serves the dashboard of a data directory. This process holds `pages.lock`, which the
-kernel releases when the process ends for any reason, and records its URL in `pages.json`; the
-record is valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that
-lock is held, no stdio process starts to serve the dashboard, and a stdio process that already
-serves it stops and releases `pages.lock`. See `embedded_postgres.layout` for the files. If the
-operator configures another PostgreSQL server, there is no data directory, and nothing is recorded.
+One process serves the dashboard of a data directory. It holds `pages.lock`, which the kernel
+releases when the process ends for any reason, and records its URL in `pages.json`; the record is
+valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that is held, no
+stdio process starts to serve the dashboard, and one that already does stops and releases
+`pages.lock`. See `embedded_postgres.layout` for the files. With another PostgreSQL server there is
+no data directory, and nothing is recorded.
 """
 
 import json
@@ -24,11 +24,11 @@ from waybook.embedded_postgres.data_directory import create_control_directory
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.settings import Settings
 
-#: Maximum time in seconds for which `waybook serve` waits at startup until a stdio process has
-#: finished its open requests and stopped serving the dashboard.
+#: Maximum seconds that `waybook serve` waits at startup for a stdio process to stop serving the
+#: dashboard.
 MAX_HANDOVER_SECONDS: Final = 10.0
-#: Maximum time in seconds for which `waybook serve` waits for `serve.lock`, which a stdio process
-#: holds for an instant when it checks the lock.
+#: Maximum seconds that `waybook serve` waits for `serve.lock`, which stdio processes hold for an
+#: instant to check it.
 MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
@@ -50,7 +50,7 @@ class PageRecord:
 
 
 def read_record(control_dir: ControlDirectory) -> PageRecord | None:
-    """Return the last recorded address of the dashboard; None if the file is missing or invalid."""
+    """Return the last recorded address; None if the file is missing or invalid."""
     try:
         record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -65,20 +65,20 @@ def find_page_server(settings: Settings) -> PageRecord | None:
     control_dir = ControlDirectory(_absolute(settings))
     try:
         is_served = control_dir.pages_lock.exists() and locks.is_held(control_dir.pages_lock)
-    # The lock cannot be read if the data directory belongs to another user or was just deleted.
+    # The data directory belongs to another user or was just deleted.
     except OSError:
         return None
     return read_record(control_dir) if is_served else None
 
 
 def current_base_url(settings: Settings) -> str:
-    """Return the base URL of links: that of the dashboard served now, or the configured URL."""
+    """Return the base URL of the dashboard served now, or the configured one."""
     server = None if settings.public_url else find_page_server(settings)
     return server.url if server else settings.base_url
 
 
 def can_serve_pages(settings: Settings) -> bool:
-    """Return whether the settings let a stdio process serve the dashboard to the local user."""
+    """Return whether a stdio process may serve the dashboard to the local user."""
     is_elsewhere = settings.database_url or settings.public_url
     needs_credentials = settings.token or settings.requires_auth
     return settings.pages == "on" and not is_elsewhere and not needs_credentials
@@ -89,10 +89,10 @@ def _absolute(settings: Settings) -> Path:
 
 
 class PageClaim:
-    """Claim of one process to serve the dashboard of a data directory, until it is closed."""
+    """One process's claim to serve the dashboard of a data directory."""
 
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim to the dashboard that is not held yet; `command` is recorded with the URL.
+        """Create a claim that is not held yet; `command` is recorded with the URL.
 
         Raises:
             Misconfigured: the data directory cannot be created, or belongs to another user.
@@ -108,11 +108,10 @@ class PageClaim:
         return record.port if record else None
 
     def try_take(self) -> bool:
-        """Take the claim to the dashboard if it is free; return whether this process holds it."""
+        """Take the claim if it is free; return whether this process holds it."""
         return self._try_lock(self._control_dir.pages_lock)
 
     def record(self, url: str) -> None:
-        """Record the URL at which this process serves the dashboard."""
         record = PageRecord(url=url, command=self._command, pid=os.getpid())
         write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
 
@@ -123,8 +122,7 @@ class PageClaim:
     def try_record_server(self, url: str) -> bool:
         """Record the URL of a `waybook serve`; return False if another process holds the claim.
 
-        If that process is a stdio process, it soon stops serving the dashboard and releases
-        the claim.
+        A stdio process soon stops serving the dashboard and releases the claim.
         """
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
@@ -132,9 +130,9 @@ class PageClaim:
         return True
 
     def wait_for_handover(self) -> None:
-        """Wait until a stdio process that serves the dashboard has released its port and its claim.
+        """Wait until a stdio process that serves the dashboard has released port and claim.
 
-        The function does not wait for another `waybook serve`, which keeps its claim.
+        Another `waybook serve` keeps its claim, so do not wait for one.
         """
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):
@@ -145,7 +143,6 @@ class PageClaim:
             time.sleep(POLL_SECONDS)
 
     def close(self) -> None:
-        """Release the claim to serve the dashboard. A second call has no effect."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
@@ -167,7 +164,7 @@ class PageClaim:
 
 @contextmanager
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
-    """Yield the claim of `waybook serve` to the dashboard, once no stdio process serves it.
+    """Yield the claim of `waybook serve`, once no stdio process serves the dashboard.
 
     Yield None if there is no data directory.
     """

@@ -1,7 +1,7 @@
 """Redaction of secrets in logs, errors, and the call log.
 
-Secrets are recognized by their format, because a token may occur in any field, and by their value
-if the value is known. Content stored by agents is never changed.
+Secrets are recognized by format, because a token may occur in any field, and by value if it is
+known. Content stored by agents is never changed.
 
 Every pattern has a limited length, so that the cost is linear in the length of the text.
 """
@@ -12,23 +12,21 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: Minimum length of a known secret for which texts are searched; a shorter secret could be an
-#: ordinary word.
+#: Shorter known secrets are not searched for; they could be ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: The password `password` in a URL is not redacted, because messages use it as a placeholder.
+#: Password in a URL, except `password`, which messages use as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Patterns that match secrets, each with its replacement.
+#: Secrets, each with its replacement.
 _SHAPES: Final = (
-    # Patterns for API tokens of Waybook, for API keys of model endpoints, and for webhook secrets.
+    # API tokens of Waybook, API keys of model endpoints, and webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # Pattern for a JSON Web Token, which has three parts, of which the first two are JSON. The
-    # pattern scans a sequence of letters only once from its beginning, without backtracking, so
-    # that many possible beginnings in one sequence take no extra time.
+    # JSON Web Token: three parts, the first two of them JSON. The pattern scans a sequence of
+    # letters only once, without backtracking, so that many possible beginnings take no extra time.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -36,8 +34,7 @@ _SHAPES: Final = (
         ),
         r"\1…",
     ),
-    # Pattern for the credentials in an Authorization header, with or without the name of the
-    # header.
+    # Credentials in an Authorization header, with or without its name.
     (
         re.compile(
             r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
@@ -50,7 +47,7 @@ _SHAPES: Final = (
         r"\1…",
     ),
     (re.compile(r"(\bcookie\b['\"]?\s{0,8}[:,]\s{0,8}b?['\"]?)[^\r\n'\"]+", re.IGNORECASE), r"\1…"),
-    # Pattern for query string parameters whose name suggests a secret.
+    # Query parameters whose name suggests a secret.
     (
         re.compile(
             r"([?&;](?:\w{0,20}[_-])?(?:token|key|secret|password|code)=)[^&\s'\"#]+", re.IGNORECASE
@@ -61,8 +58,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Pattern for a quick first check. A text that it does not match, as is the case for most texts,
-#: contains nothing that the patterns for secrets match.
+#: Quick first check: a text without a match, like most, has nothing that the patterns above match.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

@@ -148,17 +148,14 @@ class Settings:
 
     @property
     def migrates_at_start(self) -> bool:
-        """Return whether a starting process applies pending migrations."""
         return self.database_url is None or self.migrate == "always"
 
     @property
     def base_url(self) -> str:
-        """Base URL of links to this server."""
         return self.public_url.rstrip("/") if self.public_url else self.listen_url
 
     @property
     def listen_url(self) -> str:
-        """URL of the address on which the server listens."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -179,7 +176,6 @@ class Settings:
 
     @property
     def requires_auth(self) -> bool:
-        """Return whether every caller needs a credential, as in server mode."""
         return self.auth == "required"
 
 

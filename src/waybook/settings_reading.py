@@ -15,7 +15,7 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
-#: Minimum length in characters of a secret in the settings; a shorter secret could be guessed.
+#: Minimum length of a secret in the settings; a shorter one could be guessed.
 MIN_SECRET_LENGTH = 16
 #: Names of the settings for retention periods.
 RETENTION_SETTINGS = (
@@ -24,8 +24,7 @@ RETENTION_SETTINGS = (
     "keep_sessions_days",
     "keep_archived_days",
 )
-#: Maximum time in seconds for which an idle HTTP connection may stay open; each open connection
-#: uses a file descriptor.
+#: Maximum seconds that an idle connection may stay open; each uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
 #: Maximum number of worker processes of a server.
 MAX_WORKERS = 64

@@ -1,7 +1,7 @@
-"""Interface of tracing: spans of tool calls and of the messages that they send to the database.
+"""Tracing: spans of tool calls and of the messages that they send to the database.
 
 Tracing is off unless the standard environment variables of OpenTelemetry configure it. While it is
-off, a call only checks that there is no tracer. Spans contain ids, counts and error codes, and no
+off, a call only checks that there is no tracer. Spans have ids, counts and error codes, and no
 texts of callers.
 """
 
@@ -11,11 +11,11 @@ from typing import Final, Protocol
 
 #: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
 TRACE_FIELDS: Final = ("traceparent", "tracestate")
-#: The same fields as names of headers of ASGI.
+#: The same fields as ASGI header names.
 TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
 #: Maximum length of such a field; longer fields are ignored.
 MAX_FIELD_LENGTH: Final = 512
-#: Attributes of a span and the fields of arguments and replies that they are read from.
+#: Attributes of a span, and the fields of arguments and replies they are read from.
 ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
 #: Maximum length of an id in an attribute.
 MAX_ID_LENGTH: Final = 64
@@ -31,23 +31,23 @@ class CallSpan(Protocol):
         """Add attributes."""
 
     def mark_failed(self) -> None:
-        """Set the status of the span to an error."""
+        """Set the span's status to error."""
 
 
 class Tracer(Protocol):
     """Creator of spans."""
 
     def call(self, tool: str, /) -> AbstractContextManager[CallSpan]:
-        """Return the span of a tool call, which is the current span within the block."""
+        """Return the span of a tool call, the current span within its block."""
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
-        """Return the span of a message to the database; None if the call is not sampled."""
+        """Return the span of a database message; None if the call is not sampled."""
 
     def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
-        """Return a block in which spans belong to the trace that these fields name."""
+        """Return a block whose spans belong to the trace that these fields name."""
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span; nothing outside a span."""
+        """Return the ids of the current trace and span; none outside a span."""
 
 
 class Tracing:
@@ -69,7 +69,7 @@ def describe_call(
     arguments: Mapping[str, object],
     reply: Mapping[str, object],
 ) -> None:
-    """Add the org, the ids and the outcome of a call to its span, if the span is sampled."""
+    """Add org, ids and outcome of a call to its span, if that is sampled."""
     if not span.is_recording():
         return
     attributes = {"waybook.org": str(org_id), "waybook.outcome": outcome}

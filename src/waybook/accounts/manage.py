@@ -1,6 +1,6 @@
-"""Rules that change an org, its users and its API tokens, and return an audit entry of the change.
+"""Rules that change an org, its users and its tokens, and return an audit entry of the change.
 
-None of the eight audit event kinds is specific to orgs, so the audit entries of orgs have the kind
+None of the eight kinds of audit events is specific to orgs, so their entries have the kind
 `plan_modified` and an action that names the change.
 """
 
@@ -39,7 +39,7 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """Return the first entry of an org's audit chain: the org's state when the chain began."""
+    """Return the first entry of an org's audit chain: its state when the chain began."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
@@ -97,7 +97,7 @@ def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Enable a disabled user, whose earlier credentials become valid again.
+    """Enable a disabled user, whose credentials become valid again.
 
     Raises:
         InvalidTransition: the user is not disabled.
@@ -169,7 +169,7 @@ def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
 
 
 def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Return the scopes without duplicates, in the order in which `Scope` defines them."""
+    """Return the scopes without duplicates, in the order of `Scope`."""
     chosen = set(scopes)
     if not chosen:
         raise InvalidInput("at least one scope is needed", argument="scopes")

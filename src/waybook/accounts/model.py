@@ -28,13 +28,12 @@ class User:
     id: str
     #: Name under which the audit records the user's actions.
     name: str
-    #: Maximum set of scopes that any credential of this user can have.
+    #: Upper limit for the scopes of this user's credentials.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
     email: str | None = None
-    #: Issuer and subject that identify the user at an OpenID Connect provider; None if the user has
-    #: no such identity.
+    #: Identity at an OpenID Connect provider, if the user has one.
     issuer: str | None = None
     subject: str | None = None
     disabled_at: datetime | None = None
@@ -45,7 +44,7 @@ class Token:
     id: str
     user_id: str
     label: str
-    #: SHA-256 of the token's secret, in hexadecimal; the secret itself is not stored.
+    #: SHA-256 of the secret in hexadecimal; the secret itself is not stored.
     hash: str
     scopes: tuple[Scope, ...]
     created_at: datetime
@@ -56,14 +55,12 @@ class Token:
 
 
 class OrgListItem(NamedTuple):
-    """An org as an entry of the list of all orgs."""
-
     org: Org
     created_at: datetime
 
 
 class TokenUse(NamedTuple):
-    """An API token, the name of its user, and the time of its last use, to the minute."""
+    """API token, its user's name, and its last use, to the minute."""
 
     token: Token
     user: str
@@ -71,13 +68,12 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return the fields of an org, user or token, except its id, as audit entries record them."""
+    """Return the fields of an org, user or token, except its id, as audited."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 
 MAX_NAME_LENGTH: Final = 200
-#: User names that Waybook uses for its own entries (background work, built-in definitions, sign-in)
-#: and that no user can have.
+#: Names that Waybook uses for its own entries (background work, built-in definitions, sign-in).
 RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -10,8 +10,7 @@ from waybook.core.org_codes import CODE_LENGTH, without_org
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: A token has 40 random characters from an alphabet of 62, which is 238 bits and therefore cannot
-#: be guessed.
+#: 40 characters from an alphabet of 62 are 238 bits, too many to guess.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(
@@ -45,9 +44,9 @@ def looks_like_token(text: str) -> bool:
 
 
 def hash_token(secret: str) -> bytes:
-    """Return the hash under which the secret of a token is stored.
+    """Return the hash under which a token's secret is stored.
 
-    The database looks up the hash, not the secret, so the duration of the lookup reveals
-    nothing about the secret. The code of the org at its end is not hashed.
+    The database looks up the hash, so the duration of the lookup reveals nothing about the secret.
+    The code of the org at its end is not hashed.
     """
     return sha256(without_org(secret).encode()).digest()

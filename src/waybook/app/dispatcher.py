@@ -63,12 +63,11 @@ from waybook.tracing import TRACING, describe_call
 
 log = logging.getLogger(__name__)
 
-#: Label, in place of a tool name, for requests that belong to no tool: pages, documents, and MCP
-#: messages that call no tool.
+#: Label for requests without a tool: pages, documents, and MCP messages other than calls.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts an expensive call as several calls: it adds one call for every
-#: `REPLY_BYTES_PER_CALL` bytes of the reply, and one for every `OPERATIONS_PER_CALL` operations of
-#: evaluated conditions. Each of these amounts takes about as much CPU time as an ordinary call.
+#: The rate limit counts an expensive call as several: one more for every `REPLY_BYTES_PER_CALL`
+#: bytes of the reply, and for every `OPERATIONS_PER_CALL` operations of evaluated conditions. Each
+#: takes about as much CPU time as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 #: Arguments that are not part of the hash that identifies a call.
@@ -77,27 +76,24 @@ NOT_HASHED: Final = {"idempotency_key"}
 
 class Dispatcher:
     def __init__(self, services: Services, calls: CallLog) -> None:
-        """Create a dispatcher that uses these services and logs every tool call to `calls`."""
         self.services = services
         self.calls = calls
         self.figures = CallFigures()
-        #: Function that returns the current time in nanoseconds for the rate limit.
+        #: Clock of the rate limit, in nanoseconds.
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        """Return the configured skills, which are the same for every caller."""
         return self.services.skills
 
     @property
     def bus(self) -> Bus:
-        """Return the event bus of this process."""
         return self.services.bus
 
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one tool call; convert every exception but StaleCredential to an answer."""
+        """Execute a tool call; turn every exception except StaleCredential into an answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -114,7 +110,7 @@ class Dispatcher:
     async def _dispatch(
         self, tool: Tool, caller: Caller, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out a call, count it and log it."""
+        """Execute, count and log a call."""
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
@@ -125,8 +121,8 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            # The time is that of the database, because the page of a step searches the call by the
-            # times of audit entries.
+            # Use the database's time, because a step's page finds calls by the times of audit
+            # entries.
             measured = Measured(size, seconds, self.services.database.now())
             is_audited = plain.is_audited
             self.calls.record(
@@ -135,25 +131,25 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a tool call against the rate limit of its org, before the call is carried out.
+        """Count a call against the org's rate limit before it is executed.
 
-        Raises: RateLimited: the org exceeded its rate limit.
+        Raises:
+            RateLimited: the org exceeded its rate limit.
         """
         if not caller.rate_counted and self.try_acquire(caller):
             raise self.rate_limited_answer(caller, what)
 
     def try_acquire(self, caller: Caller) -> float:
-        """Count a tool call and return 0, or return the seconds that the org has to wait."""
+        """Count a call and return 0, or return the seconds that the org must wait."""
         limit = self.services.rate_limit
         return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
-        """Charge this org's rate limit as if it had made this many additional tool calls."""
+        """Count this many additional calls against the org's rate limit."""
         if self.services.rate_limit is not None:
             self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
-        """Return how many seconds this org must wait before its next tool call, or zero."""
         limit = self.services.rate_limit
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
@@ -175,17 +171,19 @@ class Dispatcher:
         return await read_document(self._reading(caller), resource_id)
 
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        """Return one complete deliverable of a plan of the caller's org.
+        """Return one complete output of a plan of the caller's org.
 
-        Raises: NotFound: the deliverable does not exist, or belongs to another org.
+        Raises:
+            NotFound: the output does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
 
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
-        """Return the deliverables of a plan of the caller's org, with all their versions.
+        """Return the outputs of a plan of the caller's org, with all their versions.
 
-        Raises: NotFound: the plan does not exist, or belongs to another org.
+        Raises:
+            NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)
@@ -215,9 +213,9 @@ class Dispatcher:
         return RequestContext(services=self.services, caller=caller)
 
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
-        """Return the error for a caller that exceeded the rate limit.
+        """Return the error for exceeding the rate limit.
 
-        Only the first of several refusals in a row is logged, since refusals must be cheap.
+        Of several refusals in a row, only the first is logged, since refusals must be cheap.
         """
         limit = self.services.rate_limit
         if limit is None:
@@ -241,7 +239,7 @@ class Dispatcher:
         except WaybookError as error:
             return error_answer(error, tool, arguments)
         except StaleCredential:
-            raise  # The transport looks the credential up, and repeats or refuses the call.
+            raise  # The transport looks up the credential, and repeats or refuses the call.
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
@@ -251,10 +249,10 @@ class Dispatcher:
             return error_answer(broken, tool, arguments)
 
     def _shortened(self, caller: Caller, plain: Answer) -> Answer:
-        """Return the answer with short ids, and cache these ids for the next calls."""
+        """Return the answer with short ids, and cache them for the next calls."""
         if plain.is_error:
-            # An error may contain an id that the caller sent and that does not exist, so ids in
-            # error replies are not cached.
+            # Do not cache: an id in an error may be one that the caller sent and that does not
+            # exist.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
@@ -264,8 +262,8 @@ class Dispatcher:
         try:
             full_args = await with_full_ids(ctx, args)
         except NotFound:
-            # If this is a retry, the first call may have removed the object, so a stored answer is
-            # looked up.
+            # If this is a retry, the first call may have removed the object: look for a stored
+            # answer.
             ctx.key = _key(tool.name, caller.user, args, args)
             stored = await _find_stored(ctx)
             if stored is None:
@@ -287,27 +285,26 @@ def _replayed_answer(stored: StoredAnswer) -> Answer:
 
 
 def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key | None:
-    """Return the identity of a call, which is the same for full ids and for short ids.
+    """Return the identity of a call, the same for full and short ids.
 
     Return None if the call has no idempotency key.
     """
     key: str | None = getattr(args, "idempotency_key", None)
     if not key:
         return None
-    # The user is part of the request hash, so that one user's stored answer is never returned
-    # to another user.
+    # The hash includes the user, so that no user gets the stored answer of another.
     question: Json = {"user": user, "arguments": dump_with_short_ids(args, exclude=NOT_HASHED)}
     return Key(tool, key, hash_arguments(question), partial(_earlier_forms, user, full_args))
 
 
 def _earlier_forms(user: str, full_args: ToolArguments) -> tuple[Json, ...]:
-    """Return the values that earlier versions of the program hashed for a call."""
+    """Return the values that earlier versions hashed for the same call."""
     full: Json = full_args.model_dump(mode="json", exclude=NOT_HASHED)
     return {"user": user, "arguments": full}, full
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
-    """Return the stored answer of a repeated call, read without a lock."""
+    """Return the stored answer to a repeated call, read without a lock."""
     if ctx.key is None:
         return None
     (rows,) = await ctx.read(lookup_statement(ctx.key))
@@ -331,5 +328,5 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the rate-limit key; the dashboard has its own key, so agents cannot block it."""
+    """Return the rate-limit key; the dashboard has its own, so that agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD

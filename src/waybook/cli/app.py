@@ -1,4 +1,4 @@
-"""Entry point of the command line: table of commands, and conversion of errors to messages."""
+"""Entry point of the command line: table of commands, and errors as messages."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ COMMANDS = {
 
 class CommandLine(LazyGroup):
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command, converting an exception to a one-line error with a hint."""
+        """Run the command; turn an exception into a one-line error with a hint."""
         try:
             return super().invoke(ctx)
         except WaybookError as error:

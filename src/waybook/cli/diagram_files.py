@@ -8,7 +8,7 @@ import click
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-#: Requested formats of exported drawings, each with the path of its output file.
+#: Requested formats, with the path of each file.
 RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {
@@ -27,7 +27,6 @@ def export_options(command: Command) -> Command:
 
 
 def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
-    """Remove the export options from the command's flags; return those that were set."""
     paths = {form: flags.pop(str(form), None) for form in DrawingFormat}
     return {form: where for form, where in paths.items() if where is not None}
 

@@ -1,6 +1,6 @@
 """Reading of command input from a file or stdin, with a size limit.
 
-Pipes and devices can be endless, so the size limit is enforced while reading.
+Pipes and devices can be endless, so the limit is enforced while reading.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,11 @@ import click
 from waybook.errors import TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
-#: Maximum size in bytes of a snapshot file; a snapshot of 100,000 jobs takes about 20 MiB.
+#: Maximum size of a snapshot file; 100,000 jobs take about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Maximum length in bytes of an overlong input line that is skipped; a longer line ends the reading
-#: with an error.
+#: A too long line of up to this size is skipped; a longer one ends the reading with an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: Maximum size in bytes of an argument that is read from standard input; it equals the limit for
-#: the arguments of a tool call.
+#: Maximum size of an argument read from standard input, as for a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 
@@ -43,11 +41,11 @@ def read_prefix(file: str, most: int) -> bytes:
 
 
 def read_lines(file: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of the input; cut a line longer than `most` bytes to `most + 1` bytes.
+    """Yield the lines of the input; a line longer than `most` bytes is cut to `most + 1`.
 
     Raises:
-        BadParameter: the input cannot be read. TooLarge: the rest of a cut line is so long that
-            it is not skipped.
+        BadParameter: the input cannot be read.
+        TooLarge: the rest of a cut line is too long to be skipped.
     """
     with _opened(file) as source:
         while line := source.readline(most + 1):
@@ -65,7 +63,7 @@ def _skip_to_next(source: IO[bytes]) -> None:
 
 
 def check_size(text: bytes, most: int) -> bytes:
-    """Return the text unchanged; raise an error if it exceeds the size limit.
+    """Return the text unchanged if it is not too large.
 
     Raises:
         TooLarge: the text exceeds the limit.
@@ -76,7 +74,7 @@ def check_size(text: bytes, most: int) -> bytes:
 
 
 def read_argument(argument: str, param_hint: str) -> str:
-    """Return the argument or, if it is a dash, the content of stdin.
+    """Return the argument or, if it is a dash, stdin.
 
     Raises:
         BadParameter: stdin cannot be read, is not UTF-8, or exceeds the limit of an argument.
@@ -93,7 +91,7 @@ def read_argument(argument: str, param_hint: str) -> str:
 
 @contextmanager
 def _opened(file: str) -> Iterator[IO[bytes]]:
-    """Open the file or stdin; report a read error together with the file name."""
+    """Open the file or stdin; an error names the file."""
     try:
         with click.open_file(file, "rb") as source:
             yield source

@@ -1,6 +1,6 @@
 """Logging setup: servers log JSON lines to stderr; other commands do not log by default.
 
-Log lines contain no secrets: known secrets and texts that look like secrets are redacted.
+Known secrets, and texts that look like secrets, are redacted.
 """
 
 import json
@@ -18,12 +18,11 @@ from waybook.tracing import TRACING
 
 class JsonLineFormatter(logging.Formatter):
     def __init__(self, redact: Callable[[str], str] = redact) -> None:
-        """Create a formatter; `redact` removes secrets from messages and tracebacks."""
+        """`redact` removes secrets from messages and tracebacks."""
         super().__init__()
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the log record as one line of JSON."""
         line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -38,12 +37,11 @@ class JsonLineFormatter(logging.Formatter):
 
 
 def configure_server_logging(loaded: LoadedSettings) -> None:
-    """Write logs to stderr."""
     _log_to(logging.StreamHandler(sys.stderr), loaded)
 
 
 def configure_command_logging(loaded: LoadedSettings) -> None:
-    """Write logs to stderr only if a log level was set; otherwise discard all logs."""
+    """Log to stderr if a log level was set; otherwise discard all logs."""
     is_level_set = loaded.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if is_level_set else logging.NullHandler()
     _log_to(handler, loaded)

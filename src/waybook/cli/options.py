@@ -63,13 +63,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def list_options(all_help: str) -> Callable[[Command], Command]:
-    """Return the decorator that adds the options of a list: `--all`, `--limit` and `--json`."""
     every = click.option("--all", "closed_too", is_flag=True, help=all_help)
     return lambda command: _with(command, (every, limit_option(100), json_option))
 
 
 def limit_option(usual: int) -> Callable[[Command], Command]:
-    """Return the decorator that adds the option `--limit` with this default."""
+    """Add the option `--limit` with this default."""
     return click.option(
         "--limit",
         type=click.IntRange(1, 1000),
@@ -79,7 +78,7 @@ def limit_option(usual: int) -> Callable[[Command], Command]:
 
 
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
-    """Add a repeatable `--scope` option with `usual` as its default value."""
+    """Add a repeatable `--scope` option with `usual` as default."""
     return click.option(
         "--scope",
         "scopes",
@@ -91,27 +90,22 @@ def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Comma
 
 
 def database_options(command: Command) -> Command:
-    """Add the options that select the database and the token."""
     return _with(command, (*DATABASE, *TOKEN))
 
 
 def serving_options(command: Command) -> Command:
-    """Add the options for servers that agents connect to."""
     return _with(command, (*SERVING, *DATABASE))
 
 
 def token_option(command: Command) -> Command:
-    """Add the `--token` option."""
     return _with(command, TOKEN)
 
 
 def listening_options(command: Command) -> Command:
-    """Add the options for the address to listen on and for authentication."""
     return _with(command, LISTENING)
 
 
 def settings_from(flags: dict[str, object]) -> LoadedSettings:
-    """Return the settings that result from these flags and the environment."""
     return read_settings(flags, os.environ)
 
 

@@ -34,20 +34,19 @@ def _lookalikes(error: UnicodeError) -> tuple[str, int]:
 
 
 def print_line(text: str, *, err: bool = False) -> None:
-    """Print a line that contains stored text, with hidden characters escaped."""
     click.echo(escape_hidden(text), err=err)
 
 
 def print_text(text: str) -> None:
-    """Print a stored text; on a terminal, escape its hidden characters."""
+    """Print a stored text; on a terminal, escape hidden characters."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # Keep ANSI sequences: by default click strips them from redirected output, so that a file would
-    # differ from the stored text.
+    # Keep ANSI sequences: click would strip them from redirected output, and a file would differ
+    # from the stored text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
-    """Print JSON with hidden characters escaped, which does not change the parsed value."""
+    """Print JSON with hidden characters escaped, which parses to the same value."""
     blanks = COMPACT_SEPARATORS if tight else None
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(text))

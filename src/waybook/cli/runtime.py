@@ -27,7 +27,7 @@ class AppSession:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the caller, for operations that no tool provides."""
+        """Return a request context of the caller, for what no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
@@ -35,7 +35,7 @@ class AppSession:
     async def for_org(self, slug: str | None) -> RequestContext:
         """Return a request context for the org with this slug.
 
-        Without a token, the caller is the operator of the server and may access every org.
+        Without a token, the caller is the operator, who may access every org.
 
         Raises:
             NotFound: no org has this slug, or the token belongs to another org.
@@ -52,19 +52,17 @@ class AppSession:
 
 
 def get_console() -> Console:
-    """Return a console on stdout that escapes hidden characters."""
     return SafeConsole()
 
 
 def load_settings(flags: dict[str, object]) -> Settings:
-    """Return the effective settings, and configure logging for a command."""
     loaded = settings_from(flags)
     configure_command_logging(loaded)
     return loaded.settings
 
 
 def start_hint(settings: Settings) -> str | None:
-    """Return a hint how to start the dashboard; None if the dashboard may already be running."""
+    """Return how to start the dashboard; None if it may already be running."""
     if settings.database_url or settings.public_url or find_page_server(settings):
         return None
     is_usual = settings.data_dir == settings_from({}).settings.data_dir

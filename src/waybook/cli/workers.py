@@ -1,10 +1,10 @@
 """Supervisor of worker processes that serve on one port: `waybook serve --workers N`.
 
 The supervisor forks the workers before it starts an event loop or a thread; each inherits a
-listening socket of the port, and the system distributes the connections to the sockets. The
-supervisor holds the sockets too, so no connection is lost when a worker is replaced. It starts a
-new worker when one dies, and passes on the signals that stop the server. It ends with the status of
-a worker that failed before it served. If the supervisor dies, its workers stop.
+listening socket of the port, and the system distributes the connections. The supervisor holds the
+sockets too, so no connection is lost when a worker is replaced. It replaces a worker that dies, and
+passes on the signals that stop the server. It ends with the status of a worker that failed before
+it served. If the supervisor dies, its workers stop.
 """
 
 import gc
@@ -21,12 +21,12 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-#: Minimum and maximum delay in seconds before a worker that died is started again. Each further
-#: death of a worker that did not serve for `STEADY_SECONDS` doubles the delay.
+#: Minimum and maximum seconds before a dead worker is started again. Each death of a worker that
+#: did not serve for `STEADY_SECONDS` doubles the delay.
 MIN_DELAY_SECONDS: Final = 0.1
 MAX_DELAY_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 10.0
-#: Time in seconds between two checks of the workers; a death of a worker ends the wait.
+#: Seconds between two checks of the workers; the death of one ends the wait.
 CHECK_SECONDS: Final = 1.0
 
 
@@ -36,23 +36,22 @@ class SupervisorLink:
 
     #: Number of the worker, from 0.
     index: int
-    #: End of a pipe to which the worker writes when it serves.
+    #: The worker writes here when it serves.
     reports: int
-    #: End of a pipe from which nothing is read until the supervisor has ended for any reason.
+    #: Nothing can be read here until the supervisor has ended, for any reason.
     lifeline: int
 
     def report_serving(self) -> None:
-        """Tell the supervisor that this worker serves."""
         os.write(self.reports, b"1")
 
 
-#: Function that serves in a worker and returns the exit status.
+#: Serves in a worker and returns the exit status.
 Serve = Callable[[SupervisorLink], int]
 
 
 @dataclass(slots=True)
 class Worker:
-    """A worker process, and the end of the pipe on which it reports that it serves."""
+    """Worker process, and the pipe on which it reports that it serves."""
 
     pid: int
     pipe: int
@@ -67,7 +66,7 @@ class Supervisor:
     count: int
     serve: Serve
     workers: dict[int, Worker] = field(default_factory=dict)
-    #: Time before which a worker is not started again, and number of early deaths in a row.
+    #: Earliest time of each worker's restart, and number of early deaths in a row.
     restarts: dict[int, float] = field(default_factory=dict)
     early_deaths: int = 0
     status: int = 0
@@ -79,7 +78,7 @@ class Supervisor:
         previous = {number: signal.signal(number, self._stop) for number in STOP_SIGNALS}
         try:
             self.restarts = dict.fromkeys(range(self.count), 0.0)
-            gc.freeze()  # The workers share the memory of the objects that exist now.
+            gc.freeze()  # Workers share the memory of objects that exist now.
             while self.workers or not self.is_stopping:
                 self._start_due()
                 self._wait()
@@ -106,7 +105,7 @@ class Supervisor:
 
     def _fork(self, index: int) -> Worker:
         reading, writing = os.pipe()
-        # Signals wait while a worker is not in the table yet, so that none misses its signal.
+        # Block signals until the worker is in the table, so that it does not miss one.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid:
@@ -127,7 +126,7 @@ class Supervisor:
             os._exit(status)
 
     def _wait(self) -> None:
-        """Wait until a worker reports that it serves or ends, or until the next check."""
+        """Wait until a worker serves or ends, or until the next check."""
         pipes = [worker.pipe for worker in self.workers.values()]
         for pipe in select.select(pipes, (), (), CHECK_SECONDS)[0]:
             if os.read(pipe, 1):
@@ -149,7 +148,7 @@ class Supervisor:
             return
         now = time.monotonic()
         if not worker.is_serving and code > 0:
-            # The settings or the database do not permit to serve: another attempt would fail too.
+            # Settings or database do not allow serving: another attempt would fail too.
             self.status, self.is_stopping = code, True
             self._send(signal.SIGTERM)
             return

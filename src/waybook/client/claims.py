@@ -17,8 +17,7 @@ from waybook.client.heartbeat import Heartbeat
 from waybook.client.replies import OnError
 from waybook.errors import StaleAttempt, WaybookError
 
-#: Maximum seconds for giving a step or job back when the `async with` block of its claim ends with
-#: an error.
+#: Maximum seconds for giving a step or job back after its `async with` block failed.
 MAX_GIVE_BACK_SECONDS = 10.0
 MAX_REASON_LENGTH = 500
 
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Caller(Protocol):
-    """Interface of the client through which a claim calls tools."""
+    """The client through which a claim calls tools."""
 
     async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
         """Call a tool, with retries, and return its reply."""
@@ -44,7 +43,7 @@ class State(Enum):
     """State of a claim; the claim can be submitted only while it is held."""
 
     HELD = auto()
-    #: The server accepted a result, a review or a failure, or the client gave the claim back.
+    #: The server accepted a result, a review or a failure, or the claim was given back.
     ENDED = auto()
     LOST = auto()
 
@@ -52,16 +51,16 @@ class State(Enum):
 class Claim(ABC):
     """Step or job that this client holds.
 
-    Inside `async with claim:`, heartbeats are sent. If the claim is lost, the block is canceled
-    and raises `HoldLost`. If the block raises an error, the claim is given back in the way that
-    `on_error` selects. A block that ends without a result raises `NotSubmitted`.
+    Inside `async with claim:`, heartbeats are sent. If the claim is lost, the block is canceled and
+    raises `HoldLost`. If the block raises an error, the claim is given back as `on_error` says. A
+    block that ends without a result raises `NotSubmitted`.
     """
 
-    #: Word for the kind of claim in error messages, such as "step" or "job".
+    #: "step" or "job", for error messages.
     KIND: str
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
-        #: Complete reply of the call that claimed the step or job.
+        #: Complete reply to the call that made the claim.
         self.reply = reply
         self._caller = caller
         self._session_id = terms.session_id
@@ -69,11 +68,10 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: True if the agent already got an error that reports the loss of the claim; the agent may
-        #: have handled this error.
+        #: Whether the agent already got an error about the loss of the claim, which it may have
+        #: handled.
         self._loss_is_reported = False
-        #: Task that executes the `async with` block of the claim, and the number of cancellation
-        #: requests that the task had before the block began.
+        #: Task that executes the `async with` block, and the cancellation requests it had before.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
@@ -104,10 +102,10 @@ class Claim(ABC):
 
     @asynccontextmanager
     async def in_loop(self) -> AsyncIterator[None]:
-        """Send heartbeats during one iteration of a loop, and close the claim after it.
+        """Send heartbeats during one iteration of a loop, then close the claim.
 
-        If the claim is lost, the body of the loop is not canceled, because it does not run
-        inside this block; the next call of `submit` reports the loss.
+        If the claim is lost, the body of the loop is not canceled, because it does not run inside
+        this block; the next `submit` reports the loss.
         """
         self._heartbeat.start()
         try:
@@ -118,11 +116,11 @@ class Claim(ABC):
         await self.close()
 
     async def close(self, error: BaseException | None = None) -> None:
-        """End the heartbeat; give the claim back if it is still held.
+        """Stop the heartbeats; give the claim back if it is still held.
 
         Raises:
             NotSubmitted: the claim is still held, although its work ended without an error.
-            HoldLost: the claim was lost, and no earlier error reported the loss.
+            HoldLost: the claim was lost, and no earlier error reported this.
         """
         await self._heartbeat.stop()
         if self._state is State.LOST and error is None and not self._loss_is_reported:
@@ -147,17 +145,17 @@ class Claim(ABC):
             log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
 
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Make the call that ends this claim; after a refusal the claim is still held.
+        """Make the call that ends this claim; after a refusal it is still held.
 
-        The idempotency key is derived from the arguments, so a call repeated after a
-        timeout, even by another process, returns the stored answer.
+        The idempotency key is derived from the arguments, so a call repeated after a timeout, even
+        by another process, gets the stored answer.
         """
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
         is_beating = self._heartbeat.is_running
-        # The heartbeat is stopped first, because a heartbeat after the result is refused and would
-        # look like the loss of the claim.
+        # Stop the heartbeat first: one after the result would be refused and look like a lost
+        # claim.
         await self._heartbeat.stop()
         key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
         named = {name: value for name, value in arguments.items() if value is not None}
@@ -204,7 +202,7 @@ class Claim(ABC):
 
     @abstractmethod
     async def _give_back(self, error: BaseException | None) -> None:
-        """Return the claim to the server, with the error that ended the work, if there is one."""
+        """Return the claim to the server, with the error that ended the work, if any."""
 
 
 def describe_error(error: BaseException | None) -> str:

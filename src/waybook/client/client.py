@@ -22,11 +22,11 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses of stopped work, which do not change until a person or another agent intervenes.
+#: Work that stopped until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
-#: Maximum seconds for which one call waits at the server until work is free.
+#: Maximum seconds that a call waits at the server for work.
 DEFAULT_WAIT_SECONDS: Final = 50
 READY: Final = frozenset({"step_ready", "job_ready"})
 
@@ -37,7 +37,7 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
-    #: Number of calls of this session that wait at the server until work is free.
+    #: Calls of this session that are waiting at the server for work.
     waiting: int = 0
 
 
@@ -63,13 +63,13 @@ class Client:
     ) -> None:
         """Prepare calls to the server at this URL; `timeout` is in seconds per attempt.
 
-        While no work is free, each call of a loop waits at the server for up to
-        `wait_seconds` (at most 55).
+        While there is no work, each call of a loop waits at the server for up to `wait_seconds` (at
+        most 55).
 
-        In place of a URL, pass a `StdioConnection` to start a local server.
+        Instead of a URL, pass a `StdioConnection` to start a local server.
 
-        An agent that restarts with the same `session_id` gets the steps and jobs back that it
-        held; without a `session_id`, every client is a new session.
+        An agent that restarts with the same `session_id` gets back the steps and jobs that it held;
+        without a `session_id`, every client is a new session.
         """
         self._connection = HttpConnection(url, token, timeout) if isinstance(url, str) else url
         self.url = self._connection.url
@@ -77,7 +77,7 @@ class Client:
         self._retry = retry or Retry()
         self._heartbeat_seconds = heartbeat_seconds
         self._wait_seconds = wait_seconds
-        #: Claims that this client handed out, by session and plan or run.
+        #: Claims that this client has given out, by session and plan or run.
         self._claims: defaultdict[tuple[str, str], _OpenClaims] = defaultdict(_OpenClaims)
 
     async def __aenter__(self) -> Self:
@@ -146,7 +146,7 @@ class Client:
     async def start_run(
         self, dag: str, name: str, input_: JsonValue, models: Sequence[str], **more: object
     ) -> StartedRun:
-        """Start a run of a DAG; `more` contains other arguments of `start_run`."""
+        """Start a run of a workflow; `more` contains other arguments of `start_run`."""
         reply = await self.call(
             "start_run", dagSlug=dag, name=name, input=input_, models=[*models], **more
         )
@@ -275,7 +275,7 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # A session makes one claim call at a time; concurrent calls would get the same step.
+        # One claim call per session at a time; concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -284,9 +284,8 @@ class Client:
                 return self._claimed(kind, reply, session, on_error, claims)
         if until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
-        # The waiting call is made without the lock, so that other calls of the session do not wait
-        # for it. The lock is not needed, because the server has just confirmed that the session
-        # holds nothing else.
+        # Wait without the lock, so that other calls of the session can proceed. This is safe,
+        # because the server has just confirmed that the session holds nothing else.
         claims.waiting += 1
         try:
             reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)
@@ -325,18 +324,18 @@ class Client:
 
 
 def _is_final(reply: Mapping[str, Any]) -> bool:
-    """Return whether waiting is useless: neither an agent nor a person will make work free."""
+    """Return whether waiting is useless: no agent or person will make work free."""
     return reply["status"] in COMPLETE | STUCK or _has_only_failures(reply)
 
 
 def _wait_of(arguments: Mapping[str, object]) -> float:
-    """Return the seconds for which a call may wait at the server before it is answered."""
+    """Return the seconds that a call may wait at the server."""
     seconds = arguments.get("waitSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
 def _has_only_failures(reply: Mapping[str, Any]) -> bool:
-    """Return whether a plan is blocked by failed steps, while no agent works on it."""
+    """Return whether failed steps block a plan on which no agent works."""
     return reply["status"] == "no_pending_steps" and not reply["inProgress"]
 
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class Connection(Protocol):
-    """Connection that sends requests and receives their answers; requests may be concurrent."""
+    """Sends requests and receives answers; requests may be concurrent."""
 
     #: Address of the server, as shown in error messages.
     url: str
@@ -19,9 +19,8 @@ class Connection(Protocol):
     ) -> dict[str, Any]:
         """Send a request and return its result, within `left` seconds.
 
-        `waiting` is the time in seconds that the server may wait before it answers; it is
-        added to the time limit.
+        `waiting` is how many seconds the server may wait before it answers; it is added to the time
+        limit.
         """
 
-    async def close(self) -> None:
-        """Release the resources of the connection."""
+    async def close(self) -> None: ...

@@ -37,16 +37,15 @@ KINDS: Mapping[str, type[WaybookError]] = {
 
 
 class Unreachable(Unavailable):
-    """Error for a call without an answer, which may or may not have taken effect."""
+    """A call got no answer; it may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    # There is no default delay, because the client's own backoff determines the delay before a
-    # retry.
+    # No default delay: the client's own backoff determines it.
     retry_after: ClassVar[int | None] = None
 
 
 class HoldLost(StaleAttempt):
-    """Error for a step or job that the client no longer holds: taken back, taken over or ended."""
+    """The client no longer holds the step or job: it was taken back, taken over or ended."""
 
     code = "STALE_ATTEMPT"
 
@@ -78,8 +77,8 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
     following = payload.get("next")
     call = NextCall(**following) if following else None
     WaybookError.__init__(error, str(payload["message"]), next_call=call)
-    # The details in the server's reply replace the default details of the error class, so that a
-    # retry delay applies only if the server sent one.
+    # The server's details replace the class defaults, so that a retry delay applies only if the
+    # server sent one.
     error.details = dict(payload.get("details") or {})
     return error
 
@@ -90,7 +89,7 @@ def error_in_result(result: Mapping[str, Any]) -> WaybookError:
 
 
 def error_in_answer(error: Mapping[str, Any]) -> WaybookError:
-    """Convert the member `error` of an HTTP or JSON-RPC answer to an exception."""
+    """Convert the `error` of an HTTP or JSON-RPC answer to an exception."""
     match error:
         case {"code": str()}:
             return error_from(error)

@@ -9,7 +9,6 @@ from waybook.errors import NotFound, Refused, WaybookError
 log = logging.getLogger(__name__)
 
 
-#: Name of the heartbeat tasks, for debuggers and logs.
 TASK_NAME = "waybook-heartbeat"
 
 
@@ -20,9 +19,9 @@ class Heartbeat:
         interval_seconds: float,
         on_lost: Callable[[WaybookError], None],
     ) -> None:
-        """Prepare a background task that calls `beat` at intervals, until `beat` is refused.
+        """Call `beat` at intervals in the background, until it is refused.
 
-        After a refusal, the task calls `on_lost` and ends.
+        After a refusal, call `on_lost` and end.
         """
         self._beat = beat
         self._interval_seconds = interval_seconds
@@ -34,12 +33,12 @@ class Heartbeat:
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Start the background task that sends heartbeats, unless it is running."""
+        """Start the background task, unless it is running."""
         if not self.is_running:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
 
     async def stop(self) -> None:
-        """Cancel the background task that sends heartbeats, and wait for its end."""
+        """Cancel the background task, and wait for its end."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -56,6 +55,5 @@ class Heartbeat:
                 self._on_lost(error)
                 return
             except WaybookError as error:
-                # The claim survives a missed heartbeat, so the work continues during a server
-                # outage.
+                # A claim survives a missed heartbeat, so the work continues during a server outage.
                 log.warning("heartbeat failed, next one in %g s: %s", self._interval_seconds, error)

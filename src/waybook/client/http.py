@@ -9,11 +9,9 @@ import httpx2
 from waybook.client.errors import Unreachable, error_in_answer, permanent_failure
 from waybook.errors import WaybookError
 
-#: Revision of the MCP protocol that this client uses. It was chosen because it requires neither a
-#: handshake nor headers that repeat the message body.
+#: Revision of the MCP protocol; it needs neither a handshake nor headers that repeat the body.
 REVISION = "2025-11-25"
-#: HTTP status codes with which servers and proxies report that they are temporarily unable to
-#: serve.
+#: Servers and proxies are temporarily unable to serve.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -57,7 +55,6 @@ class HttpConnection:
         return _result_of(response, self.url)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._http.aclose()
 
 
@@ -75,7 +72,7 @@ def _result_of(response: httpx2.Response, url: str) -> dict[str, Any]:
 
 
 def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
-    """Return the error for an answer that is not from a Waybook server, such as a proxy's page."""
+    """Return the error for an answer that is not from Waybook, such as a proxy's page."""
     status = response.status_code
     if status in TRANSIENT_STATUSES:
         return _with_header(Unreachable(f"{url} answered with status {status}"), response)
@@ -85,7 +82,7 @@ def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
 
 
 def _with_header(error: WaybookError, response: httpx2.Response) -> WaybookError:
-    """Add the delay of the `Retry-After` header to an error that has no delay."""
+    """Add the delay in `Retry-After` to an error without a delay."""
     header = response.headers.get("retry-after", "")
     if header.isascii() and header.isdigit():
         error.details.setdefault("retryAfter", int(header))

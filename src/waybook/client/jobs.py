@@ -32,15 +32,15 @@ class Job(Claim):
         self.stage = str(reply["stageSlug"])
         self.step_key = str(reply["stepKey"])
         self.type = str(reply["jobType"])
-        #: Model that the job is assigned to; None for a job that any model may do.
+        #: Model that must do the job; None for any model.
         self.model: str | None = reply.get("modelId")
         self.prompt: str = reply.get("prompt") or ""
         self.inputs: Sequence[JobInput] = reply.get("inputs") or []
         #: Documents that the job has to produce.
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
-        #: End of the text submitted so far, if this job continues the result of another job.
+        #: End of the text submitted so far, if this job continues another one's result.
         self.so_far: str = reply.get("soFar") or ""
-        #: True if this session already held the job before the call that returned it.
+        #: Whether this session already held the job.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property
@@ -48,7 +48,7 @@ class Job(Claim):
         return self.job_id
 
     async def read_input(self, job_input: JobInput) -> str:
-        """Return the complete text of an input; the claim may contain only its beginning."""
+        """Return the complete text of an input; the claim may have only its beginning."""
         text = job_input["content"]
         rest: dict[str, Any] | None = (job_input.get("cut") or {}).get("get")
         while rest is not None:

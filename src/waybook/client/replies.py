@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-#: JSON value, as an agent writes it or a tool returns it.
+#: Any JSON value.
 JsonValue = Any
 
 OnError = Literal["retry", "fail", "keep"]
@@ -50,7 +50,7 @@ class CreatedPlan(TypedDict):
 
 
 class StepContext(TypedDict):
-    """Context packet of a step, shortened to a token budget."""
+    """Context of a step, cut to a token budget."""
 
     planId: str
     planName: str
@@ -103,7 +103,7 @@ class StartedRun(TypedDict):
 
 
 class JobInput(TypedDict):
-    """Input document of a job; `cut` contains the call that fetches the rest of a long text."""
+    """Input of a job; `cut` has the call that fetches the rest of a long text."""
 
     documentKey: str
     content: str

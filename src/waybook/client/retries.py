@@ -32,7 +32,7 @@ class Retry:
         >>> retry.delay(1, 0.0, 3.0), retry.delay(1, 8.0, 3.0)
         (3.0, None)
         """
-        doublings = min(attempt - 1, 30)  # After 30 doublings, the delay exceeds any limit.
+        doublings = min(attempt - 1, 30)  # After 30 doublings, any limit is exceeded.
         grown = min(self.first_delay_seconds * 2**doublings, self.max_delay_seconds)
         delay = max(grown, retry_after or 0.0)
         return delay if elapsed + delay <= self.deadline_seconds else None
@@ -44,9 +44,9 @@ NO_RETRY = Retry(deadline_seconds=0)
 def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
     """Return whether the same call may succeed later.
 
-    A call without an answer may have taken effect, so it is sent again only if it is
-    repeatable: it reads, or it has an idempotency key. A call that was refused because of a
-    lock or a rate limit had no effect, so it can always be sent again.
+    A call without an answer may have taken effect, so it is sent again only if it is repeatable: it
+    reads, or has an idempotency key. A call refused because of a lock or a rate limit had no
+    effect, so it can always be sent again.
     """
     if isinstance(error, Busy | RateLimited):
         return True
@@ -56,10 +56,10 @@ def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
 async def call_with_retries(
     attempt: Callable[[float | None], Awaitable[T]], retry: Retry, *, repeatable: bool
 ) -> T:
-    """Repeat a call until it is answered, until a retry cannot help, or until the deadline.
+    """Repeat a call until it is answered, a retry cannot help, or the deadline is reached.
 
-    `attempt` gets the seconds left until the deadline, or None at the first attempt, which the
-    deadline does not shorten.
+    `attempt` gets the seconds left, or None at the first attempt, which the deadline does not
+    shorten.
     """
     clock = asyncio.get_running_loop().time
     started, left, number = clock(), None, 1
@@ -72,7 +72,7 @@ async def call_with_retries(
             delay = retry.delay(number, clock() - started, retry_delay(error))
             if delay is None:
                 raise
-        # Jitter prevents all clients from calling a restarted server at the same moment.
+        # Jitter keeps all clients from calling a restarted server at the same moment.
         await asyncio.sleep(delay * random.uniform(1.0, 1.25))  # noqa: S311 - no secret
         left = max(retry.deadline_seconds - (clock() - started), retry.first_delay_seconds)
         number += 1

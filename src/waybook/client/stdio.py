@@ -26,8 +26,8 @@ class StdioConnection:
     ) -> None:
         """Prepare a server process, which starts with the first call.
 
-        A server that has ended is started again by the next call, so that retries work. `timeout`
-        is in seconds per attempt and includes the start.
+        If it has ended, the next call starts it again, so that retries work. `timeout` is in
+        seconds per attempt and includes the start.
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"
@@ -79,7 +79,7 @@ class StdioConnection:
 
 
 class _Server:
-    """Server process, and the requests that it has not answered yet."""
+    """Server process, and the requests it has not answered."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -95,7 +95,7 @@ class _Server:
         return self._reading.done()
 
     async def initialize(self) -> None:
-        """Make the handshake of the MCP protocol, unless it was made already."""
+        """Do the handshake of the MCP protocol, once."""
         if self._is_initialized:
             return
         client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO}
@@ -104,7 +104,7 @@ class _Server:
         self._is_initialized = True
 
     async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Send a request and wait for its answer; notify the server if the wait is canceled."""
+        """Send a request and wait for its answer; a canceled wait is reported to the server."""
         if self.has_ended:
             raise Unreachable("the server process has ended")
         self._last_id += 1
@@ -146,7 +146,7 @@ class _Server:
         """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
-                # Skip output lines that are not JSON messages, such as the output of print().
+                # Skip lines that are not JSON, such as the output of print().
                 with suppress(ValueError):
                     self._pass_on(json.loads(line))
         finally:

@@ -14,8 +14,7 @@ from waybook.client.replies import (
 )
 from waybook.errors import StalePlan
 
-#: Token budget of the context packet that each heartbeat requests; it is the minimum that the
-#: server accepts.
+#: Token budget of the context that heartbeats request: the minimum that the server accepts.
 HEARTBEAT_TOKENS = 500
 #: Maximum number of attempts to give a step back while other agents modify the plan.
 MAX_REVISION_CONFLICTS = 5
@@ -37,8 +36,7 @@ class Step(Claim):
         self.instructions: str = reply.get("instructions") or ""
         #: JSON Schema that the result must match, if the step has one.
         self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
-        #: True if this session already held the step before the call that returned it, or if a
-        #: reviewer returned the step for changes.
+        #: Whether this session already held the step, or a reviewer sent it back.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property
@@ -120,8 +118,8 @@ class Step(Claim):
     async def _modify(self, change: Mapping[str, object]) -> None:
         """Change the step if this client still holds it.
 
-        `modify_plan` does not check the attempt. The expected revision of the plan
-        therefore ensures that the step was not taken back between the check and the change.
+        `modify_plan` does not check the attempt, so the expected revision ensures that the step was
+        not taken back between the check and the change.
         """
         for conflicts in range(1, MAX_REVISION_CONFLICTS + 1):
             plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)

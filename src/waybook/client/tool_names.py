@@ -1,4 +1,4 @@
-"""Tool names, grouped by whether a call may be repeated; a test checks them with the server."""
+"""Tool names, by whether a call may be repeated; a test compares them with the server."""
 
 from typing import Final
 
@@ -27,8 +27,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Tools that only read, so that a call may be repeated. `extract_data` is not in the list, because
-#: a repetition makes a language model work again.
+#: Tools that only read, so that a call may be repeated. Not `extract_data`: repeating it would make
+#: a language model work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",

@@ -21,8 +21,7 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Part of the budget shared by several conditions that is reserved for each condition that has not
-#: been evaluated yet.
+#: Part of a shared budget that is reserved for each condition not evaluated yet.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -36,7 +35,6 @@ class BudgetExceeded(Exception):
     """Error for an exhausted budget; unlike other errors, it always ends the evaluation."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
-        """Store the position of the operation that exceeded the budget, and the limit."""
         self.at = at
         self.limit = limit
 
@@ -60,13 +58,12 @@ class Budget:
     __slots__ = ("left", "limit")
 
     def __init__(self, limit: int = BUDGET) -> None:
-        """Create a budget with the full limit left."""
         self.limit = limit
         self.left = limit
 
     @property
     def spent(self) -> int:
-        """Return the cost spent so far, which is never more than the limit."""
+        """Return the cost so far, never more than the limit."""
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:
@@ -97,13 +94,12 @@ class SharedBudget:
     """
 
     def __init__(self, conditions: int) -> None:
-        """Create a full budget for this many conditions."""
         self._waiting = conditions
         self._left = BUDGET
         self._current: Budget | None = None
 
     def next_budget(self) -> Budget:
-        """Return the budget of the next condition, after deducting the cost of the previous one."""
+        """Deduct the cost of the previous condition, and return the budget of the next one."""
         if self._current is not None:
             self._left -= self._current.spent
         self._waiting -= 1
@@ -114,9 +110,9 @@ class SharedBudget:
 
 @dataclass(slots=True)
 class Frame:
-    """State of one evaluation of a condition: variables, macro variables, and budget.
+    """State of one evaluation: variables, macro variables, and budget.
 
-    The state is mutable, but only the evaluation for which it was created changes it.
+    It is mutable, but only that evaluation changes it.
     """
 
     values: Mapping[str, Json]
@@ -124,6 +120,5 @@ class Frame:
     budget: Budget
 
 
-#: Function that evaluates a part of a condition; it returns a CEL value or raises a
-#: `ConditionError`.
+#: Evaluates a part of a condition; returns a CEL value or raises a `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

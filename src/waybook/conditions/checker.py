@@ -6,8 +6,8 @@ from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 
-#: Maximum depth of a condition's expression tree. Each member access, operator, call and argument
-#: is one level. A chain of `&&` or `||` is one level, regardless of its length.
+#: Maximum depth of the expression tree. Each member access, operator, call and argument is a level;
+#: a chain of `&&` or `||` is one level, regardless of its length.
 MAX_TREE_DEPTH = 64
 
 _SUGGESTED_FUNCTION = {

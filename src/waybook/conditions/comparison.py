@@ -106,7 +106,7 @@ def read_comparison(source: str) -> Comparison | None:
 
 
 def _path(node: Node) -> str | None:
-    """Return the source text of a field; None if the node is not a field."""
+    """Return the source text of a field; None if the node is not one."""
     match node:
         case Name(name=name):
             return name
@@ -124,7 +124,7 @@ def _path(node: Node) -> str | None:
 
 
 def _value_text(node: Node) -> str | None:
-    """Return a literal as the text of a form field; None if the node is not a literal."""
+    """Return a literal as the text of a form field; None if the node is not one."""
     match node:
         case Literal(value=str() as text):
             return _plain_or_quoted(text)
@@ -136,13 +136,13 @@ def _value_text(node: Node) -> str | None:
 
 
 def _plain_or_quoted(text: str) -> str:
-    """Return a text as it is if a form field keeps it, or else in double quotes."""
+    """Return a text unchanged if a form field keeps it, else in double quotes."""
     is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
     return text if is_kept and _json_literal(text) is None else _quote(text)
 
 
 def _text(value: str) -> str:
-    """Return the text that a value stands for: the content of a quoted text, or the value."""
+    """Return the content of a quoted text, or the value itself."""
     literal = _json_literal(value.strip())
     if literal is None or not literal.startswith('"'):
         return value
@@ -151,7 +151,7 @@ def _text(value: str) -> str:
 
 
 def _json_literal(text: str) -> str | None:
-    """Return a text that is a JSON scalar; None for every other text."""
+    """Return a text that is a JSON scalar, else None."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -166,5 +166,4 @@ def _json_literal(text: str) -> str | None:
 
 
 def _quote(text: str) -> str:
-    """Return a text as a string literal of the condition language."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -28,7 +28,7 @@ MAX_SOURCE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of evaluating a condition: whether it fired, its error if any, and its cost."""
+    """Result of a condition: whether it fired, its error if any, and its cost."""
 
     fired: bool
     error: str | None

@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: For each variable that a macro binds, the number of the slot that stores its value.
+#: Slot with the value of each macro variable.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
@@ -57,7 +57,7 @@ _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Compiled syntax tree: its entry function, its cost, and number of macro variables."""
+    """Compiled condition: entry function, cost, and number of macro variables."""
 
     run: Run
     cost: int
@@ -65,7 +65,6 @@ class Program:
 
 
 def program(tree: Node) -> Program:
-    """Compile a checked syntax tree."""
     macros = sum(isinstance(node, Macro) for node, _ in walk(tree))
     return Program(run=_compiled(tree, MappingProxyType({})), cost=size(tree), slots=macros)
 
@@ -83,7 +82,7 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
 
 @singledispatch
 def _compiled(node: Node, scope: Scope) -> Run:
-    """Return the function that evaluates one syntax tree node, by the type of the node."""
+    """Return the function that evaluates a node, by the node's type."""
     raise NotImplementedError(node, scope)
 
 

@@ -18,15 +18,14 @@ from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, 
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: Minimum length in characters of a text in which Python's substring search always takes linear
-#: time; in a shorter text, it may take longer.
+#: From this length on, Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Signature of a function: argument count, and whether the receiver is optional."""
+    """Number of arguments, and whether the receiver is optional."""
 
     arguments: int
     bare: bool
@@ -46,7 +45,6 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """Return the number of code points of a text, elements of a list, or keys of a map."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
@@ -62,13 +60,11 @@ def contains(text: str, part: str, at: int, budget: Budget) -> bool:
 
 
 def starts_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Evaluate `startsWith`: return whether the text begins with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.startswith(part)
 
 
 def ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Evaluate `endsWith`: return whether the text ends with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.endswith(part)
 
@@ -171,7 +167,7 @@ def negation(at: int, operand: Run) -> Run:
 
 
 def _elements(node: Macro, group: Json) -> Iterable[Json]:
-    """Return the elements of a list, or the keys of a map in insertion order."""
+    """Return the elements of a list, or the keys of a map in order."""
     if type(group) is list or type(group) is dict:
         return group
     raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
@@ -180,7 +176,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the earlier error if there is one, else `new`; charge the budget for the error."""
+    """Return the earlier error, or else `new`; charge the budget for it."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

@@ -46,7 +46,6 @@ def add(left: Json, right: Json, at: int, budget: Budget) -> Json:
 
 
 def subtract(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """Subtract numbers."""
     if type(left) is int and type(right) is int:
         return _within(left - right, at)
     if type(left) is float and type(right) is float:
@@ -55,7 +54,6 @@ def subtract(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def multiply(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """Multiply numbers."""
     if type(left) is int and type(right) is int:
         return _within(left * right, at)
     if type(left) is float and type(right) is float:
@@ -84,7 +82,6 @@ def modulo(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def negate(value: Json, at: int) -> Json:
-    """Return the negated number."""
     if type(value) is int:
         return _within(-value, at)
     if type(value) is float:
@@ -135,14 +132,12 @@ _ORDERED = (bool, int, float, str)
 
 
 def equal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Return whether two CEL values are equal."""
     if type(left) is list or type(left) is dict:
         return type(left) is type(right) and _same(left, right, at, budget)
     return _same_scalar(left, right, at, budget)
 
 
 def unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Return whether two CEL values differ."""
     return not equal(left, right, at, budget)
 
 
@@ -183,7 +178,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare two values without recursion, as their nesting may exceed Python's stack."""
+    """Compare two values without recursion, as they may be nested deeper than Python's stack."""
     waiting = [(left, right)]
     while waiting:
         first, other = waiting.pop()
@@ -202,7 +197,7 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
-    """Return the pairs of elements to compare, or None if the lists have different lengths."""
+    """Return the pairs of elements to compare; None if the lengths differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR * (1 + len(first)), at)
@@ -212,7 +207,7 @@ def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -
 def _map_pairs(
     first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """Return the pairs of values to compare, or None if the maps have different keys."""
+    """Return the pairs of values to compare; None if the keys differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)

@@ -261,7 +261,7 @@ def _number(cursor: Cursor) -> Literal:
     return Literal(at, read_double(token.text, negative=negative))
 
 
-# Methods that parse lists, maps and arguments
+# Lists, maps and arguments
 
 
 def _arguments(cursor: Cursor) -> tuple[Node, ...]:

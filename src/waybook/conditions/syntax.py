@@ -1,7 +1,7 @@
 """Syntax tree of a condition: built by the parser, read by the checker and the evaluator.
 
-Each node has `at`, the source offset that an error about it refers to. A chain of `&&` or `||` is a
-single node with many operands, so that a long chain does not make the tree deep.
+Each node has `at`, the source offset for errors. A chain of `&&` or `||` is a single node with many
+operands, so that a long chain does not make the tree deep.
 """
 
 from collections.abc import Iterator
@@ -158,7 +158,7 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Yield every node with its depth, without recursion, which could exceed Python's stack."""
+    """Yield every node with its depth; without recursion, which could exceed Python's stack."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -167,5 +167,5 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def size(tree: Node) -> int:
-    """Return the number of nodes, which is the cost of evaluating the tree once."""
+    """Return the number of nodes, which is the cost of one evaluation."""
     return sum(1 for _ in walk(tree))

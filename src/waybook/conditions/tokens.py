@@ -26,7 +26,6 @@ class Token:
     at: int
 
     def __str__(self) -> str:
-        """Return the token in the form in which error messages quote it."""
         if self.kind is Kind.END:
             return "end"
         return self.text if self.kind is Kind.STRING else f"'{self.text}'"
@@ -112,18 +111,15 @@ class Cursor:
     __slots__ = ("_nesting", "_next", "_tokens", "token")
 
     def __init__(self, source: str) -> None:
-        """Create a cursor at the first token."""
         self._tokens = tokenize(source)
         self._next = 1
         self._nesting = 0
         self.token = self._tokens[0]
 
     def at_end(self) -> bool:
-        """Return whether all tokens are consumed."""
         return self.token.kind is Kind.END
 
     def peek_is(self, symbol: str) -> bool:
-        """Return whether the next token is this symbol or word."""
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
@@ -131,7 +127,6 @@ class Cursor:
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
-        """Consume and return the next token, which must not be the END token."""
         token = self.token
         self.token = self._tokens[self._next]
         self._next += 1
@@ -155,7 +150,6 @@ class Cursor:
             raise self.unexpected(f"expected '{symbol}'{closing}")
 
     def unexpected(self, expected: str = "") -> ConditionError:
-        """Return the error that reports the next token as unexpected."""
         advice = _WORD_ADVICE.get(self.token.text, "")
         both = "; ".join(part for part in (expected, advice) if part)
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
@@ -172,7 +166,6 @@ class Cursor:
             raise ConditionError(text, self.token.at, "take brackets away or split the condition")
 
     def leave(self) -> None:
-        """Decrease the nesting depth, after a nested expression."""
         self._nesting -= 1
 
 

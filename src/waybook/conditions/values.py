@@ -43,8 +43,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: Python types whose values need no conversion to CEL. `int` is not among them, because a Python
-#: integer may exceed the range of a CEL integer.
+#: Types that need no conversion. `int` may exceed the range of a CEL integer.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
@@ -58,7 +57,7 @@ _KINDS: Mapping[type, str] = {
 }
 
 _MAX_QUOTE_LENGTH = 40
-_MAX_DOUBLE_LENGTH = 1024  # Maximum bit length of an integer that fits into a double.
+_MAX_DOUBLE_LENGTH = 1024  # Longest integer in bits that fits into a double.
 
 
 def to_cel_value(value: Json, at: int) -> Json:
@@ -84,7 +83,6 @@ def to_cel_value(value: Json, at: int) -> Json:
 
 
 def kind(value: Json) -> str:
-    """Return CEL's name for the type of a CEL value."""
     return _KINDS[type(value)]
 
 

@@ -1,9 +1,9 @@
-"""Audit entries and the row changes that they record, in the form that a rule returns.
+"""Audit entries and the row changes they record, as a rule returns them.
 
 A change is the old and the new value of one field of one row. The changes of an entry are applied
-to the rows, and the entry is written to the audit, so a replay of the audit always results in the
-stored rows. The field `*` means the whole row: a change from null creates it, a change to null
-removes it. Long texts are stored once, in their rows; the audit refers to them by hash.
+to the rows, and the entry is written to the audit, so a replay of the audit always gives the stored
+rows. The field `*` is the whole row: a change from null creates it, a change to null removes it.
+Long texts are stored once, in their rows; the audit has their hashes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ from waybook.json_values import Json, rfc3339
 
 WHOLE_ROW = "*"
 
-#: Python types whose values need no conversion to JSON.
+#: Types whose values are already JSON.
 PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Kind of event that an audit entry records: the reason for its changes, not their effect."""
+    """Kind of event in the audit: why something changed, not what."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"
@@ -70,7 +70,7 @@ class Change(NamedTuple):
     new: Json
 
     def as_json(self) -> dict[str, Json]:
-        """Return the change in the form in which replies and exports contain it."""
+        """Return the change as in replies and exports."""
         return {
             "entity": self.entity,
             "id": self.id,

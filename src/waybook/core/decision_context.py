@@ -22,24 +22,22 @@ class Channel(StrEnum):
 class ReviewPolicy(StrEnum):
     """Policy of an org that says who may decide a review."""
 
-    #: An agent may submit the decision that its user made; the review records that the decision was
-    #: relayed.
+    #: An agent may submit its user's decision; the review records that it was relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, on a web page or with a credential other than
+    #: Only a user with the review scope may decide, on a web page or with another credential than
     #: the agent's. The credential that requested the review may not decide it.
     HUMAN = "human"
 
 
 class Actor(NamedTuple):
-    """User, channel and optional session that audit entries record for a call."""
+    """User, channel and optional session of a call, as audit entries record them."""
 
     user: str
     channel: Channel
     session: str | None = None
-    #: Identity of the credential that the actor used; a person and the person's agent use different
-    #: credentials.
+    #: The actor's credential; a person and the person's agent have different ones.
     principal: str | None = None
-    #: True if the actor's credential carries the review scope.
+    #: Whether the credential has the review scope.
     reviews: bool = False
 
     @property
@@ -49,12 +47,12 @@ class Actor(NamedTuple):
 
 
 class DecisionContext(NamedTuple):
-    """Inputs of a rule in addition to the plan or run: the time, the actor, and new ids."""
+    """Inputs of a rule besides the plan or run: the time, the actor, and new ids."""
 
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: Review policy of the org. It is read only by rules that decide a review.
+    #: Read only by rules that decide a review.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
@@ -68,8 +66,8 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-#: Scopes that each scope includes: every scope for writing or reviewing includes reading, and the
-#: administrator scope includes all scopes.
+#: Scopes included in each scope: writing and reviewing include reading, and the administrator scope
+#: includes all.
 IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
     Scope.PLAN_WRITE: frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE}),
@@ -92,10 +90,12 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Raise an error if the review policy does not allow the actor to make this decision.
+    """Raise an error if the review policy does not let the actor decide.
 
-    `requested_as` is the credential that requested the review, if known. Raises: Forbidden: a
-    person has to decide, and the actor is not known to be a person.
+    `requested_as` is the credential that requested the review, if known.
+
+    Raises:
+        Forbidden: a person has to decide, and the actor is not known to be a person.
     """
     actor, policy = context.actor, context.policy
     if policy is ReviewPolicy.RELAYED:

@@ -1,9 +1,9 @@
 """Change events of plans and runs, and notifications.
 
-A change event contains only the id of the changed plan or run and numbers, no content; subscribers
-read the change from the database with their own permissions. `encode_batches` packs events into
-short payloads for other processes; `decode_batch` reads them and ignores malformed input. A
-notification reports something that may need a person's attention.
+A change event has only the id of the changed plan or run and numbers, no content; subscribers read
+the change with their own permissions. `encode_batches` packs events into short payloads for other
+processes; `decode_batch` reads them and ignores malformed input. A notification reports something
+that may need a person's attention.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +14,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: Maximum number of bytes in the payload of a PostgreSQL NOTIFY, which must be shorter than 8,000
-#: bytes.
+#: Maximum bytes of a PostgreSQL NOTIFY payload, which must be below 8,000.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -26,18 +25,17 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """Change event: a plan or run, and the number of its latest audit entry."""
+    """A changed plan or run, with the number of its latest audit entry."""
 
     kind: str
     id: str
     version: int
-    #: True if the change may affect lists or the inbox, and not only the page of the changed plan
-    #: or run.
+    #: Whether the change may affect lists or the inbox, not only the page of the plan or run.
     list_changed: bool = False
 
 
 class EventBatch(NamedTuple):
-    """Change events of one org, and the id of the process that sent them."""
+    """Change events of one org, and the process that sent them."""
 
     sender: str
     org_id: UUID
@@ -45,7 +43,7 @@ class EventBatch(NamedTuple):
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield NOTIFY payloads within the length limit that contain all these change events."""
+    """Yield NOTIFY payloads within the size limit that contain all these events."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:
@@ -59,7 +57,7 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
 
 
 def decode_batch(payload: str) -> EventBatch | None:
-    """Return the change events in a NOTIFY payload, or None if it is not valid."""
+    """Return the events in a NOTIFY payload; None if it is not valid."""
     head = _HEAD.match(payload)
     if head is None:
         return None
@@ -76,18 +74,16 @@ def decode_batch(payload: str) -> EventBatch | None:
     return EventBatch(head[1], org_id, events)
 
 
-#: Maximum length in characters of a name in a notification, and maximum length of a summary.
+#: Maximum length of a name, and of a summary, in a notification.
 MAX_NAME_LENGTH = 200
 MAX_SUMMARY_LENGTH = 500
-#: Maximum number of items, such as steps, that a notification lists by name.
+#: Maximum number of items, such as steps, that a notification names.
 MAX_NAMES_LISTED = 10
 
 
 class NotificationKind(StrEnum):
-    """Kind of notification."""
-
     REVIEW_REQUESTED = "plan.review_requested"
-    #: A review has waited for longer than the operator configured.
+    #: A review has waited longer than configured.
     REVIEW_OVERDUE = "plan.review_overdue"
     PLAN_STALLED = "plan.stalled"
     PLAN_COMPLETED = "plan.completed"
@@ -96,12 +92,12 @@ class NotificationKind(StrEnum):
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
     RUN_CANCELED = "run.canceled"
-    #: Notification that a user requests to check that notifications arrive.
+    #: Requested by a user to check that notifications arrive.
     TEST = "webhook.test"
 
 
 class Notification(NamedTuple):
-    """Notification about one plan or run, with ids, names and counts, but never with results."""
+    """Message about one plan or run, with ids, names and counts, but never results."""
 
     kind: NotificationKind
     subject_id: str

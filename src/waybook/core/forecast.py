@@ -9,7 +9,7 @@ from typing import Final
 from waybook.core.durations import format_duration
 from waybook.core.usage import format_cost
 
-#: Minimum number of finished runs, and of finished steps or jobs, from which a forecast is made.
+#: Minimum number of finished runs, and of finished steps or jobs, for a forecast.
 MIN_RUNS: Final = 3
 MIN_UNITS: Final = 5
 LOW_QUANTILE: Final = 0.05
@@ -36,10 +36,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Expected time and cost of work, with the history on which they are based."""
+    """Expected time and cost of work, and what they are based on."""
 
-    #: Estimated time in seconds, and estimated cost in millionths of a dollar; None if there is too
-    #: little history.
+    #: Time in seconds, and cost in millionths of a dollar; None with too little history.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str
@@ -64,12 +63,10 @@ class Forecast:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a number of seconds as a readable duration."""
     return format_duration(timedelta(seconds=seconds))
 
 
 def format_micros(micros: float) -> str:
-    """Format a cost in millionths of a dollar as a dollar amount."""
     return format_cost(round(micros))
 
 

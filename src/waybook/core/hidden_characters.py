@@ -1,9 +1,9 @@
 """Detection of hidden characters, which are invisible or change how text is displayed.
 
-Texts are stored unchanged. Replies list the hidden characters of the texts they contain, and pages
-show them as code points. Characters that languages and emoji need are exempt: joiners between emoji
-or between letters of scripts that join, breaks between words of scripts without spaces, flag emojis
-that consist of tag characters, and one variation selector after an ideograph.
+Texts are stored unchanged. Replies list the hidden characters in their texts, and pages show them
+as code points. Exempt is what languages and emoji need: joiners between emoji or between letters of
+scripts that join, breaks between words of scripts without spaces, flag emojis made of tag
+characters, and one variation selector after an ideograph.
 """
 
 import re
@@ -14,10 +14,8 @@ from typing import Final
 
 from waybook.json_values import Json
 
-#: Name of the reply field that warns about hidden characters.
 FLAG: Final = "oddCharacters"
-#: Kinds of hidden characters, each with its character ranges, in the order in which a reply lists
-#: the kinds.
+#: Kinds of hidden characters with their ranges, in the order of a reply.
 KINDS: Final = (
     ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
     ("bidi", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
@@ -27,8 +25,7 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: Maximum number of fields with hidden characters that a reply lists by name; for the remaining
-#: fields, only their number is given.
+#: Maximum number of fields with hidden characters that a reply names; the others are counted.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -37,21 +34,19 @@ _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\uf
 _INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-#: Pattern for the three flag emojis that are encoded with tag characters: England, Scotland and
-#: Wales.
+#: The three flags made of tag characters: England, Scotland and Wales.
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: Characters after which a variation selector is not legitimate: ASCII characters except keycap
-#: bases, whitespace, and hidden characters.
+#: A variation selector is not legitimate after these: ASCII except keycap bases, whitespace, and
+#: hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Pattern for legitimate sequences that contain hidden characters. It is matched before the pattern
-#: for single hidden characters.
+#: Legitimate sequences with hidden characters; matched before single hidden characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
-        # A variation selector is legitimate after a symbol, a non-ASCII letter or a keycap base.
-        # Ideographs have a separate range of variation selectors.
+        # Legitimate after a symbol, a non-ASCII letter or a keycap base. Ideographs have other
+        # variation selectors.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -60,8 +55,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that never occur in a hidden character (`_PLAIN`), and the beginnings of JSON escapes for
-#: control characters (`_ESCAPED`).
+#: Bytes that no hidden character has (`_PLAIN`), and beginnings of JSON escapes for control
+#: characters (`_ESCAPED`).
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -69,20 +64,19 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
 
 @cache
 def _odd() -> re.Pattern[str]:
-    """Return a pattern for any hidden character, compiled on first use for a fast startup."""
     return re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
 
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Return a pattern whose named groups match hidden characters, but no legitimate sequences."""
+    """Match hidden characters by kind, but no legitimate sequences."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Return whether JSON text may contain hidden characters; fast, as it runs on every reply."""
-    # Control characters are escaped in JSON, except DEL. Escapes are rare, and so is DEL.
+    """Return whether JSON may contain hidden characters; fast, as it runs on every reply."""
+    # JSON escapes control characters except DEL; both escapes and DEL are rare.
     if json.isascii() and b"\\" not in json and b"\x7f" not in json:
         return False
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
@@ -125,7 +119,6 @@ def escape_hidden(text: str) -> str:
 
 
 def replace_hidden(text: str, mark: str) -> str:
-    """Return the text with each hidden character replaced by `mark`, for narrow output."""
     if not contains_hidden(text):
         return text
     return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)
@@ -160,8 +153,7 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             kinds = count_hidden(key)
-            # A key may contain arbitrary text, so the reply repeats the key only if it is a plain
-            # identifier.
+            # A key may be arbitrary text, so repeat it only if it is a plain identifier.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name
             if kinds:

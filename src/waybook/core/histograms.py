@@ -17,9 +17,9 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Create an empty histogram; `bounds` are the upper bounds of the buckets, ascending."""
+        """`bounds` are the upper bounds of the buckets, ascending."""
         self.bounds = bounds
-        #: Number of values in each bucket; the last bucket has no upper bound.
+        #: Values per bucket; the last bucket has no upper bound.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 class Holder(NamedTuple):
     """User and session that hold a step or job.
 
-    Callers choose session names freely, so a session identifies a conversation only together
-    with the user. The holder does not depend on which of the user's credentials is used.
+    Callers choose session names freely, so a session identifies a conversation only together with
+    the user. It does not matter which of the user's credentials is used.
     """
 
     user: str

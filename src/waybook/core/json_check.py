@@ -1,4 +1,4 @@
-"""Check of JSON values that callers send: whether they can be stored, and their size."""
+"""Check of JSON values from callers: can they be stored, and how large are they."""
 
 from math import isfinite
 from typing import Any, Final
@@ -10,8 +10,8 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits of values that are checked in their JSON: levels below the first, values in each object or
-#: array, and characters of all names and texts in it.
+#: Limits for values checked by their JSON: levels below the first, values per object or array, and
+#: characters of all names and texts in it.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -48,23 +48,23 @@ def _bounded(size: int) -> int:
 
 
 def is_plain_json(value: object) -> bool:
-    """Return whether a JSON object or array is small and certainly can be stored.
+    """Return whether a JSON object or array is small and can certainly be stored.
 
-    Most arguments are of this kind; the others need `check_json`, which takes longer.
+    Most arguments are; the others need `check_json`, which takes longer.
     """
-    # Only small values are written as JSON, because orjson crashes if it runs out of memory.
+    # Only small values, because orjson crashes if it runs out of memory.
     if type(value) not in CONTAINERS or not _is_small(value, MAX_PLAIN_DEPTH):
         return False
     try:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return False
-    # In this JSON, NUL is escaped, and `null` stands for None and for numbers that are not finite.
+    # In this JSON, NUL is escaped, and numbers that are not finite are `null`, like None.
     return b"\\u0000" not in text and b"null" not in text
 
 
 def _is_small(container: Any, depth: int) -> bool:  # noqa: ANN401 - an object or array
-    """Return whether an object or array has few values, short texts, and few levels below it."""
+    """Return whether an object or array has few values, short texts, and few levels."""
     if len(container) > MAX_PLAIN_VALUES:
         return False
     values = container.values() if type(container) is dict else container
@@ -83,8 +83,8 @@ def check_json(value: object, depth: int = 0) -> int:
     """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
 
     Raises:
-        InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or too
-            deep a nesting.
+        InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or is
+        nested too deeply.
         TooLarge: the size exceeds the limit of a call.
     """
     if depth > MAX_DEPTH:
@@ -92,7 +92,7 @@ def check_json(value: object, depth: int = 0) -> int:
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
     if isinstance(value, dict):
-        # Names and texts are checked as one text. Names count with quotes, texts also with commas.
+        # Check names and texts as one text. Names count with quotes, texts also with commas.
         texts = [inner for inner in value.values() if type(inner) is str]
         others = [inner for inner in value.values() if type(inner) is not str]
         size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
@@ -102,7 +102,7 @@ def check_json(value: object, depth: int = 0) -> int:
     if isinstance(value, list):
         size = 2
         for inner in value:
-            # Long lists consist mostly of small integers, which need no further check.
+            # Long lists are mostly small integers, which need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)

@@ -1,16 +1,16 @@
 """Codes of orgs at the end of secrets, which tell a cluster on which node the secret is stored.
 
 Tokens, web sessions and links are looked up by the hash of their secret. A single server has one
-index of the hashes; a cluster would have to ask every node. A secret that was created in a cluster
-therefore ends with the code of its org. The code is not part of the hash, and it grants nothing:
-the org's node must know the hash.
+index of the hashes; a cluster would have to ask every node. So a secret created in a cluster ends
+with the code of its org. The code is not part of the hash and grants nothing: the org's node must
+know the hash.
 """
 
 from string import ascii_letters, digits
 from typing import Final
 from uuid import UUID
 
-#: Length of every secret without a code, and of a code.
+#: Length of a secret without a code, and length of a code.
 SECRET_LENGTH: Final = 43
 CODE_LENGTH: Final = 22
 _ROUTED_LENGTH: Final = SECRET_LENGTH + CODE_LENGTH

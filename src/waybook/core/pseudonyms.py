@@ -1,8 +1,7 @@
-"""Pseudonymization: replacement of a person's name in fields that the server writes.
+"""Pseudonymization: replaces a person's name in fields that the server writes.
 
 Only fields that record authorship are changed (actor, holder, requester, decider), because
-authorship is personal data. Content belongs to the org, so free text that mentions the name is not
-changed.
+authorship is personal data. Content belongs to the org, so free text that mentions the name stays.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +11,12 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Suffixes and names of row fields that contain the name of a person, the credential of a person,
-#: or the reason why something ended.
+#: Row fields with a person's name or credential, or with the reason why something ended: their
+#: suffixes and names.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Suffixes and names of fields, in the details of audit entries and in replies, that contain the
-#: name of a person, the credential of a person, or a reason.
+#: Suffixes and names of fields with a person's name or a reason, in the details of audit entries
+#: and in replies.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
@@ -103,7 +102,7 @@ def _renamed_change(change: Json, to: Pseudonymization) -> Json:
 
 
 def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Json:
-    """Return a group of changes with each old and new value converted."""
+    """Convert each old and new value in a group of changes."""
     match group:
         case [entity, row_id, dict() as fields]:
             converted: dict[str, Json] = {
@@ -134,7 +133,7 @@ def _row(row: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """Return the details of an org's audit entry without personal data of erased users.
+    """Remove the personal data of erased users from an org's audit entry.
 
     Identifying fields are blanked; token permissions and times are kept.
     """
@@ -154,7 +153,7 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 
 
 def _blank(value: Json, to: Pseudonymization) -> Json:
-    """Return a row without the identifying fields of a user; return any other value unchanged."""
+    """Blank the identifying fields of a user's row; other values stay unchanged."""
     if not isinstance(value, dict):
         return value
     blank: dict[str, Json] = {

@@ -1,6 +1,6 @@
-"""Replay of audit entries, which must always result in the stored database rows.
+"""Replay of audit entries, which must always give the stored rows.
 
-Rows are plain mappings: entity → id → field → value. This module does not interpret the fields.
+Rows are plain mappings: entity → id → field → value. The fields are not interpreted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
-#: Changed fields of a row, each with a list of its old and new value, or of only the new value; see
+#: Changed fields of a row, each with a list of old and new value, or only of the new one; see
 #: `new_value`.
 ChangedFields = dict[str, Json]
 
@@ -22,7 +22,7 @@ class ReplayError(ValueError):
 
 
 def replay(changes: Iterable[Change]) -> Rows:
-    """Apply the changes in order to an empty set of rows, and return the resulting rows.
+    """Apply the changes in order to an empty set of rows.
 
     Raises:
         ReplayError: a change does not match the rows that result from the earlier changes.
@@ -79,9 +79,9 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
 
 
 def changes_from_json(raw: Json) -> Iterator[Change]:
-    """Yield the row changes of one element of an audit entry's changes.
+    """Yield the row changes in one element of an audit entry's changes.
 
-    The element is a group of changes of one row, or one change, as earlier versions stored it.
+    The element is a group of changes of one row or, in entries of earlier versions, one change.
 
     Raises:
         ReplayError: the value does not have the form of a change or of a group.
@@ -97,10 +97,10 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
 
 
 def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
-    """Yield entity, id and changed fields of each group of changes of an audit entry.
+    """Yield entity, id and changed fields of each group of changes in an audit entry.
 
     Raises:
-        ReplayError: an earlier version stored the entry, which does not group its changes.
+        ReplayError: an earlier version stored the entry, without groups.
     """
     groups = details.get("changes")
     if not isinstance(groups, list):
@@ -117,7 +117,7 @@ def new_value(values: Json) -> Json:
     """Return the new value of a changed field.
 
     Raises:
-        ReplayError: the field does not have a list of its old and new value.
+        ReplayError: the field has no list of old and new value.
     """
     if not isinstance(values, list) or not values:
         raise ReplayError(f"not the values of a change: {values!r}")
@@ -135,7 +135,7 @@ def _old_and_new(values: Json) -> tuple[Json, Json]:
 
 
 def change_from_json(raw: Mapping[str, Json]) -> Change:
-    """Return a row change parsed from its form in the audit.
+    """Read a change from its form in the audit.
 
     Raises:
         ReplayError: the value does not have the form of a change.

@@ -1,4 +1,4 @@
-"""Short ids, with which replies identify plans, steps, runs, jobs and reviews.
+"""Short ids, by which replies identify plans, steps, runs, jobs and reviews.
 
 A short id has nine digits in base 31 and a check character. It is computed from the full id, so it
 never changes, and the audit does not contain it. See decision 0059.
@@ -12,18 +12,16 @@ from operator import mul
 from typing import Final
 from uuid import UUID
 
-#: Digits in the order of their values. The characters 0, 1, i, l and o are left out, because they
-#: are easily confused with each other.
+#: Digits in the order of their values, without 0, 1, i, l and o, which are easily confused.
 ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 BASE: Final = len(ALPHABET)
 DIGITS: Final = 9
 LENGTH: Final = DIGITS + 1
 #: Number of characters of a full id with hyphens.
 FULL_LENGTH: Final = 36
-#: Number of different values that a short id can encode. The SQL function `app_short_key` uses the
-#: same number.
+#: Number of different short ids. The SQL function `app_short_key` uses the same number.
 KEYS: Final = BASE**DIGITS
-#: Largest integer of PostgreSQL's type bigint, as a mask for the bits of a hash.
+#: Largest PostgreSQL bigint, as a mask for the bits of a hash.
 MAX_BIGINT: Final = 2**63 - 1
 
 #: Pattern of a full id in its usual spelling.
@@ -65,7 +63,6 @@ def short_id(full_id: str) -> str:
 
 
 def encode_key(key: int) -> str:
-    """Return the short id that encodes this number."""
     values = [key // power % BASE for power in _POWERS]
     return "".join([ALPHABET[value] for value in values]) + ALPHABET[_check_value(values)]
 
@@ -101,9 +98,8 @@ def looks_like_short_id(text: str) -> bool:
 def _check_value(values: list[int]) -> int:
     """Return the value of the check character, which makes the weighted sum zero modulo 31.
 
-    The weights of the digits are 2 to 10, and 1 for the check character. As 31 is prime and the
-    weights differ, every single wrong character and every swap of two characters changes the
-    sum.
+    The weights of the digits are 2 to 10, that of the check character is 1. As 31 is prime and the
+    weights differ, every single wrong character and every swap of two changes the sum.
     """
     total: int = sum(map(mul, _WEIGHTS, values))
     return -total % BASE

@@ -9,13 +9,12 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from waybook.json_values import Json
 
-#: Number of millionths of a dollar in one dollar.
 DOLLAR = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Usage reported with one result; None marks a field that was not reported."""
+    """Usage reported with one result; None if not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -36,7 +35,7 @@ class Usage:
         )
 
     def as_row(self) -> dict[str, Json]:
-        """Return the usage as values for database columns."""
+        """Return the usage as database columns."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -51,7 +50,7 @@ def _sum(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Usage summed over several results, and the number of results that reported usage."""
+    """Usage over several results, and how many results reported usage."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -72,7 +71,7 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """Return the totals in the form in which they are stored and audited."""
+        """Return the totals as stored and audited."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,

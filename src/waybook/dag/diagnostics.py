@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: Maximum number of diagnostics that are reported at once; more diagnostics would not help the
-#: author of the definition.
+#: Maximum number of reported diagnostics; more would not help the author.
 MAX_DIAGNOSTICS = 20
 
 
@@ -29,7 +28,7 @@ class Diagnostic:
 
 
 def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
-    """Return the error for these diagnostics; its message quotes the first one."""
+    """Return the error for these diagnostics; its message quotes the first."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return BadRecipe(
@@ -40,8 +39,7 @@ def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     )
 
 
-#: Maximum length at which a message quotes a name that comes from another system; this is enough to
-#: identify the name.
+#: Names from other systems are quoted up to this length, enough to identify them.
 MAX_NAME_LENGTH = 80
 
 

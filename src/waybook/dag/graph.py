@@ -3,8 +3,8 @@
 Everything here is one pass over steps and edges. The walker decides which steps of a stage close
 and open after work has ended. There is no barrier: a step opens when its predecessors are closed,
 regardless of other steps; it opens once, with all its units, and closing is final. The primary
-source of a `per_source_document` step is the predecessor that produces the first of its inputs; the
-step has one unit for each of that predecessor's outputs.
+source of a `per_source_document` step is the predecessor that produces its first input; the step
+has one unit per output of that predecessor.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,15 +16,15 @@ from operator import attrgetter
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
 
-#: Maximum number of steps that an error message about a cycle lists.
+#: Maximum number of steps listed in an error about a cycle.
 MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: Keys of all steps in topological order. If several orders are possible, steps are ordered by
-    #: step number, then by their place in the recipe.
+    #: All steps in topological order; where there is a choice, by step number, then by place in the
+    #: recipe.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -117,10 +117,10 @@ def _adjacent_steps(
 
 
 def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -> list[str]:
-    """Return the steps in topological order; where it allows a choice, as in `ranked`."""
+    """Return the steps in topological order; where there is a choice, as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # The ranks ascend, so the list is already a heap.
+    # The ranks ascend, so this is already a heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:
@@ -153,11 +153,11 @@ def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """State of a step while its stage runs; a step without a state has not been opened."""
+    """State of a step while its stage runs; a step without one has not been opened."""
 
     opened: bool
     closed: bool
-    #: Number of units that the step has, and number of units that are completed.
+    #: Number of units, and of completed ones.
     total: int
     done: int
 
@@ -167,7 +167,7 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and steps to open, in graph order; a step without units is in both."""
+    """Steps to close and to open, in graph order; a step without units is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
@@ -177,7 +177,7 @@ def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str]
     """Return the finished steps to close and the ready steps to open.
 
     `count_of` returns the number of units of a step that opens; a step without units is closed at
-    once. One pass in the graph's order is enough: all predecessors of a step are decided before it.
+    once. One pass is enough: all predecessors of a step are decided before it.
     """
     over: set[str] = set()
     closed: list[str] = []
@@ -202,19 +202,19 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the steps to open when a stage starts: roots, and steps after roots without units."""
+    """Return the steps to open at the start: roots, and steps after roots without units."""
     return walk(graph, {}, count_of)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
-    """Return the keys of the documents that each work unit produces, without duplicates."""
+    """Return the keys of the documents that each unit produces, without duplicates."""
     if not step.outputs:
         return (step.output_type,)
     return tuple(dict.fromkeys(output.document_key for output in step.outputs))
 
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
-    """Return the steps of a stage that produce each document, by document key."""
+    """Return the steps that produce each document of a stage."""
     producers_by_key: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
         for key in output_keys(step):
@@ -223,7 +223,7 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """Return the possible primary sources of this step; a valid recipe has exactly one."""
+    """Return the possible primary sources; a valid recipe has exactly one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
@@ -234,10 +234,10 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
-    """Return the predecessor whose outputs determine this step's work units, or None.
+    """Return the predecessor whose outputs determine this step's units, if any.
 
-    The recipe has been checked, so there is exactly one such predecessor if the step has the
-    strategy `per_source_document` and is not a root.
+    In a checked recipe there is exactly one if the strategy is `per_source_document` and the step
+    is not a root.
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None

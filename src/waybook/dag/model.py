@@ -1,6 +1,6 @@
-"""Data model of a DAG: stages, each with a recipe of steps and dependency edges.
+"""Data model of a workflow: stages, each with a recipe of steps and dependency edges.
 
-The model contains only the structure; the progress of a run is passed separately, as evidence.
+It has only the structure; the progress of a run is passed separately, as evidence.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class JobType(StrEnum):
-    """Kind of a job. RENDER jobs are for the server only, outside of recipes and progress."""
+    """Kind of job. RENDER jobs are the server's, and not part of recipes and progress."""
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -38,7 +38,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Statuses of failed jobs, which are not retried automatically.
+#: Failed jobs, which are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
@@ -53,21 +53,20 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Document that a step reads: from its own stage, from an earlier stage, or external."""
+    """Document that a step reads: from its own stage, an earlier stage, or outside."""
 
     document_key: str
-    #: Stage that produces the document; None if the document comes from the step's own stage.
+    #: Stage that produces the document; None for the step's own stage.
     stage: str | None = None
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Document that each work unit of a step produces."""
+    """Document that each unit of a step produces."""
 
     document_key: str
-    #: Template with which the document is rendered for people; None if people do not read the
-    #: document.
+    #: Template for the document; None if people do not read it.
     render: str | None = None
 
 
@@ -80,8 +79,8 @@ class RecipeStep(NamedTuple):
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: Inputs of the step; None if the recipe declares no inputs. If there are no declared inputs,
-    #: the step's only predecessor is its primary source.
+    #: Inputs of the step; None if the recipe declares none, and the only predecessor is the primary
+    #: source.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None
@@ -104,7 +103,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Transition from a stage to a later stage, which a person's feedback opens."""
+    """Link to a later stage, which a person's feedback opens."""
 
     source: str
     target: str
@@ -120,15 +119,12 @@ class Dag:
     description: str = ""
 
     def stage(self, slug: str) -> Stage | None:
-        """Return the stage with this slug."""
         return next((stage for stage in self.stages if stage.slug == slug), None)
 
     def before(self, slug: str) -> tuple[str, ...]:
-        """Return the stages that directly precede a stage, in declared order."""
         sources = {t.source for t in self.transitions if t.target == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in sources)
 
     def after(self, slug: str) -> tuple[str, ...]:
-        """Return the stages that directly follow a stage, in declared order."""
         targets = {t.target for t in self.transitions if t.source == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in targets)

@@ -1,10 +1,10 @@
 """Creation and setup of the embedded PostgreSQL cluster, with the shipped binaries.
 
 Every step can be interrupted and repeated. The cluster is created under a temporary name and
-renamed when it is complete. Then its roles, database and extension are created in single-user mode,
-before the server accepts connections. The statements for this are repeatable, and a digest of them
-is recorded at the end. Binaries that the system account of the server cannot read are copied to a
-directory that it can read.
+renamed when complete. Its roles, database and extension are then created in single-user mode,
+before the server accepts connections. These statements are repeatable, and a digest of them is
+recorded at the end. Binaries that the server's system account cannot read are copied to a directory
+that it can read.
 """
 
 import hashlib
@@ -95,8 +95,7 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # The directory structure of the package is kept, because the programs find their libraries
-        # by a relative path.
+        # Keep the directory structure, because programs find their libraries by a relative path.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -105,7 +104,7 @@ def _copy(carried: Path, base: Path) -> Path:
         try:
             draft.rename(place)
         except OSError:
-            # The rename fails if another supervisor process has already created the copy.
+            # Another supervisor process has already created the copy.
             shutil.rmtree(draft)
     return place / carried.relative_to(site)
 
@@ -124,8 +123,8 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# The two SQL files are read at import, because a root process can no longer read them after it has
-# switched to the server's user.
+# Read at import: a root process can no longer read these files after switching to the server's
+# user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -183,8 +182,8 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
         shutil.rmtree(remains, ignore_errors=True)
     require_space(home.directory, NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # All connections are rejected until the access rules (`ACCESS`) are written, because no
-    # passwords are set yet.
+    # Reject all connections until the access rules (`ACCESS`) are written: no passwords are set
+    # yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -199,8 +198,7 @@ def _bootstrap(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # The server must not log failed statements, because such a log message could contain a
-    # password.
+    # Do not log failed statements, which could contain a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))
@@ -210,8 +208,8 @@ def _bootstrap(
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # `create database` cannot be made conditional, so its failure is ignored here. The next session
-    # connects to the database, which proves that it exists.
+    # `create database` cannot be conditional, so its failure is ignored. The next session connects
+    # to the database, which proves that it exists.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
 

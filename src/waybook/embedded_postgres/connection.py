@@ -27,13 +27,11 @@ class ConnectionInfo:
     passwords: Passwords
 
     def dsn(self, role: str, password: str) -> str:
-        """Return the libpq connection string for this database role."""
         host = self.socket_dir.replace("\\", "\\\\").replace("'", "\\'")
         return f"host='{host}' dbname={DATABASE} user={role} password={password}"
 
 
 def new_passwords() -> Passwords:
-    """Return three random passwords that contain only letters and digits."""
     return Passwords(admin=_random(), owner=_random(), app=_random())
 
 

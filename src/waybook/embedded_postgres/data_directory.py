@@ -1,7 +1,7 @@
 """Creation of the data directories, and the operating system account for PostgreSQL.
 
-The permissions of existing directories are never changed. PostgreSQL never runs as root, and no
-account is created for it.
+Permissions of existing directories are never changed. PostgreSQL never runs as root, and no account
+is created for it.
 """
 
 import os
@@ -37,8 +37,8 @@ class Account:
 def server_account(owner: int | None = None) -> Account:
     """Return the current system user or, for root, `postgres` if it exists, else `nobody`.
 
-    If `owner` is given, only the account with that user id is accepted, because a cluster
-    remains owned by the user who created it.
+    If `owner` is given, only the account with that user id is accepted, because a cluster stays
+    with the user who created it.
 
     Raises:
         Misconfigured: the process is root and neither account exists.
@@ -90,7 +90,6 @@ def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProce
 
 
 def can_access(account: Account, directory: Path) -> bool:
-    """Return whether the system account has permission to enter the directory."""
     done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
     return done is not None and done.returncode == 0
 
@@ -147,8 +146,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        # The directory still belongs to this process's user: it is new, or a process was killed
-        # before it changed the owner.
+        # The directory is new, or a process was killed before it changed the owner.
         check_private(home.directory, owner)
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
@@ -241,7 +239,7 @@ def _make(directory: Path, mode: int) -> bool:
         directory.mkdir(mode)
     except FileExistsError:
         return False
-    directory.chmod(mode)  # Restore the permissions that the umask removed from the new directory.
+    directory.chmod(mode)  # Restore the permissions that the umask removed.
     return True
 
 

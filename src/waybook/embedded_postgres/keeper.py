@@ -103,7 +103,7 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
 
 
 def adopt_or_start(server_context: ServerContext) -> Postmaster:
-    """Take over a PostgreSQL server that is already running, or start one.
+    """Take over a running PostgreSQL server, or start one.
 
     Raises:
         Unavailable: the server does not start; the message contains the last lines of its log.
@@ -136,8 +136,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies; stop it after a grace period without any client."""
     idle_since: float | None = None
-    # Some file systems always report a link count of zero. If the data directory exists and its
-    # link count is zero, the link count is therefore not used to detect deletion.
+    # Some file systems always report a link count of zero; it then cannot show a deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -146,8 +145,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             _clean_up(server_context)
             return
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
-            # A server whose socket file is missing cannot be reached, so it is restarted even if it
-            # is alive.
+            # A server without its socket file cannot be reached, so restart it even if it is alive.
             stop(server)
             server = adopt_or_start(server_context)
         rotate(server_context.home.log)
@@ -156,8 +154,8 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= server_context.grace_seconds:
-            # The lock on the clients file stays held, so that a new client waits until the server
-            # is down.
+            # Keep the lock on the clients file, so that a new client waits until the server is
+            # down.
             break
         locks.release(server_context.clients)
     stop(server)
@@ -183,7 +181,7 @@ def _move_in(
     if is_apart and account.is_other_user:
         claim(home, control_dir)
     if account.is_other_user:
-        clean_places()  # Cleaning up runs after `claim`, because a claimed cluster is not removed.
+        clean_places()  # Run this after `claim`, because a claimed cluster is not removed.
     binaries = find_binaries(account)
     known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(
@@ -215,8 +213,7 @@ def _prepare(
 ) -> None:
     """Create the cluster if it does not exist.
 
-    A running server is stopped first if there is no cluster yet, or if the durability setting
-    changed.
+    A running server is stopped first if there is no cluster, or if the durability setting changed.
     """
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
@@ -238,7 +235,7 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Send a message to the process that started this one, if that process still listens."""
+    """Send a message to the process that started this one, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

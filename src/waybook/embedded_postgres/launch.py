@@ -1,7 +1,7 @@
 """Client side of the embedded PostgreSQL: starts and monitors its supervisor process.
 
-If the supervisor process is killed, the monitor starts the next one. The monitor also checks once
-when it is closed, because a server without a supervisor process would never be stopped.
+If the supervisor is killed, the monitor starts the next one. The monitor also checks once when it
+is closed, because a server without a supervisor would never be stopped.
 """
 
 import json
@@ -28,7 +28,7 @@ SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of the supervisor process, which are fixed when it starts."""
+    """Options of the supervisor process, fixed when it starts."""
 
     durable: bool
     grace_seconds: float
@@ -50,7 +50,7 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
         while (running := _running(control_dir)) is None:
             _check(control_dir, deadline)
             if locks.is_held(control_dir.supervisor_lock):
-                # The supervisor process is starting or restarting the server.
+                # The supervisor is starting or restarting the server.
                 time.sleep(POLL_SECONDS)
             else:
                 _start_keeper(control_dir, options, deadline)

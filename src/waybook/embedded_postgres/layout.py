@@ -43,7 +43,7 @@ SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is check
 
 @dataclass(frozen=True, slots=True)
 class ControlDirectory:
-    """The part of a data directory that clients and the supervisor process share."""
+    """Part of a data directory that clients and the supervisor share."""
 
     data_dir: Path
 
@@ -94,7 +94,7 @@ class ControlDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """The directory that contains all files which PostgreSQL itself reads and writes."""
+    """Directory of all files that PostgreSQL itself reads and writes."""
 
     directory: Path
 
@@ -117,7 +117,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket directory, which is in /tmp if its path is too long or has a comma."""
+    """Return the socket directory; in /tmp if its path would be too long or have a comma."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -137,9 +137,9 @@ BASE = {
     "log_timezone": "UTC",
     "password_encryption": "scram-sha-256",
     "scram_iterations": "1024",  # The passwords are random, so slow hashing would protect nothing.
-    "logging_collector": "off",  # The supervisor process limits the size of the log.
+    "logging_collector": "off",  # The supervisor limits the size of the log.
     "log_checkpoints": "off",
-    # Autovacuum runs often, so that a new table soon gets statistics and good query plans.
+    # Run often, so that a new table soon gets statistics and good query plans.
     "autovacuum_naptime": "5s",
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
@@ -152,7 +152,6 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def server_arguments(*, durable: bool) -> list[str]:
-    """Return the settings as command-line arguments of `postgres`."""
     chosen = BASE | (DURABLE if durable else EPHEMERAL)
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
 
@@ -180,10 +179,10 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log file that is too large to a second file.
+    """Move the content of a too large log file to a second file.
 
-    The file is then truncated. The writer keeps its descriptor, and because it opened the file
-    for appending, it continues at the beginning of the empty file.
+    The file is then truncated. The writer keeps its descriptor, and as it opened the file for
+    appending, it continues at the beginning.
     """
     try:
         if path.stat().st_size <= largest:

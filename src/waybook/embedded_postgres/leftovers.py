@@ -1,14 +1,13 @@
 """Removal of clusters outside data directories, a month after the data directory was deleted.
 
-Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. This
-file, the record, is also hard-linked into the data directory, so its link count shows whether the
-data directory was deleted. The data directory may also have been copied to another file system
-before it was deleted. A cluster without its data directory is therefore only marked at first, and
-removed a month later. If a supervisor process starts for a copy in the meantime, it claims the
-cluster and removes the mark. The supervisor process locks the record while it lives. A cluster is
-removed only if its record was linked and no longer is, and if no process has the cluster as its
-working directory. If the two directories are on different file systems, the record cannot be
-linked, and the cluster is never removed.
+Next to such a cluster is its record, `<its name>.origin`, in a directory that only root can write
+to. The record is also hard-linked into the data directory, so its link count shows whether that was
+deleted. As the data directory may have been copied to another file system before, a cluster without
+it is only marked at first, and removed a month later. If a supervisor starts for a copy in the
+meantime, it claims the cluster and removes the mark. The supervisor locks the record while it
+lives. A cluster is removed only if its record was linked and no longer is, and if no process has
+the cluster as its working directory. If the two directories are on different file systems, the
+record cannot be linked, and the cluster is never removed.
 """
 
 import json
@@ -23,8 +22,7 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
-#: Time in seconds for which the files of a database cluster are kept after its data directory was
-#: deleted.
+#: Seconds for which a cluster is kept after its data directory was deleted.
 ORPHAN_SECONDS = 30 * 86_400.0
 MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")
@@ -32,7 +30,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record the cluster's data directory in a file, and lock the file until this process ends.
+    """Record the cluster's data directory, and lock the record until this process ends.
 
     Raises:
         Unavailable: another supervisor process did not release the lock in time.
@@ -66,7 +64,7 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted; a moved directory is not deleted."""
+    """Return whether the open directory was deleted, not just moved."""
     return os.fstat(descriptor).st_nlink == 0
 
 
@@ -88,7 +86,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             return None
         record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return None  # Opening fails if another process has just removed the file.
+        return None  # Another process has just removed the file.
     try:
         if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
             return None
@@ -98,8 +96,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
     except OSError:
-        # Removing fails if another process removes the cluster at the same time; otherwise the next
-        # start tries again.
+        # Another process is removing the cluster; otherwise the next start tries again.
         return None
     finally:
         os.close(record)
@@ -116,7 +113,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the cluster was marked over a month ago; mark it if it is not marked."""
+    """Return whether the cluster was marked over a month ago; mark it if it is not."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -141,8 +138,7 @@ def _write(record: int, origin: dict[str, object]) -> None:
 def _is_used(home: Path) -> bool:
     """Return whether a process has the cluster as working directory, as PostgreSQL does.
 
-    A process of the cluster's user whose working directory cannot be read is assumed to be in
-    the cluster.
+    A process of the cluster's user whose working directory cannot be read counts as one.
     """
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):
@@ -150,7 +146,7 @@ def _is_used(home: Path) -> bool:
             if process.lstat().st_uid == user and _works_in(process, real):
                 return True
         except OSError:
-            continue  # Reading fails if the process has just ended.
+            continue  # The process has just ended.
     return False
 
 

@@ -15,23 +15,22 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, created as private if it does not exist; return its descriptor."""
+    """Open the lock file, private if new; return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
 
 def try_exclusive(descriptor: int) -> bool:
-    """Take the lock in exclusive mode if it is free; return whether it was taken."""
+    """Take the lock exclusively if it is free; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_EX)
 
 
 def try_shared(descriptor: int) -> bool:
-    """Take the lock in shared mode if no waiting is needed; return whether it was taken."""
+    """Take the lock shared if that is possible at once; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_SH)
 
 
 def release(descriptor: int) -> None:
-    """Release the lock, and keep the lock file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
@@ -45,7 +44,7 @@ def is_held(path: Path) -> bool:
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock in exclusive mode; wait at most until this time of the monotonic clock.
+    """Take the lock exclusively; wait until `deadline` of the monotonic clock at most.
 
     Raises:
         Unavailable: another process held it the whole time.
@@ -55,7 +54,7 @@ def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock in shared mode; wait at most until this time of the monotonic clock.
+    """Take the lock shared; wait until `deadline` of the monotonic clock at most.
 
     Raises:
         Unavailable: another process held it exclusively the whole time.

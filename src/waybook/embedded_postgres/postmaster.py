@@ -1,10 +1,9 @@
 """A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
-A killed supervisor process leaves a running server or a stale pid file behind.
-
-The process id in a pid file is not trusted, because it may have been reused. A process is treated
-as our server only if the kernel reports that it listens on the socket in our private directory, or
-that its working directory is our cluster. No other process is ever signaled.
+A killed supervisor leaves a running server or a stale pid file behind. The process id in a pid file
+is not trusted, because it may have been reused. A process counts as our server only if the kernel
+reports that it listens on the socket in our private directory, or that its working directory is our
+cluster. No other process is ever signaled.
 """
 
 import os
@@ -35,15 +34,13 @@ class ChildServer:
     process: subprocess.Popen[bytes]
 
     def is_gone(self) -> bool:
-        """Return whether the PostgreSQL server process has exited."""
         return self.process.poll() is not None
 
     def was_killed(self) -> bool:
-        """Return whether a signal killed the PostgreSQL server process."""
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send PostgreSQL a signal; its pid cannot be reused before this process reaps it."""
+        """Send a signal; the pid cannot be reused before this process reaps it."""
         self.process.send_signal(number)
 
 
@@ -56,7 +53,6 @@ class AdoptedServer:
     """Of the process itself, where the system has such a thing: it cannot pass to another."""
 
     def is_gone(self) -> bool:
-        """Return whether PostgreSQL has ended."""
         if self.handle is not None:
             return bool(select.select([self.handle], [], [], 0)[0])
         return not is_alive(self.pid)
@@ -76,7 +72,7 @@ Postmaster = ChildServer | AdoptedServer
 
 
 def open_process(pid: int) -> AdoptedServer | None:
-    """Return a handle of the process with this process id, or None if it is not alive."""
+    """Return a handle of the process with this id; None if it is not alive."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
@@ -116,13 +112,13 @@ def spawn(
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
-    """Wait until PostgreSQL accepts connections; return False if it ends or time runs out."""
+    """Wait until PostgreSQL accepts connections; False if it ends or time runs out."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        # A busy server logs every probe, so the pauses between probes grow.
+        # A busy server logs every probe, so the pauses grow.
         if condition is ProbeStatus.BUSY:
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
@@ -178,7 +174,7 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    # The process with this id is the one that listens on the socket.
+    # This process listens on the socket.
     if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(
@@ -200,8 +196,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            # The working directory of the process cannot be read if the process has ended, or
-            # belongs to another user and so is not our server.
+            # The process has ended, or belongs to another user and so is not our server.
             return False
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line

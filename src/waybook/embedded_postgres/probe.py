@@ -1,7 +1,7 @@
-"""Readiness probe for a PostgreSQL socket, which sends only the protocol's startup message.
+"""Readiness probe for a PostgreSQL socket, which sends only the startup message.
 
-The probe needs neither a password nor a driver: a server that accepts connections requests
-authentication, and a server that is still starting returns an error.
+It needs neither a password nor a driver: a server that accepts connections requests authentication,
+and one that is still starting returns an error.
 """
 
 import socket

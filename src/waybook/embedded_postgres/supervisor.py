@@ -2,8 +2,8 @@
 
 A server is available if a connection succeeds; pid files are never trusted. Every client holds a
 shared lock, which the kernel releases when the client dies for any reason. A small supervisor
-process is the server's parent. It restarts the server when it is killed, and stops the server
-shortly after the last client has ended. See `layout` for all files.
+process is the server's parent. It restarts the server when it is killed, and stops it shortly after
+the last client has ended. See `layout` for all files.
 """
 
 import os
@@ -28,7 +28,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """Claim on the embedded PostgreSQL server, which runs until the last claim is closed."""
+    """Claim on the embedded server, which runs until the last claim is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -42,7 +42,6 @@ class Attachment:
         self._watch = watch
 
     def close(self) -> None:
-        """Release the claim on the PostgreSQL server. A second call has no effect."""
         if self._claim is not None:
             self._watch.close()
             os.close(self._claim)

@@ -19,8 +19,7 @@ DELETED: Final = frozenset({"tombstone"})
 #: Kinds of dependencies that block an issue; others, such as `related`, only link issues.
 BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
 PARENT: Final = "parent-child"
-#: Fields of an issue that become the instructions of a step, each with the heading under which the
-#: instructions contain it.
+#: Fields that become the instructions of a step, each with its heading there.
 TEXTS: Final = (
     ("description", ""),
     ("design", "Design:"),
@@ -39,7 +38,7 @@ def is_beads(first: object) -> bool:
 
 
 def read_beads(text: str) -> ItemList:
-    """Return the issues of a beads file; an issue depends on its blockers and on its children.
+    """Return the issues of a beads file; an issue depends on its blockers and its children.
 
     Raises:
         InvalidInput: a line is not an issue; the error names the line.

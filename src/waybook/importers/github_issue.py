@@ -20,8 +20,7 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Pattern for a reference to an issue at the beginning of an item; other items refer to the item by
-#: this issue's number.
+#: Reference to an issue at the beginning of an item; other items refer to it by this number.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -53,7 +52,7 @@ def read_github(text: str) -> ItemList:
 
 
 def _with_title(issue: LocatedObject) -> LocatedObject:
-    """Return the issue if it has a title.
+    """Check that the issue has a title.
 
     Raises:
         InvalidInput: the issue has no title.
@@ -65,13 +64,13 @@ def _with_title(issue: LocatedObject) -> LocatedObject:
     return issue
 
 
-# Functions that read a single issue
+# A single issue
 
 
 def _read_issue(issue: LocatedObject) -> ItemList:
     items = read_check_list(cut_lines(text_field(issue, "body")))
     issue_keys = {number: item.key for item in items if (number := _issue_number(item))}
-    # GitHub replaced task lists by sub-issues; an issue can have both.
+    # Sub-issues replaced task lists on GitHub; an issue can have both.
     subs = {f"#{_required_number(sub)}": sub for sub in linked_issues(issue, "subIssues")}
     items = [_with_state(item, subs) for item in items]
     for number, sub in subs.items():
@@ -99,7 +98,6 @@ def _required_number(sub: LocatedObject) -> int:
 
 
 def _with_state(item: Item, subs: dict[str, LocatedObject]) -> Item:
-    """Return an item about a sub-issue as done if the sub-issue is closed."""
     sub = subs.get(_issue_number(item) or "")
     return replace(item, done=True) if sub is not None and is_closed(sub) else item
 
@@ -110,7 +108,6 @@ def _issue_number(item: Item) -> str | None:
 
 
 def _resolved(item: Item, issue_keys: dict[str, str]) -> Item:
-    """Return the item with dependencies such as `#12` replaced by the key of issue 12's item."""
     after = [(issue_keys.get(key, key), line) for key, line in item.after]
     return replace(item, after=tuple(after))
 
@@ -130,7 +127,7 @@ def _title(issue: LocatedObject) -> str:
     return title if number is None else f"#{number} {title}".strip()
 
 
-# Functions that read a list of issues
+# A list of issues
 
 
 def _read_list(issues: list[LocatedObject]) -> ItemList:
@@ -178,7 +175,7 @@ def _listed_issue(issue: LocatedObject, place: int) -> Item:
 
 
 def _children(issues: list[LocatedObject], items: list[Item]) -> dict[str, list[tuple[str, int]]]:
-    """Return the sub-issues of each issue, from the fields `parent` and `subIssues`, with lines."""
+    """Return the sub-issues of each issue, from `parent` and `subIssues`, with lines."""
     listed = {item.key for item in items}
     children: dict[str, list[tuple[str, int]]] = {}
     for issue, item in zip(issues, items, strict=True):

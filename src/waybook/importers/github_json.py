@@ -19,15 +19,15 @@ _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),
     *("data", "node", "resource", "repository"),
 )
-#: Pattern for the end of an issue's URL, on web pages and in the API, on any server. The lengths
-#: are limited because an unlimited search takes quadratic time.
+#: End of an issue's URL, on pages and in the API, on any server. Lengths are limited because an
+#: unlimited search takes quadratic time.
 _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1,9})(?![\w/])")
 _CLOSED: Final = frozenset({"closed", "merged"})
 
 
 @dataclass(frozen=True, slots=True)
 class IssueDocument:
-    """Issue, or list of issues, without the JSON objects that contained it."""
+    """Issue or list of issues, unwrapped."""
 
     issues: list[Any]
     is_list: bool
@@ -87,24 +87,24 @@ def _flatten(values: list[Any]) -> Iterator[Any]:
 
 
 def is_closed(issue: LocatedObject) -> bool:
-    """Return whether an issue is closed or merged; the case of its state is ignored."""
+    """Return whether an issue is closed or merged, in any spelling of its state."""
     return str(issue.get("state")).lower() in _CLOSED
 
 
 def is_pull_request(issue: LocatedObject) -> bool:
-    """Return whether an entry of a list of issues is a pull request, which the API lists too."""
+    """Return whether an entry is a pull request, which the API lists among issues."""
     return isinstance(issue.get("pull_request"), LocatedObject) or (
         issue.get("isPullRequest") is True or issue.get("__typename") == "PullRequest"
     )
 
 
 def address_of(issue: LocatedObject) -> str:
-    """Return the address of an issue's web page; the API's field `url` is not a web page."""
+    """Return the address of an issue's web page; the API's `url` is not one."""
     return text_field(issue, "html_url") or text_field(issue, "url")
 
 
 def repository_of(issue: LocatedObject) -> str:
-    """Return owner and name of an issue's repository; an empty text if they are unknown."""
+    """Return owner and name of an issue's repository; "" if unknown."""
     address = _ADDRESS.search(address_of(issue))
     if address:
         return address[1]
@@ -114,7 +114,7 @@ def repository_of(issue: LocatedObject) -> str:
 
 
 def number_of(issue: LocatedObject) -> int | None:
-    """Return the number of an issue, or None if the document does not contain the number."""
+    """Return the number of an issue, if the document has it."""
     number = issue.get("number")
     if isinstance(number, int) and not isinstance(number, bool):
         return number
@@ -144,5 +144,4 @@ def linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
 
 
 def linked_key(node: LocatedObject, repository: str) -> str:
-    """Return the key of an issue, as named in another issue of the repository."""
     return issue_key(repository_of(node) or repository, number_of(node) or 0)

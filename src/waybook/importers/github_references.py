@@ -12,11 +12,11 @@ _REFERENCE: Final = (
     r"|https?://\S{1,199}?/(?:issues|pull)/\d{1,9}(?![\w/]))"
 )
 _LIST: Final = rf"{_REFERENCE}(?:[\s,;&()\[\]*_-]{{0,9}}(?:and\s{{1,9}})?{_REFERENCE})*"
-#: Pattern for a verb followed by references to issues, such as “**Depends on:** #3, #4”.
+#: A verb followed by references to issues, such as “**Depends on:** #3, #4”.
 _BLOCKED: Final = re.compile(
     rf"\b(?:depends\s+on|blocked\s+by|requires|needs)\b[\s:*_(\[-]{{0,9}}({_LIST})", re.IGNORECASE
 )
-#: Pattern for the heading of a section in which each line begins with a reference to an issue.
+#: Heading of a section in which each line begins with a reference to an issue.
 _SECTION: Final = re.compile(
     r"[#*_\s]*(?:blocked by|depends on|dependencies|blockers)[:*_\s]*", re.IGNORECASE
 )
@@ -41,7 +41,6 @@ def read_body(body: str, repository: str) -> tuple[str, list[str]]:
 
 
 def cut_lines(body: str) -> str:
-    """Return an issue's body with very long lines cut, such as lines of pasted logs."""
     return "\n".join(line[:MAX_LINE_LENGTH] for line in body.split("\n"))
 
 

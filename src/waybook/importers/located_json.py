@@ -11,7 +11,7 @@ from typing import Any, Final
 from waybook.importers.steps import at_line
 
 MAX_DEPTH = 40
-#: Characters that can be written in JSON with escapes, but that PostgreSQL cannot store as text.
+#: Characters that JSON can escape, but PostgreSQL cannot store as text.
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 

@@ -1,4 +1,4 @@
-"""Plans in Markdown: a report that Waybook exported, a check list, a numbered list, or headings."""
+"""Plans in Markdown: a report exported by Waybook, a check list, a numbered list, or headings."""
 
 import re
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from waybook.plan.model import StepType
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: Opening fence of a GitHub task list; the text inside the fence is not treated as code.
+#: Opening fence of a GitHub task list, whose text is not code.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -21,8 +21,8 @@ _BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)[ \t]*")
 _LEADING_NUMBER: Final = re.compile(
     r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
 )
-#: Patterns for reports that Waybook exported: the heading of the section with the steps, the
-#: heading of one step, and the line with the status of a step.
+#: In an exported report: the heading of the steps, the heading of one step, and a step's status
+#: line.
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
@@ -35,16 +35,16 @@ DONE_LABELS: Final = frozenset({"completed", "skipped"})
 class Line:
     number: int
     text: str
-    #: Whether the line is inside a code block, where headings and list items are plain text.
+    #: Whether the line is in a code block, where headings and list items are plain text.
     is_code: bool
 
     def heading(self) -> tuple[int, str] | None:
-        """Return the level and text of the heading in this line, or None if it is not a heading."""
+        """Return level and text of the heading in this line, if it is one."""
         match = None if self.is_code else _HEADING.fullmatch(self.text)
         return (len(match[1]), match[2].strip()) if match else None
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the match of a pattern with the whole line; None if the line is code."""
+        """Match a pattern with the whole line; None if the line is code."""
         return None if self.is_code else pattern.fullmatch(self.text)
 
 
@@ -73,12 +73,12 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of a document's check lists; references to other items keep their `#`."""
+    """Return the items of check lists; references to other items keep their `#`."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return the list items keyed by their numbers if these are unique, else by their positions."""
+    """Return list items keyed by their numbers if these are unique, else by position."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -91,9 +91,9 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 
 
 def split_lines(text: str) -> Iterator[Line]:
-    """Yield the lines of a document, without HTML comments and the fences of task lists.
+    """Yield the lines without HTML comments and the fences of task lists.
 
-    Issue templates contain instructions as HTML comments, which are not part of the plan.
+    Issue templates have instructions in HTML comments, which are not part of the plan.
     """
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
@@ -101,7 +101,7 @@ def split_lines(text: str) -> Iterator[Line]:
     for number, line in enumerate(ended, start=1):
         if len(line) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        # A comment that is never closed is treated as text.
+        # A comment that is never closed is text.
         if is_comment or (not fence and number <= last_end and _COMMENT.match(line)):
             is_comment = "-->" not in line
             continue
@@ -115,7 +115,7 @@ def split_lines(text: str) -> Iterator[Line]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """Return the opening fence of the code block that continues after a line, or an empty text."""
+    """Return the fence of the code block that continues after a line, or ""."""
     mark = _FENCE.match(line)
     if mark is None:
         return fence
@@ -159,7 +159,7 @@ def _list(
     pattern: re.Pattern[str],
     read: Callable[[re.Match[str]], tuple[str, bool]],
 ) -> Iterator[Item]:
-    """Yield the list items with the smallest indentation; lines indented deeper are their text."""
+    """Yield the items with the smallest indentation; deeper lines are their text."""
     starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
     if not starts:
         return
@@ -170,7 +170,7 @@ def _list(
         end = starts[index + 1][0] if index + 1 < len(starts) else len(lines)
         above = lines[starts[index - 1][0] if index else 0 : place]
         headings = [heading for line in above if (heading := line.heading())]
-        # The heading of level 1 is the name of the plan.
+        # The heading of level 1 is the plan's name.
         section = next((name for level, name in reversed(headings) if level > 1), section)
         words, done = read(match)
         body = [*_body(lines[place + 1 : end], outer)]
@@ -178,7 +178,7 @@ def _list(
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    """Yield the lines that follow a list item and belong to it: lines indented deeper, and code."""
+    """Yield the lines after a list item that belong to it: deeper ones, and code."""
     for line in lines:
         if line.heading():
             return
@@ -197,7 +197,7 @@ def _indent(text: str) -> int:
 
 
 def _headings(lines: Sequence[Line]) -> Iterator[Item]:
-    """Yield one item for each heading of the highest level that occurs more than once."""
+    """Yield an item for each heading of the highest level that occurs more than once."""
     headings = [(place, h) for place, line in enumerate(lines) if (h := line.heading())]
     levels = [level for _, (level, _) in headings]
     repeated = [level for level in sorted({*levels}) if levels.count(level) > 1]
@@ -226,7 +226,7 @@ def _item(
     for line in body:
         rest, more = (line.text, []) if line.is_code else take_references(line.text)
         after += [(key, line.number) for key in more]
-        # A line that contains only references to other items is not part of the instructions.
+        # A line with only references is not part of the instructions.
         if not more or rest:
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)
@@ -250,7 +250,7 @@ def _dedent(texts: Sequence[str]) -> str:
     return "\n".join(text.rstrip() for text in cut).strip("\n")
 
 
-# Functions that read a report that Waybook exported
+# Reports exported by Waybook
 
 
 def _report(lines: Sequence[Line]) -> ItemList:
@@ -293,7 +293,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
     if status is None or status[2] not in {str(kind) for kind in StepType}:
         raise at_line(number, f"step {match[1]} of this report has no line with status and type")
     text = _quotation(lines)
-    # The heading of a step without a title is the first line of its instructions.
+    # The heading of an untitled step is the first line of its instructions.
     is_untitled = match[2] == " ".join(text.strip().split("\n", 1)[0].split())
     return Item(
         key=match[1],
@@ -307,7 +307,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
 
 
 def _quotation(lines: Sequence[Line]) -> str:
-    """Return the first Markdown quotation in these lines, without the leading `>`."""
+    """Return the first quotation, without the leading `>`."""
     quoted: list[str] = []
     for line in lines:
         if line.text.startswith(">"):

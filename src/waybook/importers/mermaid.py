@@ -12,12 +12,12 @@ _HEADER: Final = re.compile(r"\s*(?:flowchart(?:-elk)?|graph)\b\s*(?:TB|TD|BT|RL
 _IGNORED: Final = re.compile(
     r"(?:classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b.*"
 )
-#: Start of a description in several lines, which ends with a brace.
+#: Start of a multi-line description, which ends with a brace.
 _DESCRIPTION: Final = re.compile(r"accDescr\s*\{.*")
 _SUBGRAPH: Final = re.compile(r"subgraph\b\s*(.*)")
 _WORD: Final = r"[^\s\[\](){}<>|&;\"'`=~.@:-]+"
 _ID: Final = re.compile(rf"{_WORD}(?:[-.](?![-.>]){_WORD})*")
-#: Delimiters of the text of a node, longest first.
+#: Delimiters of a node's text, longest first.
 _SHAPES: Final = (
     *(("(((", ")))"), ("([", "])"), ("[[", "]]"), ("[(", ")]"), ("((", "))"), ("{{", "}}")),
     *(("[/", "/]"), ("[/", "\\]"), ("[\\", "\\]"), ("[\\", "/]")),
@@ -41,13 +41,11 @@ _LABEL: Final = re.compile(r"label\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]+)")
 _CLASS: Final = re.compile(r":::[\w-]+")
 _ENTITY: Final = re.compile(r"#(\w+);")
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
-#: Second line of the text of a node in a chart that Waybook exported: status and number of the
-#: step.
+#: Second line of a node in an exported chart: status and number of the step.
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: First code point that is a surrogate. Entities from this code point on are not replaced by
-#: characters, because surrogates cannot be stored.
+#: First surrogate. Entities from here on are not replaced, because surrogates cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
 #: Maximum length of a line in characters, and maximum number of arrows.
 MAX_LINE_LENGTH: Final = 10_000
@@ -62,10 +60,10 @@ class _Chart:
     labels: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     edges: list[tuple[str, str, str, int]] = field(default_factory=list)
-    #: Nodes of each subgraph in the order of their appearance, as the keys of a mapping.
+    #: Nodes of each subgraph, in order of appearance.
     members: dict[str, dict[str, None]] = field(default_factory=dict)
     open_groups: list[str] = field(default_factory=list)
-    #: Names of links, which a statement such as `e1@{ animate: true }` refers to.
+    #: Names of links, to which statements such as `e1@{ animate: true }` refer.
     link_names: set[str] = field(default_factory=set)
 
     def edge(self, source: str, target: str, label: str, line: int) -> None:
@@ -82,7 +80,6 @@ class _Chart:
 
 
 def is_mermaid(text: str) -> bool:
-    """Return whether the first statement of a text begins a flowchart."""
     first = next(_statements(text), (1, ""))
     return _HEADER.fullmatch(first[1]) is not None
 
@@ -123,7 +120,7 @@ def _front_matter_title(text: str) -> str:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a flowchart's statements with line numbers; comments and front matter are left out."""
+    """Yield a chart's statements with line numbers, without comments and front matter."""
     front, description = False, False
     for number, line in _joined_lines(text):
         stripped = line.strip()
@@ -138,7 +135,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a flowchart; a line break inside a quoted text does not end a line."""
+    """Yield the lines of a chart; a line break inside quotes does not end a line."""
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
@@ -247,7 +244,7 @@ def _read_label(text: str, place: int, number: int) -> tuple[str | None, int]:
 
 
 def _closing(text: str, start: int, closing: str) -> int | None:
-    """Return the position at which the text of a node ends; quoted text may contain delimiters."""
+    """Return where a node's text ends; quoted text may contain delimiters."""
     if text.startswith('"', start):
         quote = text.find('"', start + 1)
         return quote + 1 if quote > 0 and text.startswith(closing, quote + 1) else None
@@ -256,7 +253,7 @@ def _closing(text: str, start: int, closing: str) -> int | None:
 
 
 def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
-    """Return a link's text, its direction (1, -1, or 0 if undirected), and its end position."""
+    """Return a link's text, direction (1, -1, or 0 if undirected), and end position."""
     labeled = _LABELED_LINK.match(text, place)
     if labeled:
         label = labeled["a"] or labeled["b"] or labeled["c"] or ""
@@ -276,7 +273,7 @@ def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
 
 
 def _plain(label: str) -> str:
-    """Return the label of a node as plain text, with line breaks, without quotes and entities."""
+    """Return a node's label as plain text, with line breaks, without quotes and entities."""
     text = label.strip().strip('"').strip("`")
     text = _BREAK.sub("\n", text)
     text = _ENTITY.sub(lambda m: chr(int(m[1])) if _is_character(m[1]) else f"&{m[1]};", text)
@@ -288,7 +285,7 @@ def _is_character(digits: str) -> bool:
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the arrows between nodes; an arrow at a subgraph becomes one arrow per node in it."""
+    """Yield the arrows between nodes; one at a subgraph becomes one per node in it."""
     count = 0
     for source, target, label, line in chart.edges:
         targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])

@@ -5,12 +5,11 @@ from typing import Final
 
 _NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
 _LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
-#: Pattern for a list of references that begins with `#`, so that the number in “needs 2 days” is
-#: not a reference.
+#: List of references that begins with `#`, so that “needs 2 days” is not a reference.
 _HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
 _VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
-#: Patterns for references to other items: in parentheses; at the end of a line after punctuation;
-#: and anywhere if the number begins with `#`.
+#: References to other items: in parentheses; at the end of a line after punctuation; and anywhere
+#: if the number begins with `#`.
 _PATTERNS: Final = (
     re.compile(rf"\s*[(\[](?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*[)\]]", re.IGNORECASE),
     re.compile(rf"\s*[;,—-]\s*(?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*\.?\s*$", re.IGNORECASE),

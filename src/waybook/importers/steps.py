@@ -12,11 +12,11 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS, NewStep, StepType
 
-#: Maximum length of an imported file in characters, and maximum number of items that it may
-#: contain, done ones included.
+#: Maximum length of an imported file in characters, and maximum number of items, done ones
+#: included.
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: Limits of the tool that creates plans: maximum lengths of names and of texts.
+#: Limits of the tool that creates plans.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 
@@ -34,48 +34,46 @@ def at_line(line: int, message: str) -> InvalidInput:
 class Item:
     """Task in a file, before its references are resolved."""
 
-    #: Name by which other items of the file refer to this item.
+    #: Key by which other items of the file refer to this one.
     key: str
     title: str
     text: str = ""
     line: int
     type: StepType = StepType.CUSTOM
     done: bool = False
-    #: Keys of the items that must be finished before this item begins, each with the line of the
-    #: reference.
+    #: Items that must be finished first, each with the line of the reference.
     after: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPlan:
-    """Plan read from a file, not yet stored in the database."""
+    """Plan read from a file, not stored yet."""
 
     name: str
     question: str
     steps: tuple[NewStep, ...]
-    #: For each step, the number of the line in the imported file from which the step was read.
+    #: Line of each step in the file.
     lines: tuple[int, ...] = ()
-    #: Number of tasks in the imported file that are already done and therefore not imported.
+    #: Number of done tasks, which are not imported.
     left_out: int = 0
-    #: Number of ignored references to tasks that the file does not contain.
+    #: Number of ignored references to tasks that the file lacks.
     ignored: int = 0
-    #: Number of pull requests in an imported list of issues; they are not imported.
+    #: Number of pull requests in a list of issues, which are not imported.
     pull_requests: int = 0
 
 
 @dataclass(slots=True)
 class ItemList:
-    """Tasks read from a file, with a name and a question for the plan."""
+    """Tasks in a file, with a name and a question for the plan."""
 
     name: str = ""
     question: str = ""
     items: list[Item] = field(default_factory=list)
-    #: Whether the file defines dependencies but no order, so that the steps are sorted by
-    #: dependency.
+    #: Whether the file has dependencies but no order, so that steps are sorted by dependency.
     is_graph: bool = False
-    #: Whether a reference to an item that the file does not contain is ignored.
+    #: Whether references to unknown items are ignored.
     ignores_unknown: bool = False
-    #: Number of pull requests in an imported list of issues; they are not imported as items.
+    #: Number of pull requests in a list of issues, which are not imported.
     pull_requests: int = 0
 
     def add(self, item: Item) -> None:
@@ -149,7 +147,7 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
 
 
 def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
-    """Return the indexes of the items that an item depends on, with the lines of the references."""
+    """Return the items that an item depends on, with the lines of the references."""
     resolved: dict[int, int] = {}
     for key, line in item.after:
         if key in by_key:
@@ -162,7 +160,7 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
 def _without_done(
     items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
 ) -> list[list[tuple[int, int]]]:
-    """Return each item's dependencies; dependencies of done items and on done items are dropped."""
+    """Return each item's dependencies, without those of and on done items."""
     return [
         [] if item.done else [edge for edge in edges if not items[edge[0]].done]
         for item, edges in zip(items, before, strict=True)
@@ -170,7 +168,7 @@ def _without_done(
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the item indexes sorted by dependency, and in the order of the file otherwise."""
+    """Return the items sorted by dependency, otherwise in file order."""
     behind: list[list[int]] = [[] for _ in items]
     left = [len(edges) for edges in before]
     for number, edges in enumerate(before):
@@ -189,16 +187,16 @@ def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) 
 
 
 def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Raise an error that names a line of the file if the dependencies of the items form a cycle.
+    """Raise an error if dependencies form a cycle.
 
     Raises:
-        InvalidInput: the dependencies form a cycle.
+        InvalidInput: they do; the error names a line.
     """
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:
         return
     # Items that depend on a cycle cannot be sorted either, so follow dependencies until an item
-    # repeats: that item is in the cycle.
+    # repeats: that one is in the cycle.
     number, seen = min(stuck), set[int]()
     while number not in seen:
         seen.add(number)
@@ -212,7 +210,7 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
 def _circle(
     start: int, before: Sequence[Sequence[tuple[int, int]]], stuck: set[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the items of a cycle, each with the line of its reference to the next item."""
+    """Yield the items of a cycle, each with the line of its reference to the next one."""
     number = start
     while True:
         following, line = next((n, line) for n, line in before[number] if n in stuck)
@@ -246,7 +244,6 @@ def _shorten(title: str) -> str:
 
 
 def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
-    """Return the plan renamed to `name`, or unchanged if no name is given."""
     return replace(plan, name=name) if name else plan
 
 

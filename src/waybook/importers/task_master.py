@@ -17,8 +17,7 @@ from waybook.importers.steps import Item, ItemList, at_line
 DEFAULT_TAG: Final = "master"
 #: Statuses of tasks that need no more work.
 DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
-#: Fields of a task that become the instructions of a step, each with the heading under which the
-#: instructions contain it.
+#: Fields that become the instructions of a step, each with its heading there.
 TEXTS: Final = (
     ("description", ""),
     ("details", ""),
@@ -28,7 +27,6 @@ TEXTS: Final = (
 
 
 def is_task_master(data: Any) -> bool:  # noqa: ANN401 - JSON
-    """Return whether parsed JSON has the form of `tasks.json`."""
     if not isinstance(data, LocatedObject):
         return False
     return isinstance(data.get("tasks"), list) or bool(_tags(data))
@@ -43,13 +41,13 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 
 
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
-    """Return the tasks of one tag; each subtask is a task on which its parent depends.
+    """Return the tasks of one tag; a parent depends on its subtasks, which are tasks too.
 
-    If `subtasks` is false, the subtasks are a list in the text of their parent instead.
+    If `subtasks` is false, they are a list in the text of their parent instead.
 
     Raises:
         InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
-            names the line.
+        names the line.
     """
     data = read_json(text)
     if not is_task_master(data):
@@ -108,7 +106,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
 
 
 def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
-    """Return a unique key for each subtask, because Task Master may write duplicate subtask ids."""
+    """Return a unique key for each subtask, because Task Master may write duplicate ids."""
     keys: dict[str, None] = {}
     for place, part in enumerate(parts, start=1):
         key = f"{parent}.{key_field(part)}"
@@ -122,10 +120,9 @@ def _subtask(
     siblings: Mapping[str, Sequence[str]],
     parent_after: Sequence[str],
 ) -> Item:
-    """Return a subtask as an item, which also has the dependencies of its parent."""
+    """Return a subtask as an item, with the dependencies of its parent added."""
     references = [str(reference).strip() for reference in list_field(part, "dependencies")]
-    # A reference without a dot means the subtasks of the same task with this number; “5.2” means a
-    # subtask of any task.
+    # A number without a dot is a subtask of the same task; “5.2” is a subtask of any task.
     after = [
         target
         for reference in references

@@ -1,7 +1,6 @@
 """Plan templates: arguments of a new plan with parameters, as YAML or JSON.
 
-A placeholder such as `{{ topic }}` is replaced by the value of its parameter. Placeholders inside a
-value are not replaced.
+A placeholder such as `{{ topic }}` is replaced by its parameter's value, but not inside a value.
 """
 
 import re
@@ -24,15 +23,13 @@ SUFFIX: Final = ".yaml"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PARAMETER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-#: Fields of a plan template that describe the template; all other fields are arguments of the tool
-#: that creates plans.
+#: Fields that describe the template; all others are arguments of a new plan.
 _OWN_FIELDS: Final = frozenset({"template", "description", "parameters"})
 _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: Field of a plan template that contains code; a parameter value inserted into it could change what
-#: the code does.
+#: Field with code, which an inserted value could change.
 _CODE_FIELD: Final = "conditionExpression"
 
 
@@ -45,7 +42,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTemplate:
-    """Validated plan template: all placeholders are parameters, and all parameters are used."""
+    """Validated template: all placeholders are parameters, and all parameters are used."""
 
     name: str
     description: str
@@ -173,14 +170,14 @@ def _filled(value: Json, values: Mapping[str, str]) -> Json:
 
 
 def write_template(name: str, description: str, arguments: Body, values: Mapping[str, str]) -> str:
-    """Return a template made from a plan, in which each given value becomes a placeholder.
+    """Make a template from a plan; each given value becomes a placeholder.
 
     Raises:
         InvalidInput: a value does not occur in the plan, or the plan already contains placeholders.
     """
     if any(_PLACEHOLDER.search(text) for _, text in _texts(arguments)):
         raise InvalidInput("this plan contains {{ … }}, which a template would replace")
-    # The longest value is replaced first, since a shorter value may be a part of it.
+    # Replace the longest value first, since a shorter one may be a part of it.
     ordered = sorted(values.items(), key=lambda item: -len(item[1]))
     for parameter, value in ordered:
         if not _PARAMETER.fullmatch(parameter) or not value.strip():
@@ -224,7 +221,7 @@ def _parameterized(value: Json, ordered: list[tuple[str, str]], field: str = "")
 
 
 def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
-    """Return the text with every given value replaced by the placeholder of its parameter."""
+    """Replace every given value by its parameter's placeholder."""
     if not ordered:
         return text
     names = {value: parameter for parameter, value in ordered}
@@ -234,7 +231,6 @@ def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
 
 @cache
 def builtin_templates() -> Mapping[str, PlanTemplate]:
-    """Return the built-in plan templates by name."""
     folder = files("waybook.importers") / "builtin"
     texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(SUFFIX)]
     templates = [read_template(text) for text in texts]

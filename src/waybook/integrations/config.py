@@ -1,6 +1,6 @@
 """Validated settings of the webhook and of the OpenID Connect issuer.
 
-The settings come from the operator's configuration and are never stored in the database.
+They come from the operator's configuration and are never stored in the database.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ MAX_TEMPLATE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: URL of the webhook, which is often a secret and therefore not printed.
+    #: URL of the webhook; often a secret, so it is not printed.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -30,12 +30,12 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether messages to the webhook are sent unencrypted over a network."""
+        """Return whether messages to the webhook cross a network unencrypted."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
     def custom_templates(self) -> dict[str, str]:
-        """Return the message templates in the operator's template folder, keyed by file name.
+        """Return the operator's message templates by file name.
 
         Raises:
             Misconfigured: the files cannot be read.
@@ -77,10 +77,10 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings of links that decide a review, or None if messages have no such links.
+    """Return the settings of links that decide a review; None if messages have none.
 
-    Without authentication the dashboard needs no sign-in, so the links decide as the local user;
-    otherwise they decide as the user whom the operator configured.
+    Without authentication, the links decide as the local user; otherwise as the user whom the
+    operator configured.
     """
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
@@ -94,7 +94,7 @@ def action_links_from_settings(
 
 
 def _events(text: str) -> frozenset[str]:
-    """Parse a list of notification event names; return all events if the text is empty."""
+    """Parse a list of event names; empty means all events."""
     there = {
         str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
     }
@@ -118,21 +118,19 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Issuer URL exactly as the issuer's tokens contain it, because the tokens are compared with
-    #: this value.
+    #: Issuer URL exactly as in the issuer's tokens, which are compared with it.
     issuer: str
-    #: URL to which agents connect. It is the `resource` in the metadata that RFC 9728 defines.
+    #: URL to which agents connect; the `resource` in the metadata of RFC 9728.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org to which all users belong. If it is not set, the claim `org_claim` of a token contains
-    #: the org of the user.
+    #: Org of all users. If not set, a token's `org_claim` has the user's org.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes that a new user gets at the first sign-in; None if unknown users are rejected.
+    #: Scopes of a new user at the first sign-in; None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

@@ -9,21 +9,20 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Maximum number of texts in one request, maximum number of characters in these texts together, and
-#: maximum number of bytes in the answer.
+#: Maximum number of texts per request, of their characters together, and of bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-#: Delay before the second attempt, in seconds; the delay before the third attempt is twice as long.
+#: Seconds before the second attempt; twice as long before the third.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: Time in seconds after a failure during which the endpoint is not called, so that callers do not
-#: repeatedly wait for a failing endpoint.
+#: Seconds after a failure during which the endpoint is not called, so that callers do not wait for
+#: it again and again.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: Status codes with which an endpoint may reject the `dimensions` parameter. The request is then
-#: repeated without it, and the vectors have the endpoint's own number of dimensions.
+#: Statuses with which an endpoint may reject `dimensions`. The request is then repeated without it,
+#: and vectors have the endpoint's own dimensions.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -40,8 +39,8 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Create a client for an embedding model; `url` may or may not end in `/embeddings`."""
-        #: Model name under which the vectors from this endpoint are stored.
+        """`url` may or may not end in `/embeddings`."""
+        #: Model name stored with the vectors.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
         self._exchange = BoundedHttpClient(
@@ -53,8 +52,7 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether the endpoint accepts the `dimensions` parameter; assumed until the endpoint
-        #: rejects it.
+        #: Whether the endpoint accepts `dimensions`; assumed until it rejects it.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
@@ -73,10 +71,9 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """Do nothing, because an embedding model at an endpoint does not have to be loaded."""
+        """Do nothing: a model at an endpoint need not be loaded."""
 
     async def close(self) -> None:
-        """Close the HTTP connections."""
         await self._exchange.close()
 
     async def _batch(self, texts: list[str]) -> list[Vector]:

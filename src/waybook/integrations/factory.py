@@ -1,4 +1,4 @@
-"""Factories for clients of the configured endpoints; HTTP modules are imported on demand."""
+"""Clients of the configured endpoints; HTTP modules are imported on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.tracing import TRACING
 
-#: Variables that name the endpoint of traces.
+#: Environment variables that name the endpoint of traces.
 TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
@@ -56,7 +56,7 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
-    """Yield the OpenID Connect issuer; None if it is not configured or authentication is off."""
+    """Yield the OpenID Connect issuer; None if not configured, or if authentication is off."""
     configured = issuer_from_settings(settings)
     if configured is None or not settings.requires_auth:
         yield None
@@ -70,10 +70,9 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
 
 
 class ClosableSender(WebhookSender, Protocol):
-    """Interface of a webhook sender that has HTTP connections to close."""
+    """Webhook sender with HTTP connections to close."""
 
-    async def close(self) -> None:
-        """Close the HTTP connections."""
+    async def close(self) -> None: ...
 
 
 class LazyWebhookSender:
@@ -96,11 +95,9 @@ class LazyWebhookSender:
         return self._loaded
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Try once to deliver a webhook message."""
         return await (await self.warm()).deliver(message)
 
     async def close(self) -> None:
-        """Close the HTTP connections."""
         if self._loaded is not None:
             await self._loaded.close()
 

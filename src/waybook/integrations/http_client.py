@@ -1,8 +1,8 @@
 """HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
 
-Every request ends with an answer or with one type of error, regardless of how the server behaves.
-The time limit of a request includes waits and retries. Redirects are not followed, because the API
-key must be sent to this URL only. Error texts from the server are reported without the key.
+Every request ends with an answer or with one type of error, however the server behaves. The time
+limit includes waits and retries. Redirects are not followed, because the API key must be sent to
+this URL only. The server's error texts are reported without the key.
 """
 
 import asyncio
@@ -24,15 +24,13 @@ log = logging.getLogger(__name__)
 
 #: Maximum size in bytes of an endpoint's answer.
 MAX_BYTES = 2 * 1024 * 1024
-#: Maximum number of open connections; further requests wait for a connection, and the wait is part
-#: of their time limit.
+#: Maximum number of open connections; further requests wait for one, within their time limit.
 MAX_CONNECTIONS = 10
-#: Status codes of answers after which a request is retried if the answer has a Retry-After header,
-#: and maximum number of retries.
+#: Statuses after which a request is retried if there is a Retry-After header, and maximum number of
+#: retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Status codes that an endpoint returns for a wrong API key; the error text of such an answer often
-#: repeats a part of the key.
+#: Statuses for a wrong API key; the error text often repeats a part of the key.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -72,8 +70,7 @@ class BoundedHttpClient:
                 raise Misconfigured(f"the header {name} takes printable ASCII alone")
         self.url = url
         self.most_bytes = most_bytes
-        # Only uncompressed answers are accepted, because a small compressed answer can expand to
-        # any size.
+        # Accept only uncompressed answers: a small compressed one can expand to any size.
         self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
@@ -140,7 +137,6 @@ class BoundedHttpClient:
             raise EndpointFailed(message) from None
 
     async def close(self) -> None:
-        """Close the HTTP connections."""
         if self._making is not None:
             await (await self._making).aclose()
 
@@ -169,7 +165,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # The original error message is not included, because it may contain a header.
+            # Leave out the original message, which may contain a header.
             raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -183,8 +179,7 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # The client is created once, in a thread, because loading the system's certificates is
-        # slow.
+        # Created once, in a thread, because loading the system's certificates is slow.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)
@@ -216,10 +211,10 @@ class BoundedHttpClient:
 
 
 def _make_client() -> httpx2.AsyncClient:
-    # Only warnings of httpx2 are logged, because httpx2 logs every URL and a URL may be a secret.
+    # httpx2 logs every URL, which may be a secret, so log only its warnings.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
-        timeout=None,  # The client has no timeout, because each request has its own time limit.
+        timeout=None,  # Each request has its own time limit.
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )

@@ -1,7 +1,7 @@
 """Wire format of Anthropic's Messages API.
 
 The schema of the answer is enforced as the input schema of a tool that the model must call. Models
-that do not support a forced tool call answer in text that contains JSON.
+without forced tool calls answer in text that contains JSON.
 """
 
 import json
@@ -18,8 +18,8 @@ from waybook.integrations.llm_messages import (
 from waybook.json_values import Json
 
 VERSION = "2023-06-01"
-#: Maximum number of tokens in an answer, which the API requires in every request. The maximum of
-#: the model itself also applies.
+#: Maximum number of tokens in an answer, required by the API in every request. The model's own
+#: maximum also applies.
 MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
@@ -88,8 +88,8 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: Fields whose sum is the number of input tokens, because the API reports tokens that are not
-#: cached, tokens written to the cache, and tokens read from the cache separately.
+#: Fields whose sum is the number of input tokens: the API reports uncached tokens, and those
+#: written to and read from the cache, separately.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

@@ -14,7 +14,7 @@ from waybook.json_values import Json
 log = logging.getLogger(__name__)
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
-#: Status codes with which an endpoint may reject a request parameter that it does not support.
+#: Statuses with which an endpoint may reject an unsupported parameter.
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 

@@ -23,7 +23,7 @@ class ModelRequest:
     text: str
     #: JSON Schema that the answer must match.
     schema: dict[str, Json]
-    #: Whether the endpoint is asked to enforce the schema, which not every endpoint supports.
+    #: Whether the endpoint should enforce the schema, which not every endpoint supports.
     structured: bool = True
 
 
@@ -34,7 +34,7 @@ class ModelReply:
     text: str
     #: Usage (tokens) as the endpoint reported it.
     usage: Usage
-    #: Whether the endpoint stopped the reply before its end.
+    #: Whether the endpoint cut the reply off.
     truncated: bool = False
 
 
@@ -53,13 +53,13 @@ class Model(Protocol):
 class WireFormat:
     """Wire format of a language model API, as pure functions."""
 
-    #: Function that takes the configured URL and returns the URL to which requests are posted.
+    #: Returns the URL for requests, from the configured one.
     address: Callable[[str], str]
-    #: Function that takes the API key, or None if there is no key, and returns the HTTP headers.
+    #: Returns the HTTP headers for an API key, if there is one.
     headers: Callable[[str | None], dict[str, str]]
-    #: Function that takes a request and the name of the model, and returns the JSON body to send.
+    #: Returns the JSON body of a request to a model.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: Function that takes the JSON answer and the name of the model, and returns the model's reply.
+    #: Reads a model's reply from the JSON answer.
     read: Callable[[Json, str], ModelReply]
 
 
@@ -97,7 +97,7 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 THINKING_BLOCK = "</think>"
 CODE_FENCE = "```"
-#: Maximum number of fenced code blocks in a reply that are searched for JSON.
+#: Maximum number of code blocks searched for JSON.
 MAX_FENCES = 8
 
 

@@ -1,8 +1,8 @@
 """OpenID Connect discovery, signing keys, JWT verification, and the issuer check for operators.
 
-Only asymmetric signatures are accepted: with a shared secret, every party that can verify a token
-could also make one. The header of a token is untrusted, so it is used only to select one of the
-allowed algorithms and keys.
+Only asymmetric signatures are accepted: with a shared secret, a party that can verify a token could
+also make one. A token's header is untrusted, so it only selects one of the allowed algorithms and
+keys.
 """
 
 import asyncio
@@ -30,8 +30,7 @@ from waybook.integrations.oidc_login import Claims, check_times
 #: Maximum size in bytes of a token from the issuer; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: For each accepted signature algorithm, the required type of the key and, if the type has curves,
-#: the required curve.
+#: Type of key that each accepted algorithm requires and, if the type has curves, the curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -112,11 +111,11 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
 
 
 def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
-    """Check that token claims name this issuer and audience, and that the token is valid now.
+    """Check that claims name this issuer and audience, and that the token is valid now.
 
     Raises:
         Unauthenticated: the claims name another issuer or audience, or no subject, or the token is
-            not valid now.
+        not valid now.
     """
     if claims.get("iss") != issuer:
         raise Unauthenticated("it is of another issuer")
@@ -168,7 +167,7 @@ class IssuerEndpoints:
     keys: str
     authorize: str
     token: str
-    #: Whether the client secret is sent in the request's form fields and not in a header.
+    #: Whether the client secret is sent as a form field instead of a header.
     secret_in_form: bool
 
 
@@ -190,7 +189,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
-    """Return all keys that the issuer publishes, including keys that cannot verify signatures.
+    """Return all keys that the issuer publishes, whether or not they can verify signatures.
 
     Raises:
         EndpointFailed: there is no usable answer.
@@ -201,7 +200,6 @@ async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
 
 
 def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
-    """Return the published keys of an issuer that can verify signatures."""
     keys = (parse_key(jwk) for _, jwk in zip(range(MAX_KEYS), listed, strict=False))
     return tuple(key for key in keys if key is not None)
 
@@ -240,12 +238,10 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 class IssuerCheck:
     """Result of an issuer check, which may be incomplete because of an error."""
 
-    #: Reason why the discovery of the issuer failed, and reason why fetching the issuer's keys
-    #: failed.
+    #: Why the discovery failed, and why fetching the keys failed.
     error: str | None = None
     keys_fault: str | None = None
-    #: Number of keys that the issuer publishes, number of these keys that are usable, and the
-    #: algorithms of the usable keys.
+    #: Number of published keys and of usable ones, and the usable ones' algorithms.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()
@@ -254,7 +250,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Check the issuer with the limits that the server uses; return the result, with any error."""
+    """Check the issuer within the server's limits; errors are part of the result."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

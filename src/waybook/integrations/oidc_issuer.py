@@ -1,9 +1,9 @@
 """OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
-Signing keys are fetched on first use, and again when a token names an unknown key, so that a new
-key works at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched
-keys replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the
-cached keys stay in use.
+Keys are fetched on first use, and again when a token names an unknown key, so that a new key works
+at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
+replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached
+keys stay in use.
 """
 
 import asyncio
@@ -34,11 +34,10 @@ from waybook.integrations.oidc_login import Claims
 
 log = logging.getLogger(__name__)
 
-#: Minimum time in seconds between two fetches of the issuer's keys, no matter how often the keys
-#: are needed.
+#: Minimum seconds between two fetches of the keys.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Age in seconds after which the issuer's keys are fetched again in the background, so that keys
-#: that the issuer has withdrawn are removed.
+#: Age in seconds after which keys are fetched again in the background, so that withdrawn ones
+#: disappear.
 STALE_SECONDS: Final = 900.0
 
 
@@ -143,7 +142,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the token header names; if it names none, the only suitable key."""
+        """Return the key that the header names; if it names none, the only suitable key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -155,7 +154,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch the issuer's keys and endpoints unless just tried; wait for a running fetch."""
+        """Fetch keys and endpoints unless just tried; wait for a running fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -1,7 +1,7 @@
 """OpenID Connect sign-in: identities from claims, and the authorization code flow with PKCE.
 
-The server stores no state of the flow. The state is in a cookie of the browser, so only the browser
-that started a sign-in can complete it.
+The state of the flow is in a cookie, not on the server, so only the browser that started a sign-in
+can complete it.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from waybook.json_values import Json
 
 Claims: TypeAlias = Mapping[str, Json]
 
-#: Tolerated difference in seconds between the clocks of this machine and the issuer.
+#: Tolerated difference in seconds between our clock and the issuer's.
 LEEWAY: Final = 60.0
 #: Maximum length in characters of a claim that is accepted as the name of a user.
 MAX_NAME_LENGTH: Final = 200
@@ -37,7 +37,7 @@ class AuthorizationEndpoint(Protocol):
 
 
 class IssuerClient(Protocol):
-    """Interface of the issuer client that authentication uses."""
+    """The issuer client, as authentication uses it."""
 
     @property
     def settings(self) -> IssuerSettings:
@@ -59,13 +59,11 @@ class IssuedIdentity:
 
     org: str
     subject: str
-    #: Display name of the user.
     name: str
     email: str | None
-    #: Client program that acts for the user.
+    #: Program that acts for the user.
     client: str
-    #: Scopes of Waybook that the token grants; other entries of the token's scope claim are
-    #: ignored.
+    #: Waybook scopes that the token grants; others are ignored.
     scopes: frozenset[Scope]
 
 
@@ -148,7 +146,6 @@ class SignInAttempt:
     return_to: str
 
     def to_cookie(self) -> str:
-        """Return the sign-in attempt encoded as a cookie value."""
         return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
@@ -228,7 +225,7 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """Check that the ID token is for this client and sign-in attempt; return its claims."""
+    """Check that the ID token is for this client and attempt; return its claims."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")

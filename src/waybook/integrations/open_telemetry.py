@@ -10,13 +10,12 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-#: Name of the spans of messages to the database.
 MESSAGE: Final = "database message"
 PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryCall:
-    """Span of a tool call, which is the current span within a `with` block."""
+    """Span of a tool call; the current span within its block."""
 
     __slots__ = ("_outer", "_recording", "_span", "_token")
 
@@ -40,15 +39,12 @@ class OpenTelemetryCall:
             _end(self._span, kind)
 
     def is_recording(self) -> bool:
-        """Return whether the span is sampled."""
         return self._recording
 
     def set_attributes(self, attributes: Mapping[str, str], /) -> None:
-        """Add attributes."""
         self._span.set_attributes(attributes)
 
     def mark_failed(self) -> None:
-        """Set the status of the span to an error."""
         self._span.set_status(StatusCode.ERROR)
 
 
@@ -56,12 +52,11 @@ class OpenTelemetryTracer:
     """Creator of OpenTelemetry spans."""
 
     def __init__(self, tracer: trace.Tracer) -> None:
-        """Create spans with this tracer of OpenTelemetry."""
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
         """Return the span of a tool call, which is the current span within the block."""
-        # The context is passed on, because the library otherwise looks it up four times.
+        # Pass the context on: the library would otherwise look it up four times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
         call = OpenTelemetryCall(span, outer)
@@ -70,7 +65,7 @@ class OpenTelemetryTracer:
         return call
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
-        """Return the span of a message to the database; None if the call is not sampled."""
+        """Return the span of a database message; None if the call is not sampled."""
         return self._message(statements) if trace.get_current_span().is_recording() else None
 
     @contextmanager
@@ -97,7 +92,7 @@ class OpenTelemetryTracer:
             context.detach(token)
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span; nothing outside a span."""
+        """Return the ids of the current trace and span; none outside a span."""
         current = trace.get_current_span().get_span_context()
         if not current.is_valid:
             return {}
@@ -108,7 +103,7 @@ class OpenTelemetryTracer:
 
 
 def _end(span: Span, kind: type[BaseException] | None) -> None:
-    """End a span. Of an exception only the type is recorded; its text may contain values."""
+    """End a span. Only the type of an exception is recorded; its text may contain values."""
     if kind is not None:
         span.set_attribute("error.type", kind.__name__)
         span.set_status(StatusCode.ERROR)

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from waybook.errors import Misconfigured
 from waybook.integrations.open_telemetry import OpenTelemetryTracer
 
-#: Exporters by the name that `OTEL_TRACES_EXPORTER` gives them.
+#: Exporters by name in `OTEL_TRACES_EXPORTER`.
 EXPORTERS: Final[dict[str, Callable[[], SpanExporter]]] = {
     "otlp": OTLPSpanExporter,
     "console": ConsoleSpanExporter,
@@ -41,10 +41,10 @@ class TraceExport:
             shutdown_on_exit=False,
         )
         self._provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))
-        # The MCP library creates spans for the messages that it answers.
+        # The MCP library creates spans for messages that it answers.
         trace.set_tracer_provider(self._provider)
         self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
 
     def close(self) -> None:
-        """Export the remaining spans, within the time limits of the exporter, and stop."""
+        """Export the remaining spans, within the exporter's time limits, and stop."""
         self._provider.shutdown()

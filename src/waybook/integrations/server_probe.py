@@ -1,4 +1,4 @@
-"""State of running servers, as their health checks and metrics show it over HTTP."""
+"""State of running servers, from their health checks and metrics."""
 
 import asyncio
 import re
@@ -10,29 +10,27 @@ import httpx2
 
 from waybook.errors import InvalidInput
 
-#: Maximum number of servers.
 MAX_SERVERS: Final = 64
-#: Maximum time in seconds for all answers of one server, and maximum size in bytes of an answer.
+#: Maximum seconds for all answers of one server, and maximum bytes of an answer.
 PROBE_SECONDS: Final = 5.0
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\d+(?:\.\d+)?)$")
-#: Maximum length of a label that is shown.
 MAX_LABEL_LENGTH: Final = 40
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class ServerState(NamedTuple):
-    """Answers of one server; it may not show some of the values."""
+    """Answers of one server; some values may be missing."""
 
     url: str
     is_alive: bool = False
     is_ready: bool = False
     version: str | None = None
-    #: Number of the newest migration that the server's program has.
+    #: Number of the newest migration in the server's program.
     schema: str | None = None
     #: Whether a process of the server does the background work.
     leads: bool | None = None
-    #: Largest lag of the background work in seconds; only known of the leader.
+    #: Largest lag of the background work in seconds; known only for the leader.
     lag_seconds: float | None = None
     error: str | None = None
 
@@ -84,7 +82,7 @@ async def probe_server(url: str, metrics_token: str | None) -> ServerState:
 
 
 async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -> tuple[int, str]:
-    """Return the status and the begin of the answer."""
+    """Return the status and the beginning of the answer."""
     body = b""
     async with client.stream("GET", path, headers=headers) as answer:
         async for chunk in answer.aiter_bytes():

@@ -10,7 +10,7 @@ from waybook.notifications.content import WebhookFormat, encode_body, load_templ
 from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
 
 SECONDS: Final = 10.0
-#: HTTP status code with which a webhook receiver reports that it has permanently unsubscribed.
+#: Status with which a receiver reports that it has permanently unsubscribed.
 GONE: Final = 410
 
 
@@ -45,5 +45,4 @@ class Webhook:
         return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)
 
     async def close(self) -> None:
-        """Close the HTTP connections."""
         await self._exchange.close()

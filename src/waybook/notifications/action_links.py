@@ -1,7 +1,7 @@
-"""Action links in messages about reviews and stages: secrets, URLs, and the settings of the links.
+"""Action links in messages about reviews and stages: secrets, URLs, and settings.
 
-The secret of a link is an HMAC of the message id under the webhook secret. The link's secret is
-derived again for every delivery attempt, so that neither the outbox nor a backup contains it.
+The secret of a link is an HMAC of the message id under the webhook secret. It is derived again for
+every delivery attempt, so that neither the outbox nor a backup contains it.
 """
 
 import hmac
@@ -17,11 +17,11 @@ from waybook.core.events import NotificationKind
 from waybook.core.org_codes import CODE_LENGTH, SECRET_LENGTH, with_org
 from waybook.json_values import Json
 
-#: URL path of the pages that the links in review messages open.
+#: URL path of the pages that action links open.
 ACTION_PATH: Final = "/act"
-#: Last part of the path of the page on which a person gives feedback on a stage.
+#: Last part of the path of a stage's feedback page.
 FEEDBACK_ACTION: Final = "feedback"
-#: Actions for which a message of each kind has links.
+#: Linked actions for each kind of message.
 LINKED_ACTIONS: Final = MappingProxyType(
     {
         NotificationKind.REVIEW_REQUESTED: ("approve", "modify", "reject"),
@@ -38,10 +38,10 @@ _SECRET: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLinks:
-    """Settings of action links, with which a person decides a review from a message."""
+    """Settings of the links by which a person can act on a message."""
 
     key: bytes = field(repr=False)
-    #: Name of the user in whose name the links decide reviews.
+    #: User in whose name the links decide.
     reviewer: str
     lifetime: timedelta
     #: Whether the reviewer must have an account, as in server mode.
@@ -62,7 +62,7 @@ class ActionLinks:
     def urls(
         self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
     ) -> dict[str, Json]:
-        """Return the URL of the confirmation page of each action of a message.
+        """Return the URL of the page for each action of a message.
 
         In a cluster, the URLs contain the code of the org.
         """

@@ -1,9 +1,9 @@
 """Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-Each notification kind has one template, whose first line is the subject. Templates of messages and
-of prompts use the same language, with the same restrictions and cost limits. The operator can
-replace a template with a file of the same name in the configured folder. The sample payloads
-validate templates and serve as examples.
+Each kind of notification has one template, whose first line is the subject. It uses the same
+language as prompts, with the same restrictions and cost limits. The operator can replace it with a
+file of the same name in the configured folder. The sample payloads validate templates and serve as
+examples.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,7 +75,6 @@ _WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "m
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
-    """Return a sample payload for this kind of notification."""
     data = {**_WHO, **DATA[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
 
@@ -83,8 +82,7 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 SUFFIX = ".txt"
 #: Names of the variables that a webhook template can use.
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: Maximum length in characters of a subject and of a body, so that chat and mail systems accept the
-#: message.
+#: Maximum lengths of a subject and a body that chat and mail systems accept.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 
@@ -97,7 +95,6 @@ class Message(NamedTuple):
 
 
 def template_file(occasion: NotificationKind) -> str:
-    """Return the template file name for a kind of notification."""
     return f"{occasion}{SUFFIX}"
 
 
@@ -120,7 +117,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Compile a message template; raise an error if it renders a sample payload as empty text."""
+    """Compile a template; raise an error if it renders a sample payload as empty text."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -148,10 +145,9 @@ PLAIN = "text/plain; charset=utf-8"
 class WebhookFormat(StrEnum):
     """Body format that a webhook receiver accepts."""
 
-    #: Payload in the format of the Standard Webhooks specification, for receivers that are
-    #: programs.
+    #: Format of the Standard Webhooks specification, for receivers that are programs.
     STANDARD = "standard"
-    #: A message in the format of Slack's incoming webhooks, which other chat systems accept too.
+    #: Slack's incoming webhooks, which other chat systems accept too.
     SLACK = "slack"
     #: Plain text whose first line is the subject.
     TEXT = "text"
@@ -163,7 +159,7 @@ class EncodedBody(NamedTuple):
 
 
 def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
-    """Return the HTTP body of a webhook message; every delivery attempt sends the same bytes.
+    """Return the HTTP body of a message; every delivery attempt sends the same bytes.
 
     Raises:
         TemplateBudgetExceeded: rendering the template would cost too much.
@@ -179,7 +175,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return a webhook message as a JSON payload; an extra field lists any hidden characters."""
+    """Return a message as a JSON payload; an extra field lists hidden characters, if any."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
@@ -194,7 +190,6 @@ def _as_slack(message: Message) -> str:
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """Return a copy of a JSON object with the function `change` applied to every string."""
     return {name: _changed(value, change) for name, value in fields.items()}
 
 

@@ -18,8 +18,8 @@ from waybook.json_values import Json
 class WebhookMessage(NamedTuple):
     """A notification, stored until it has been delivered."""
 
-    #: Id of the message, which is the same in every delivery attempt, so that the receiver can
-    #: recognize duplicates.
+    #: Id of the message, the same in every delivery attempt, so that the receiver can recognize
+    #: duplicates.
     id: str
     event: str
     data: dict[str, Json]
@@ -33,40 +33,35 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt, which succeeded if it has no `error`."""
+    """Result of a delivery attempt; it succeeded if there is no `error`."""
 
     error: str | None = None
     #: HTTP status of the receiver's response; None if there was no response.
     status: int | None = None
-    #: Whether the outcome is final, because another delivery attempt would be pointless.
+    #: Whether another attempt would be pointless.
     final: bool = False
 
 
 class WebhookSender(Protocol):
     """Interface for the delivery of webhook messages."""
 
-    async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Try once to deliver a webhook message; return a failure instead of raising it."""
+    async def deliver(self, message: WebhookMessage) -> DeliveryOutcome: ...
 
 
-#: Delay before the second delivery attempt, maximum delay, and the factor by which each further
-#: delay is longer.
+#: Delay before the second attempt, maximum delay, and factor between delays.
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
-#: Maximum share of a delay that is randomly added to it or subtracted from it, so that retries of
-#: several messages do not coincide.
+#: Random share of a delay that is added or subtracted, so that retries do not coincide.
 JITTER = 0.2
-#: Exponent of the backoff factor beyond which every delay is the maximum delay.
+#: From this exponent on, every delay is the maximum.
 MAX_EXPONENT = 12
 
-#: Period during which delivery of a message is attempted.
+#: How long delivery of a message is attempted.
 MAX_DELIVERY_TIME = timedelta(days=1)
 
 
 class DeliveryStatus(StrEnum):
-    """Delivery status of a webhook message."""
-
     WAITING = "waiting"
     DELIVERED = "delivered"
     GIVEN_UP = "given_up"
@@ -82,11 +77,10 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Time of the next delivery attempt; it has a meaning only while the notification is waiting.
+    #: Next attempt; meaningful only while waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response (None if there was no response), and the error (None if
-    #: there was no error).
+    #: HTTP status of the last response, and the error; None if there was none.
     answered: int | None
     error: str | None
 
@@ -102,12 +96,12 @@ class Deliveries(NamedTuple):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: Time of the next delivery attempt; it is used only if the status is waiting.
+    #: Next attempt; used only if the status is waiting.
     due_at: datetime
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return a message's status after a delivery attempt; `chance` (0 to 1) varies the delay."""
+    """Return a message's status after an attempt; `chance` (0 to 1) varies the delay."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
@@ -157,7 +151,7 @@ def _secret(word: str) -> bytes:
 def signature_headers(
     message_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
-    """Return the headers of a delivery attempt at time `at`, signed if there are secrets."""
+    """Return the headers of an attempt at time `at`, signed if there are secrets."""
     content = f"{message_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
     headers = {"webhook-id": message_id, "webhook-timestamp": str(at)}

@@ -28,11 +28,11 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
-    #: Number of operations that evaluating the condition took.
+    #: Number of operations that the evaluation took.
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
-        """Return the branch as JSON, in the form used in the audit and in replies."""
+        """Return the branch as JSON, as in the audit and in replies."""
         fields: dict[str, Json] = {
             "action": str(self.condition.action),
             "conditionId": self.condition.id,
@@ -51,7 +51,7 @@ class Branch:
 def evaluate_conditions(
     draft: Draft, step_id: StepId, submitted: Mapping[str, Json]
 ) -> list[Branch]:
-    """Evaluate the conditions of a step that has just completed, and apply those that fire."""
+    """Evaluate the conditions of a step that has just completed; apply those that fire."""
     branches: list[Branch] = []
     if not draft.plan.conditions:
         return branches

@@ -1,8 +1,8 @@
 """Copy of a plan as of an earlier time, with the results of the steps completed by then.
 
-The state of the original plan at that time is given as rows rebuilt from its audit. All steps are
-copied with fresh ids. A step that was completed or skipped by that time keeps its result and
-records the id of the original step. Every other step is pending, at its first attempt.
+The original's state at that time is given as rows rebuilt from its audit. All steps are copied with
+new ids. A step that was completed or skipped by then keeps its result and records the id of the
+original step. Every other step is pending, at its first attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,9 @@ from waybook.plan.rows import step_row
 from waybook.plan.settle import register_session
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Maximum length of a plan's name, and the suffix of the default name of a copy.
+#: Maximum length of a plan's name, and the suffix of a copy's default name.
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
-#: Branch actions that add steps to the plan when their condition fires.
 GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
@@ -158,8 +157,8 @@ def _copy_step(
         in_progress_since=None,
         last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
-        # A copied result keeps its author, but not the author's session, because that session does
-        # not belong to this plan.
+        # A copied result keeps its author, but not the author's session, which does not belong to
+        # this plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
         held_session=None,
         fail_reason=None,
@@ -182,10 +181,10 @@ def _copy_step(
 def _copy_conditions(
     draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
 ) -> None:
-    """Copy the conditions; conditions of pending steps are reset to not evaluated.
+    """Copy the conditions; those of pending steps are reset to not evaluated.
 
-    A condition of a pending step that fired and added steps is not copied: the added steps are part
-    of the copy already, and the condition would add them a second time.
+    A pending step's condition that fired and added steps is not copied: the added steps are already
+    part of the copy, and it would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
@@ -207,7 +206,7 @@ STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
 
 
 def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Return a condition's row with step ids replaced, also in the steps that it may add."""
+    """Replace the step ids in a condition's row, also in the steps that it may add."""
     if isinstance(value, list):
         return [_with_ids(item, ids) for item in value]
     if not isinstance(value, dict):
@@ -219,7 +218,6 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
 
 
 def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Return a field's value in which the ids of the original steps are replaced by new ids."""
     return _with_ids(value, ids) if name in {"steps", "conditions"} else value
 
 

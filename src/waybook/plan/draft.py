@@ -3,8 +3,8 @@
 The rules in this package take an immutable plan, change a draft of it, and return a decision. All
 changes go through the draft, so none can be missing from the audit.
 
-The module also has the class of decisions, and errors that several rules raise. Each of these
-errors suggests a call that is safe to make instead.
+The module also has the class of decisions, and errors that several rules raise; each error suggests
+a call that is safe to make instead.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ from waybook.plan.ordering import renumber, resolve_dependencies
 from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
-#: Maximum time in seconds for which a call waits. It is shorter than the shortest common time limit
-#: of clients and proxies for a call, which is 60 seconds.
+#: Maximum seconds that a call waits. Shorter than the shortest usual time limit of clients and
+#: proxies, 60 seconds.
 MAX_WAIT_SECONDS = 55
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -46,22 +46,20 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
-    #: Ids of the steps whose heartbeat the call renews.
+    #: Steps whose heartbeat the call renews.
     touched: tuple[StepId, ...] = ()
-    #: Error to raise after the changes are written. For example, a late result is stored, and the
-    #: call is then refused.
+    #: Error to raise after the changes are written: for example, a late result is stored, then
+    #: refused.
     refusal: Refused | None = None
-    #: Texts of new rows, by row id. The audit contains only the hashes of these texts.
+    #: Texts of new rows, by row id; the audit has only their hashes.
     texts: Mapping[str, str] = NO_TEXTS
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
-    """Return the call to suggest after most refusals, which reads the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
 def wait_call(plan: Plan, why: str) -> NextCall:
-    """Return the call that waits until a step becomes available or a review is decided."""
     return NextCall("get_next_step", {"planId": plan.id, "waitSeconds": MAX_WAIT_SECONDS}, why)
 
 
@@ -83,15 +81,13 @@ def require_open(plan: Plan) -> None:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Fields of a step that store its result. They are written only once, and the rules do not read
-#: them.
+#: Fields with the result of a step. They are written only once, and the rules do not read them.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
-        """Start a draft from the current plan."""
-        #: The plan including all changes made so far in this draft.
+        #: The plan with all changes made so far.
         self.plan = plan
         self.moment = context
         self._changes: list[Change] = []
@@ -99,7 +95,7 @@ class Draft:
         self._touched: list[StepId] = []
         self._texts: dict[str, str] = {}
 
-    # Methods that change a status
+    # Status changes
 
     def move_plan(self, *path: PlanStatus) -> None:
         """Change the plan's status along this path of allowed transitions."""
@@ -110,14 +106,13 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Change a step's status along this path of allowed transitions; set its timestamps."""
+        """Change a step's status along this path of allowed transitions; set its times."""
         step = self.plan.step(step_id)
         for status in path:
             moved = move_step(step.status, status)
             step = self._change_step(step, {"status": moved, **self._clock(status)})
 
     def start_step(self, step: Step) -> None:
-        """Start a pending step, with the actor as its holder."""
         status, actor = StepStatus.IN_PROGRESS, self.moment.actor
         changed = {"status": move_step(step.status, status), **self._clock(status)}
         holder = {"held_by": actor.user, "held_session": actor.session}
@@ -128,7 +123,7 @@ class Draft:
             return {"in_progress_since": self.moment.now}
         return {"completed_at": self.moment.now} if status in DONE_STEP else {}
 
-    # Methods that update fields
+    # Field changes
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
@@ -200,10 +195,10 @@ class Draft:
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
         self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
 
-    # Methods that create and remove rows
+    # Row creation and removal
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
-        """Insert pending steps after position `after`, and renumber the steps that follow them."""
+        """Insert pending steps after position `after`, and renumber the steps behind them."""
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
@@ -222,7 +217,6 @@ class Draft:
         return [step.id for step in made]
 
     def add_condition(self, new: NewCondition, step_id: StepId) -> None:
-        """Add a requested condition to a step."""
         condition = build_condition(
             new,
             condition_id=ConditionId(self.moment.new_id()),
@@ -241,7 +235,7 @@ class Draft:
         return max((condition.position for condition in self.plan.conditions), default=0) + 1
 
     def remove_conditions(self, step_id: StepId) -> list[ConditionId]:
-        """Remove the conditions of a step that has not completed; return the conditions' ids."""
+        """Remove the conditions of a step that has not completed; return their ids."""
         removed = [c for c in self.plan.conditions if c.step_id == step_id]
         for condition in removed:
             self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
@@ -252,8 +246,8 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        The step is also removed from the dependencies of other steps, and a heartbeat of the step
-        that the same call recorded is dropped.
+        Other steps no longer depend on it, and a heartbeat that this call recorded for it is
+        dropped.
         """
         self._touched = [touched for touched in self._touched if touched != step_id]
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
@@ -265,7 +259,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Renumber the steps in the order of these ids, and remove all other steps."""
+        """Number the steps in the order of these ids, and remove all others."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -277,26 +271,24 @@ class Draft:
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
-        """Record the creation of a database row."""
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record the creation of a row with a long text; the audit stores only the text's hash."""
+        """Record the creation of a row with a long text; the audit has only its hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Record a change to an entity that is not part of the `Plan` class."""
+        """Record a change to an entity that is not part of `Plan`."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
-        """Count this call as a heartbeat of the step."""
         self._touched.append(step_id)
 
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Record the changes to the draft since the last audit entry as one audit entry."""
+        """Put the changes since the last audit entry into a new one."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
@@ -304,7 +296,8 @@ class Draft:
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
         """Return a decision: the reply, and all writes of the draft.
 
-        Raise AssertionError if a change is not in an audit entry.
+        Raises:
+            AssertionError: a change is not in an audit entry.
         """
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]

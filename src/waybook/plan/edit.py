@@ -10,7 +10,7 @@ from waybook.plan.ordering import changed_dependencies
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """New title of a pending step; None removes the title."""
+    """New title of a pending step; None removes it."""
 
     step_id: StepId
     title: str | None
@@ -26,13 +26,12 @@ class SetDependencies:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """New budget of a plan (soft limits on tokens and cost); None removes the limits."""
+    """New soft limits on tokens and cost; None removes them."""
 
     budget: Budget | None
 
 
 def set_title(draft: Draft, step: Step, title: str | None) -> dict[str, Json]:
-    """Change the title of a step; return the details for the audit."""
     draft.set_step(step.id, title=title)
     return {"action": "set_title", "stepId": step.id, "stepOrder": step.order}
 
@@ -50,6 +49,5 @@ def set_dependencies(draft: Draft, step: Step, orders: tuple[int, ...]) -> dict[
 
 
 def set_budget(draft: Draft, budget: Budget | None) -> dict[str, Json]:
-    """Change the budget of the plan; return the details for the audit."""
     draft.set_budget(budget)
     return {"action": "set_budget", "budget": budget.as_json() if budget else None}

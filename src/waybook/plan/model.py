@@ -21,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """Kind of work that a step does. Only checkpoints have rules of their own."""
+    """Kind of work in a step. Only checkpoints have rules of their own."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -57,19 +57,17 @@ class DecisionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewStep:
-    """Step that a call requests, before the step has an id and a position in the plan."""
+    """A requested step, before it has an id and a position in the plan."""
 
     type: StepType
     instructions: str
     title: str | None = None
     stall_seconds: int | None = None
     result_schema: Json = None
-    #: Order numbers of the steps that this step depends on.
     depends_on: tuple[int, ...] = ()
-    #: Minimum number of sources on which the step's result must be based; None if no sources are
-    #: required.
+    #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
-    #: Maximum number of holders that stop responding before the step fails; None for the default.
+    #: How many holders may stop responding before the step fails; None for the default.
     max_attempts: int | None = None
     #: Conditions to evaluate when the step completes.
     conditions: tuple["NewCondition", ...] = ()
@@ -77,29 +75,27 @@ class NewStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCondition:
-    """Requested branching condition, which refers to steps by their position in the plan."""
+    """Requested branching condition, which names steps by position."""
 
     expression: str
     action: BranchAction
-    #: Position of the step after which the condition is evaluated; None if the condition is
-    #: requested together with its step.
+    #: Position of the condition's step; None if the condition is requested together with its step.
     after_step_order: int | None = None
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
-    #: First step of the range that `repeat` copies; the last step of the range is the condition's
-    #: own step. None if only the condition's own step is copied.
+    #: First of the steps that `repeat` copies; the last one is the condition's own step. None if
+    #: only that one is copied.
     from_step_order: int | None = None
     max_repeats: int | None = None
-    #: Ids of the target step and of the first step of the range, once their positions are resolved.
-    #: The condition of a step that a branch may add later is stored with ids, because positions
-    #: change.
+    #: Ids of the target step and of the first step to copy, once resolved. A condition of a step
+    #: that may be added later is stored with ids, because positions change.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
 
 class Step(NamedTuple):
-    """State of one step, without its result; its texts are in `Plan.texts`."""
+    """State of a step, without its result; its texts are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -108,23 +104,21 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: Time at which the step last changed to in_progress. Earlier waiting for a person is therefore
-    #: not counted as work.
+    #: When the step last became in_progress, so that waiting for a person before that does not
+    #: count as work.
     in_progress_since: datetime | None
-    #: Time of the last heartbeat. It is telemetry, so it is neither recorded in the audit nor
-    #: rebuilt from it.
+    #: Time of the last heartbeat. It is telemetry: neither in the audit nor rebuilt from it.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
-    #: Ids of the steps that this step depends on.
     depends_on: tuple[StepId, ...] = ()
-    #: Maximum number of holders that stop responding before the step fails; None for the default.
+    #: How many holders may stop responding before the step fails; None for the default.
     max_attempts: int | None = None
-    #: Number of holders that were replaced because they stopped responding; None if there was none.
+    #: Number of holders replaced because they stopped responding; None if there were none.
     silent_holders: int | None = None
-    #: Id of the step in another plan from which this step's result was copied.
+    #: Step in another plan from which the result was copied.
     copied_from: StepId | None = None
 
     @property
@@ -149,8 +143,7 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Stored sources of the step that are counted toward the required number of sources. They are
-    #: loaded only if the step requires sources.
+    #: Sources that count toward the required number; loaded only if the step requires sources.
     sources: tuple[StoredSource, ...] = ()
 
 
@@ -167,17 +160,16 @@ class Condition:
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
     outcome: BranchOutcome | None = None
-    #: First step of the range that `repeat` copies; None if only the condition's step is copied.
+    #: First of the steps that `repeat` copies; None if only the condition's step is copied.
     from_step_id: StepId | None = None
     max_repeats: int | None = None
-    #: Number of copies of the range that existed when this condition was created; None for the
-    #: original range.
+    #: How many copies existed when this condition was created; None for the original steps.
     repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """Review: a step's pause until a person decides, and the decision once it is made."""
+    """A step's pause until a person decides, and then the decision."""
 
     id: ReviewId
     step_id: StepId
@@ -186,7 +178,7 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Identity of the credential with which the review was requested.
+    #: Credential that requested the review.
     requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -198,22 +190,22 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Soft limits of a plan on tokens and cost (in millionths of a dollar); they only warn."""
+    """Soft limits on tokens and cost (in millionths of a dollar); they only warn."""
 
     tokens: int | None = None
     cost_micros: int | None = None
 
     def as_json(self) -> dict[str, Json]:
-        """Return the budget as JSON, in the form stored in the database and in the audit."""
         return {"tokens": self.tokens, "cost_micros": self.cost_micros}
 
 
 class Plan(NamedTuple):
     """Plan as loaded for a call, with only the parts that the call needs.
 
-    All steps are loaded, but of the large parts only those that the call may need: the texts of the
-    steps that may be assigned, the conditions that are not evaluated yet or belong to the step that
-    ends, the last review, and the caller's session if it is part of the plan.
+    All steps are loaded. Of the large parts, only these are:
+    - the texts of steps that may be assigned;
+    - conditions that are not evaluated yet or belong to the step that ends;
+    - the last review, and the caller's session if the plan knows it.
     """
 
     id: PlanId
@@ -230,21 +222,18 @@ class Plan(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
-    #: Total usage reported with the plan's results so far, and the soft limit (budget) for this
-    #: usage.
+    #: Total reported usage, and the budget for it.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: User who created the plan and so is the author of its name, question and first instructions,
-    #: and the time of its creation.
+    #: User who created the plan, and thereby wrote its name, question and first instructions, and
+    #: the time.
     created_by: str | None = None
     created_at: datetime | None = None
-    #: Plan of which this plan is a copy, and the audit entry of that plan as of which it was
-    #: copied; None for a plan that is not a copy.
+    #: Plan of which this is a copy, and its audit entry at that time; None if this is not a copy.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
 
     def statuses(self) -> list[StepStatus]:
-        """Return the status of each step, in plan order."""
         return [step.status for step in self.steps]
 
     def step(self, step_id: StepId) -> Step:
@@ -259,28 +248,23 @@ class Plan(NamedTuple):
         raise NotFound("this plan has no such step", stepId=step_id, planId=self.id)
 
     def steps_with_status(self, *statuses: StepStatus) -> Iterator[Step]:
-        """Return the steps in one of these statuses, in plan order."""
         return (step for step in self.steps if step.status in statuses)
 
     def pending_conditions(self) -> Iterator[Condition]:
-        """Return the conditions not evaluated yet, in order of creation."""
         return (condition for condition in self.conditions if condition.outcome is None)
 
     def has_dependencies(self) -> bool:
-        """Return whether a step of the plan depends on another step."""
         return any(step.depends_on for step in self.steps)
 
 
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
-#: Default maximum number of holders of a step that stop responding before the step fails.
+#: How many holders of a step may stop responding before it fails, by default.
 DEFAULT_MAX_ATTEMPTS = 3
-#: Maximum number of times that a `repeat` branch copies its range of steps.
+#: Maximum number of times that `repeat` copies its steps.
 MAX_REPEATS = 100
-#: Maximum nesting depth of conditions: a condition may add steps that have conditions, which may
-#: add steps again.
+#: Maximum nesting of conditions: one may add steps with conditions, which may add steps again.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
-#: Maximum number of sources a step may require; the loader counts a step's sources only up to this
-#: number.
+#: Maximum number of sources a step may require; the loader counts no further.
 MAX_REQUIRED_SOURCES = 50

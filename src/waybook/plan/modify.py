@@ -29,7 +29,7 @@ from waybook.plan.progress import resume_plan
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Statuses in which a plan can be modified. A stalled plan is first resumed.
+#: Statuses in which a plan can be modified; a stalled plan is resumed first.
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING, PlanStatus.STALLED})
 
 
@@ -69,7 +69,7 @@ class RetryStep:
 
 @dataclass(frozen=True, slots=True)
 class SetConditions:
-    """Replacement of all conditions of a pending step."""
+    """New conditions of a pending step, replacing all old ones."""
 
     step_id: StepId
     conditions: tuple[NewCondition, ...]
@@ -247,8 +247,8 @@ def _set_conditions(
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
     """Return the conditions that may still fire and skip forward to this step.
 
-    Conditions of skipped steps are not included, because they are never evaluated. The step's
-    own conditions are not included either, because they are removed with the step.
+    Not included are conditions of skipped steps, which are never evaluated, and the step's own,
+    which are removed with it.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
@@ -325,9 +325,9 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 
 
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
-    """Return the error message if a modification would be refused, or None if it is allowed.
+    """Return why a modification would be refused, or None if it is allowed.
 
-    The function calls `modify` and discards the result, so that both functions always agree.
+    It calls `modify` and discards the result, so that both always agree.
     """
     try:
         modify(plan, (modification,), context)

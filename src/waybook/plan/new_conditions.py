@@ -1,8 +1,8 @@
-"""Conditions of new steps: limits, and conversion of step positions to step ids.
+"""Conditions of new steps: limits, and conversion of positions to step ids.
 
 A step that a branch adds may have conditions of its own, which may add further steps with
-conditions. The positions of steps change when steps are added, so a condition is always stored with
-step ids, even if the step that it belongs to does not exist yet.
+conditions. Positions change when steps are added, so a condition is always stored with step ids,
+even if its own step does not exist yet.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,12 +30,11 @@ from waybook.plan.schema import check_schemas
 
 @lru_cache(maxsize=1024)
 def compile_expression(source: str) -> Expression:
-    """Compile the expression of a condition."""
     return compile_condition(source)
 
 
 def check_size(steps: int, conditions: int = 0) -> None:
-    """Check that a plan does not exceed the size limits for plans.
+    """Check the size limits of plans.
 
     Raises:
         TooLarge: the plan would have more steps or conditions than allowed.
@@ -117,7 +116,7 @@ def build_condition(
 
 
 def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
-    """Return a condition with step positions replaced by step ids, also in steps it may add."""
+    """Replace positions in a condition by step ids, also in the steps it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:

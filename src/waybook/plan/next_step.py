@@ -25,13 +25,13 @@ class StepReady:
     #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
-    #: Previous holder that lost the step because it stopped responding; None if the step was free.
+    #: Previous holder, who stopped responding and lost the step; None if the step was free.
     replaced: "ReplacedHolder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedHolder:
-    """Holder that lost its step because it sent no heartbeat within the stall threshold."""
+    """Holder that lost its step after no heartbeat within the stall threshold."""
 
     user: str
     session: str | None
@@ -58,7 +58,7 @@ class AwaitingReview:
 class NothingPending:
     in_progress: tuple[Step, ...]
     failed: tuple[Step, ...]
-    #: Pending steps that wait because steps on which they depend are not finished.
+    #: Pending steps that wait for unfinished dependencies.
     waiting: tuple[Step, ...] = ()
 
 
@@ -74,10 +74,11 @@ def next_step(
 ) -> Decision[NextStep]:
     """Decide which step of the plan the caller should work on now.
 
-    The choice is, in this order: the step that the caller's session still holds (unless the
-    caller asks for another), an unassigned step that a reviewer sent back, the first pending
-    step without unfinished dependencies, and the first step whose holder stopped responding.
-    `patience` is the server's stall threshold.
+    The first of these that exists:
+    1. the step that the caller's session still holds, unless it asks for another;
+    2. an unassigned step that a reviewer sent back;
+    3. the first pending step without unfinished dependencies;
+    4. the first step whose holder stopped responding for `patience`, the server's threshold.
     """
     draft = Draft(plan, context)
     return draft.decide(take_step(draft, another=another, patience=patience))
@@ -132,7 +133,7 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield the steps of inactive holders other than the caller, each with the inactive time."""
+    """Yield the steps of other, inactive holders, each with the time of inactivity."""
     me = context.actor.holder
     for step, gap in stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
@@ -150,7 +151,7 @@ def _nothing_to_take(plan: Plan) -> NextStep:
 
 
 def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
-    """Assign the step of an inactive holder to the caller, as the next attempt."""
+    """Give an inactive holder's step to the caller, as the next attempt."""
     replaced = ReplacedHolder(
         step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
     )
@@ -164,7 +165,7 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    """Fail a step that has an inactive holder and no attempts left."""
+    """Fail a step whose holder is inactive and that has no attempts left."""
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED)
@@ -181,7 +182,7 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
-    """Return whether the audit entries reassign a step because its holder was inactive."""
+    """Return whether these entries reassign a step because its holder was inactive."""
     return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 
@@ -193,7 +194,7 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first step that a reviewer sent back: it is in progress and has no holder."""
+    """Return the first step that a reviewer sent back: in progress, without a holder."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )
@@ -232,10 +233,9 @@ def _record_start(
 
 
 def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies of this step are finished, even if skipped or failed."""
+    """Return whether all dependencies are finished, even if skipped or failed."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 
 def first_ready(plan: Plan) -> Step | None:
-    """Return the first pending step whose dependencies are all finished."""
     return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)

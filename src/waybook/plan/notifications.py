@@ -28,7 +28,6 @@ NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType
 
 
 def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
-    """Return the notifications that a status change of the plan causes."""
     occasion = NOTIFICATION_BY_STATUS.get(plan.status)
     if occasion is None or plan.status is before.status:
         return ()
@@ -36,7 +35,7 @@ def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
 
 
 def overdue_notification(plan: Plan, review: Review, due_at: datetime) -> Notification:
-    """Return the reminder that a review of the plan is overdue since this time."""
+    """Return the reminder that a review is overdue since this time."""
     data = {**_build_payload(plan), "review": _review(plan, review), "dueAt": rfc3339(due_at)}
     return Notification(NotificationKind.REVIEW_OVERDUE, plan.id, data)
 

@@ -1,8 +1,8 @@
 """Order of a plan's steps, and dependencies between them.
 
 Positions are 1..n without gaps after every insertion, removal and move. A step can be claimed when
-all its dependencies are finished. Dependencies are stored as step ids, so that they stay correct
-after a reordering. The steps of a plan without dependencies are claimed in order.
+all its dependencies are finished. Dependencies are stored as step ids, so they stay correct when
+steps move. Without dependencies, steps are claimed in order.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,13 @@ from waybook.plan.model import NewStep, Plan, Step, StepId
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
-    """Return the steps, with `by` added to every position after `after`."""
     return tuple(
         step._replace(order=step.order + by) if step.order > after else step for step in steps
     )
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """Return the position after which steps are inserted: `after`, or the last one if None.
+    """Return the position after which to insert: `after`, or the last one.
 
     Raises:
         InvalidStepReference: the plan has no step at this position.
@@ -38,7 +37,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """Check that a list of ids has every step of the plan exactly once, and return it.
+    """Check that the list has every step of the plan exactly once, and return it.
 
     Raises:
         StalePlan: an id is missing, unknown or listed twice.
@@ -89,7 +88,7 @@ def changed_dependencies(
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
     """Check that the steps that a branch may add have no dependencies.
 
-    Dependencies are given as positions, and the positions of these steps are not known yet.
+    Dependencies are positions, which are not yet known for these steps.
 
     Raises:
         InvalidInput: one of the steps has dependencies.

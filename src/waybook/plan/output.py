@@ -1,8 +1,8 @@
-"""Outputs of a plan: versioned deliverables and their media types.
+"""Outputs of a plan: versioned result documents and their media types.
 
-Outputs are usually stored after the plan is completed, so storing an output is the only change that
-a completed plan accepts. The plan and its steps stay unchanged, and the audit gets an entry. Only
-text types are stored.
+Outputs are usually stored after the plan is completed, so this is the only change that a completed
+plan accepts. The plan and its steps stay unchanged, and the audit gets an entry. Only text types
+are stored.
 """
 
 import json
@@ -20,10 +20,9 @@ from waybook.plan.model import MAX_OUTPUTS, Plan
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
 
-#: Pattern for each of the two names in a media type, as defined in RFC 6838, in lower case.
+#: Each of the two names in a media type (RFC 6838), in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
-#: Media types that do not begin with `text/` although their content is text.
 TEXT_TYPES = frozenset(
     {
         "application/javascript",
@@ -40,7 +39,6 @@ TEXT_TYPES = frozenset(
 )
 SUFFIXES = ("+json", "+xml", "+yaml")
 
-#: File extension for each media type.
 FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {
         "application/javascript": "js",
@@ -91,7 +89,6 @@ def parse_text_type(media_type: str) -> str:
 
 
 def is_json(kind: str) -> bool:
-    """Return whether content of this media type is one JSON value."""
     return kind == "application/json" or kind.endswith("+json")
 
 
@@ -137,7 +134,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Result of storing an output: the new version, or the latest if the content is unchanged."""
+    """The new version, or the latest one if the content is unchanged."""
 
     output: Output
     is_new: bool
@@ -201,7 +198,6 @@ def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
 
 
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
-    """Return the latest output with this title and media type, or None if it does not exist."""
     same = (
         output for output in outputs if (output.title, output.media_type) == (title, media_type)
     )
@@ -217,7 +213,7 @@ def latest(outputs: Iterable[Output]) -> list[Output]:
 
 
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
-    """Return whether the plan still lacks an output of the requested media type."""
+    """Return whether the plan lacks an output of the requested media type."""
     return media_type is not None and all(output.media_type != media_type for output in outputs)
 
 

@@ -1,8 +1,8 @@
 """Progress counts and the soft budget of a plan.
 
-An exceeded budget causes a warning, never a refusal: finished work is accepted, regardless of its
-usage. The module also detects stalls: a step stalls if it is in progress and had no heartbeat for
-longer than its threshold.
+An exceeded budget causes a warning, never a refusal: finished work is always accepted.
+The module also detects stalls: a step stalls if it is in progress and had no heartbeat for longer
+than its threshold.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Return the number of completed or skipped steps. This number never decreases."""
+        """Return the number of completed or skipped steps, which never decreases."""
         return sum(self.counts.get(status, 0) for status in DONE_STEP)
 
     @property
@@ -65,7 +65,6 @@ class Progress:
         return percent(self.done, self.total)
 
     def as_reply(self) -> dict[str, Json]:
-        """Return the progress as JSON: the percentage, the steps done, and the total."""
         return progress_json(self.done, self.total)
 
 
@@ -74,18 +73,18 @@ def plan_progress(plan: Plan) -> Progress:
 
 
 def count_done(statuses: Collection[StepStatus]) -> int:
-    """Return the number of completed or skipped steps. This number never decreases."""
+    """Return the number of completed or skipped steps, which never decreases."""
     return sum(map(DONE_STEP.__contains__, statuses))
 
 
 def current_step(plan: Plan) -> Step | None:
-    """Return the current step: the one that awaits a person's input, or the first in progress."""
+    """Return the step that awaits a person's input, or the first in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
 def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
-    """Return the outcome of a closed plan, or None if the plan is open."""
+    """Return the outcome of a closed plan; None if it is open."""
     if status is PlanStatus.FAILED:
         return "failed"
     if status is PlanStatus.COMPLETED:
@@ -93,14 +92,14 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     return None
 
 
-#: Percentage of the budget at which the agent gets a first warning.
+#: Used share of the budget, in percent, at which agents get a first warning.
 WARNING_PERCENT = 80
 FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShare:
-    """One limit of a plan's budget, with the amount used so far."""
+    """One limit of a budget, with the amount used so far."""
 
     name: str
     unit: str
@@ -109,12 +108,11 @@ class BudgetShare:
 
     @property
     def percent(self) -> int:
-        """Return the used share of the limit in percent, rounded down."""
         return FULL_PERCENT * self.used // self.of
 
 
 def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
-    """Yield the limits of a budget, each with the amount used so far."""
+    """Yield the limits of a budget, each with the amount used."""
     if budget.tokens is not None:
         yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
     if budget.cost_micros is not None:
@@ -124,7 +122,7 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    """Return the budget as JSON for replies, with a warning if 80 % of a limit is used."""
+    """Return the budget for replies, with a warning if 80 % of a limit is used."""
     parts = [*shares(budget, used)]
     fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
     warnings = [message for part in parts if (message := warning(part)) is not None]
@@ -156,20 +154,20 @@ def _share_to_json(part: BudgetShare) -> Json:
     return {"used": part.used, "of": part.of, "percent": part.percent}
 
 
-#: Stall threshold that applies if neither the step nor the plan sets a threshold.
+#: Stall threshold if neither the step nor the plan sets one.
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 
 
 def stall_threshold(
     plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta:
-    """Return a step's stall threshold: the step's own if set, or the plan's, or the server's."""
+    """Return the stall threshold of the step, or else of the plan, or else of the server."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
 
 def last_heartbeat(step: Step) -> datetime | None:
-    """Return the time of the step's last heartbeat, or None if it is not in progress."""
+    """Return the time of the last heartbeat; None if the step is not in progress."""
     if step.status is not StepStatus.IN_PROGRESS or step.in_progress_since is None:
         return None
     return max(step.in_progress_since, step.last_seen_at or step.in_progress_since)
@@ -188,7 +186,7 @@ def stalled_steps(
 def time_until_stall(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta | None:
-    """Return the time until a step stalls if there is no heartbeat; None if no step can stall."""
+    """Return the time until a step stalls without a heartbeat; None if no step can stall."""
     left = (
         stall_threshold(plan, step, patience) - (now - seen)
         for step in plan.steps
@@ -214,7 +212,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan to stalled if a step has stalled; reply whether the status was set."""
+    """Set an executing plan to stalled if a step has stalled; reply whether that happened."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:
@@ -225,7 +223,7 @@ def detect_stall(
 
 
 def resume_plan(draft: Draft) -> None:
-    """Resume a plan if it is stalled, and restart the stall timers of its steps."""
+    """Resume a stalled plan, and restart the stall timers of its steps."""
     if draft.plan.status is PlanStatus.STALLED:
         draft.move_plan(PlanStatus.EXECUTING)
         draft.set_plan(resumed_at=draft.moment.now)

@@ -1,4 +1,4 @@
-"""The branch action `repeat`: fresh copies of a range of steps, inserted after the range."""
+"""The branch action `repeat`: inserts copies of a range of steps after the range."""
 
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +18,7 @@ from waybook.plan.model import (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Result of a repetition: the added steps, or the reason why no step was added."""
+    """The added steps, or the reason why none were added."""
 
     added: list[StepId] = field(default_factory=list)
     note: str | None = None
@@ -26,7 +26,7 @@ class Repeated:
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that the condition of this step repeats, or none if their order changed."""
+    """Return the steps that this condition repeats; none if their order has changed."""
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -36,7 +36,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
     """Return the steps whose texts are needed if a condition of this step repeats steps.
 
-    Without a `step_id`, the conditions of all steps are considered.
+    Without `step_id`, the conditions of all steps are considered.
     """
     if not plan.conditions:
         return set()
@@ -50,10 +50,10 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 
 
 def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
-    """Insert copies of the steps that the condition repeats after the completed step.
+    """Insert copies of the steps that a condition repeats, after the completed step.
 
-    The conditions of the repeated steps are copied too; their dependencies and targets within the
-    range refer to the copies. The condition of the last copy counts the repetitions so far.
+    Their conditions are copied too; dependencies and targets within the range refer to the copies.
+    The condition of the last copy counts the repetitions so far.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
@@ -78,7 +78,7 @@ def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
 
 
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
-    """Return the error message if the repeated steps would exceed a size limit of plans."""
+    """Return the error message if repeating would exceed a size limit of plans."""
     if len(plan.steps) + steps > MAX_STEPS:
         return f"repeating {steps} steps would exceed the limit of {MAX_STEPS} steps"
     if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:

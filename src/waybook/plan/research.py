@@ -1,7 +1,7 @@
 """Storage of research: versioned findings of an agent, with their sources.
 
-Research with the same plan, kind and title as an existing artifact becomes its next version, unless
-its content is identical. Research with and without a plan has the same rows; only the audit chain
+Research with the plan, kind and title of an existing artifact becomes its next version, unless the
+content is identical. Research with and without a plan has the same rows; only the audit chain
 differs.
 """
 
@@ -22,7 +22,7 @@ from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
 
-#: Artifact kinds that only the server uses; research cannot be stored with such a kind.
+#: Kinds of artifacts that only the server may store.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
@@ -30,8 +30,7 @@ RESERVED = frozenset({OUTPUT, "late_result", "source"})
 class ResearchSource:
     """Source on which submitted research is based."""
 
-    #: Id derived from the hash of the source's content, so that the same source has the same id for
-    #: every caller.
+    #: Derived from the source's content, so that the same source always has the same id.
     id: str
     content_hash: str
     url: str | None
@@ -42,14 +41,14 @@ class ResearchSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Research:
-    """Research that a call asks to store."""
+    """Research to be stored."""
 
     kind: str
     title: str
     content: Json
     tags: tuple[str, ...] = ()
     metadata: Json = None
-    #: Sources on which the research is based, without duplicates.
+    #: Sources of the research, without duplicates.
     origins: tuple[ResearchSource, ...] = ()
 
     @property
@@ -75,12 +74,12 @@ class StoredResearch:
 
     artifact_id: str
     version: int
-    #: True if identical research was stored before, so that this call wrote nothing.
+    #: Whether identical research was already stored, so that nothing was written.
     unchanged: bool = False
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply for research that belongs to no plan, and its audit entry if it was stored."""
+    """Reply for research without a plan, and its audit entry if it was stored."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -93,7 +92,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research for a plan, and record a heartbeat of the step it belongs to.
+    """Store research for a plan, as a heartbeat of its step.
 
     Raises:
         PlanTerminal: the plan is closed; the research can still be stored without a plan.
@@ -117,7 +116,7 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> StandaloneDecision:
-    """Store research that belongs to no plan; such research has its own audit chain.
+    """Store research without a plan, which has its own audit chain.
 
     Raises:
         InvalidInput: the kind is reserved.
@@ -185,7 +184,7 @@ def _changes(
     step_id: StepId | None,
     context: DecisionContext,
 ) -> Iterator[Change]:
-    """Yield changes that create the artifact, its new sources, and the links to all its sources."""
+    """Yield the changes that create the artifact, its new sources, and the links to all sources."""
     row: dict[str, Json] = {
         "step_id": step_id,
         "kind": research.kind,

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses until a person decides how it continues; one decision per review."""
+"""Reviews: a step pauses until a person decides how to continue; one decision per review."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,18 +19,17 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Element of a chat application in which a person can decide a review without the agent."""
+    """Place in a chat application where a person can decide without the agent."""
 
-    #: The person decides in the map app inside a chat.
+    #: The map app inside a chat.
     APP = "app"
-    #: The person decides in a form that the MCP client shows.
+    #: A form shown by the MCP client.
     FORM = "form"
-    #: The person decides in a form that the MCP client shows while it polls the review as a task.
+    #: A form shown by an MCP client that polls the review as a task.
     TASK = "task"
 
 
-#: Parts of a chat application whose decision reaches the agent in the reply to the agent's own
-#: call.
+#: Places in which a decision reaches the agent in the reply to its own call.
 RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 
@@ -42,7 +41,6 @@ class ReviewRequest:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """Return the undecided review of the plan, or None if all reviews are decided."""
     return plan.review if plan.review and plan.review.decision is None else None
 
 
@@ -196,9 +194,8 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Set the reviewed step to in progress again, with the feedback in its instructions.
 
-    An agent that relays the decision over MCP receives the step in the same reply and becomes
-    its holder. After a decision through any other channel, the step is unassigned until an
-    agent claims it.
+    An agent that relays the decision over MCP gets the step in the same reply and becomes its
+    holder. Otherwise the step is unassigned until an agent claims it.
     """
     actor = draft.moment.actor
     relayed = actor.channel is Channel.MCP and place in RELAYED_SURFACES
@@ -224,7 +221,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the plan's open review; if it is already decided, raise an error with the reviewer."""
+    """Return the plan's open review; if it is decided, raise an error that names the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

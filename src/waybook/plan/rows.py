@@ -1,4 +1,4 @@
-"""Plans, steps, conditions and reviews as rows, in the form that the audit records."""
+"""Plans, steps, conditions and reviews as rows, as the audit records them."""
 
 from dataclasses import fields
 
@@ -7,7 +7,7 @@ from waybook.json_values import Json
 from waybook.plan.model import Condition, NewCondition, NewStep, Review, Step, StepId, StepText
 from waybook.plan.states import StepStatus
 
-#: Fields of a step to be added that are stored only if they are set.
+#: Fields of a step to be added that are stored only if set.
 OPTIONAL_FIELDS = frozenset({"depends_on", "required_sources", "max_attempts", "conditions"})
 
 
@@ -40,7 +40,6 @@ def text_of(new: NewStep) -> StepText:
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """Return a step as a database row, without its id and the time of its last heartbeat."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
@@ -48,7 +47,6 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
-    """Return a condition as a database row, without its id."""
     names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
     row = {name: as_json(getattr(condition, name)) for name in names}
     return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
@@ -65,7 +63,7 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return a condition of a step that another condition may add, as JSON with step ids."""
+    """Return the condition of such a step, as JSON with step ids."""
     names = ("expression", "action", "target_step_id", "reason", "from_step_id", "max_repeats")
     row = {name: as_json(getattr(new, name)) for name in names}
     steps: dict[str, Json] = {"steps": [new_step_row(s) for s in new.steps]} if new.steps else {}
@@ -73,10 +71,9 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a field; no field if None, because old audit entries lack it."""
+    """Return `required_sources` as a field; none if None, because old audit entries lack it."""
     return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:
-    """Return a review as a database row, without its id."""
     return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}

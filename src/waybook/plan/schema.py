@@ -1,8 +1,8 @@
 """Validation of values, mainly step results, against JSON Schemas at a bounded cost.
 
 References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are not
-supported: each can make a small schema arbitrarily expensive. With the supported keywords, the cost
-is at most the size of the schema times the size of the result, and both have limits on size and
+supported: each can make a small schema arbitrarily expensive. With the other keywords, the cost is
+at most the size of the schema times that of the result, both of which are limited in size and
 depth.
 """
 
@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 
-#: JSON Schema keywords that are not supported because their cost or meaning is unpredictable.
+#: Keywords whose cost or meaning is unpredictable.
 UNSUPPORTED_KEYWORDS = frozenset(
     {
         "$ref",
@@ -30,13 +30,12 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: JSON Schema keywords whose value is an object that contains schemas under names chosen by the
-#: schema's author.
+#: Keywords whose value is an object of schemas, under names chosen by the author.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-#: JSON Schema keywords whose value is arbitrary data, not a schema.
+#: Keywords whose value is data, not a schema.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: JSON object with the path of a missing or invalid part of a value and a message about that part.
+#: Path of a missing or invalid part of a value, and a message about it.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -44,13 +43,13 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: Number of characters that cost as much as one part of a value in the cost estimate of a check;
-#: long texts cost more because error messages repeat them.
+#: A text of this length counts as one part of a value; long texts cost more because error messages
+#: repeat them.
 CHARACTERS_PER_PART = 100
 
 
 def check_schemas(schemas: Iterable[Json]) -> None:
-    """Check that the schemas of a call are valid and, together, cheap to validate against.
+    """Check that a call's schemas are valid and, together, cheap to validate against.
 
     Raises:
         InvalidInput: a schema is not a JSON Schema, or uses an unsupported keyword.
@@ -99,7 +98,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
 
 
 def check_result(schema: Json, result: Json) -> None:
-    """Check a result against the step's schema, if the step has a schema.
+    """Check a result against the step's schema, if it has one.
 
     Raises:
         InvalidInput: the result violates the schema; the error lists the missing and invalid parts.
@@ -116,7 +115,7 @@ def check_result(schema: Json, result: Json) -> None:
 
 
 def summarize_errors(faults: list[SchemaError]) -> str:
-    """Return the first schema violation as text, with the number of further violations."""
+    """Describe the first violation, and count the others."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
@@ -125,7 +124,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """Return the places where a result violates the step's schema, if the step has a schema.
+    """Return where a result violates the step's schema, if it has one.
 
     Raises:
         TooLarge: checking the result would take too long.
@@ -140,16 +139,16 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """Path and message of a JSON Schema violation; `$` is the root of the value."""
+    """Path and message of a violation; `$` is the root of the value."""
 
     path: str
     message: str
 
 
 def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
-    """Return the first few places, sorted by path, where a value violates a JSON Schema.
+    """Return the first few places, by path, where a value violates a schema.
 
-    `value` and `shape` are the argument names of the value and the schema, for error messages.
+    `value` and `shape` are the names of the value and the schema in error messages.
 
     Raises:
         TooLarge: checking the value would take too long.
@@ -165,14 +164,14 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    # The check of `multipleOf` fails for a number that is too large for a float.
+    # `multipleOf` cannot check a number that is too large for a float.
     except ArithmeticError as error:
         faults.append(Mismatch("$", f"it contains a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:
-    """Yield every keyword in a JSON Schema and its subschemas, except a root `$schema`."""
+    """Yield every keyword of a schema and its subschemas, except `$schema` at the root."""
     waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
     while waiting:
         here = waiting.pop()
@@ -188,7 +187,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _weight(value: Json, argument: str) -> int:
-    """Return the number of nodes in a JSON value; a long text counts as several nodes.
+    """Return the number of parts in a JSON value; a long text counts as several.
 
     Raises:
         TooLarge: the value is nested too deeply.

@@ -1,10 +1,10 @@
 """Updates that follow a change of a plan: its status, its sessions, and its usage.
 
-The stored status is set to the one derived from the steps; if the state machine has no direct
-transition to it, the status changes to `executing` first. Two stored statuses cannot be derived and
-are kept: `planning` while every step is pending, and `stalled` while the derived status is
-`executing`. The first call of a new session on a plan with history is recorded as a resumption.
-Usage is recorded once per submission and added to the plan's totals.
+The stored status becomes the one derived from the steps, by way of `executing` if there is no
+direct transition. Two stored statuses cannot be derived and are kept: `planning` while every step
+is pending, and `stalled` while the derived status is `executing`. The first call of a new session
+on a plan with history is recorded as a resumption. Usage is recorded once per submission and added
+to the plan's totals.
 """
 
 from waybook.core.changes import Entity, Event, as_json
@@ -51,15 +51,15 @@ def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
-    """Return whether the plan is open and this session is not recorded with it yet."""
+    """Return whether the plan is open and does not know this session yet."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
 def register_session(draft: Draft) -> None:
-    """Record the caller's session with the plan, unless it is already recorded.
+    """Record the caller's session with the plan, unless it is known.
 
-    The session is recorded as a resumption only if the plan was changed after its creation. An
-    agent that claims the first step of a new plan therefore does not resume the plan.
+    It counts as a resumption only if the plan was changed after its creation, so an agent that
+    claims the first step of a new plan does not resume it.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):
@@ -72,7 +72,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session of a reading call, unless already recorded or the plan is new."""
+    """Record the session of a reading call, unless it is known or the plan is new."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)
@@ -80,7 +80,7 @@ def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
 
 
 def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt at a step, even if its result is late and refused."""
+    """Store the usage of an attempt, even if its result is late and refused."""
     if usage is None:
         return
     row: dict[str, Json] = {

@@ -1,9 +1,8 @@
 """State machines of plans and steps as tables, and the plan status derived from the steps.
 
 A status changes only by a transition in these tables. `completed` and `skipped` are final for a
-step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan. The
-status of a plan whose last step ends is derived from the steps: see `derive_plan_status` and
-`settle`.
+step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan. When its
+last step ends, a plan's status is derived from its steps: see `derive_plan_status` and `settle`.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,11 +53,11 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 })
 # fmt: on
 
-#: Statuses of plans that accept no more changes.
+#: Plans that accept no more changes.
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
-#: Statuses of steps that need no further work, whether they succeeded or failed.
+#: Steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
-#: Statuses of steps that are done, because they were completed or skipped.
+#: Statuses of steps that count as done.
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 

@@ -1,7 +1,7 @@
-"""Submission of a result: complete the step, evaluate its conditions, update the plan status.
+"""Submission of a result: complete the step, evaluate its conditions, update the plan.
 
 An agent's result must match the step's schema and have enough sources. A step that a person
-approves in a review needs neither a matching result nor sources.
+approves in a review needs neither.
 """
 
 from dataclasses import dataclass
@@ -83,12 +83,12 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt number with which the caller claimed the step. If it is not given, the server does
-    #: not check whether another caller has claimed the step since.
+    #: Attempt of the caller's claim. Without it, the server does not check whether another caller
+    #: has claimed the step since.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
-        """Return the result as values for the columns of the step's row."""
+        """Return the result as columns of the step's row."""
         return {
             "result_summary": self.result_summary,
             "confidence": self.confidence,
@@ -99,11 +99,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Reply to a submitted result: the finished step, and the branches of its conditions."""
+    """The finished step, and the branches of its conditions."""
 
     step: Step
     branches: tuple[Branch, ...] = ()
-    #: Step that the caller claimed in the same call; None if it claimed none.
+    #: Step that the caller claimed in the same call, if any.
     following: NextStep | None = None
 
 
@@ -127,7 +127,7 @@ def submit_and_take_next(
     context: DecisionContext,
     patience: timedelta = DEFAULT_STALL_THRESHOLD,
 ) -> Decision[StepDone]:
-    """Complete a step with its result, and claim the caller's next step in the same decision.
+    """Complete a step, and claim the caller's next step in the same decision.
 
     Raises:
         PlanTerminal: the plan is closed.
@@ -140,7 +140,7 @@ def submit_and_take_next(
 def _submit(
     draft: Draft, step_id: StepId, submission: Submission, patience: timedelta | None = None
 ) -> Decision[StepDone]:
-    """Complete a step; with the stall threshold `patience`, also claim the caller's next step."""
+    """Complete a step; with the stall threshold `patience`, also claim the next one."""
     require_open(draft.plan)
     step = draft.plan.step(step_id)
     if submission.attempt is not None and submission.attempt != step.attempt:
@@ -201,7 +201,7 @@ def complete(
     event: Event = Event.STEP_COMPLETED,
     **details: Json,
 ) -> Decision[StepDone]:
-    """Complete the step, apply its branches, update the plan status; write one audit entry."""
+    """Complete the step, apply its branches, and update the plan, in one audit entry."""
     return draft.decide(_complete(draft, step_id, values, event, **details))
 
 
@@ -231,7 +231,6 @@ def _complete(
 
 
 def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
-    """Return the branches whose condition fired."""
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
@@ -273,7 +272,7 @@ def _keep_late_result(draft: Draft, step: Step, submission: Submission) -> Decis
 
 
 def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why a result of an outdated or unknown attempt is refused, and what to call next."""
+    """Return why the result of an old or unknown attempt is refused, and what to call next."""
     where: dict[str, object] = {"planId": plan.id}
     if not 1 <= attempt <= step.attempt:
         why = (

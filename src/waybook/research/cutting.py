@@ -12,13 +12,11 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Space that a text claims in a reply: the maximum size it can use, the minimum size it needs, and
-#: its weight when space is divided.
+#: Space that a text wants in a reply: maximum size, minimum size, and weight.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
 def json_size(value: Json) -> int:
-    """Return the size of a value as JSON, in bytes."""
     return len(orjson.dumps(value))
 
 

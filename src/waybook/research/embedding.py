@@ -1,8 +1,8 @@
 """Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
 The built-in embedder runs no model: it sums the table rows of a text's words, in which frequent
-words have less weight. Whole rows are added at once: a row is one long integer that contains its
-numbers side by side, so adding a row takes about a dozen operations regardless of its width.
+words have less weight. A row is one long integer with its numbers side by side, so adding a row
+takes about a dozen operations regardless of its width.
 
 Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
 the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
@@ -29,16 +29,15 @@ from waybook.research.vocabulary import (
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
-#: Maximum length in characters of a text that is embedded; the rest of a longer text is ignored.
-#: Texts to be indexed are first split into passages.
+#: Longer texts are cut before embedding. Texts to be indexed are first split into passages.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: Number of steps into which a weight of 1 is divided: a word that occurs n times has the weight 1
-#: + log n, rounded to a sixteenth.
+#: Steps per weight of 1: a word that occurs n times has the weight 1 + log n, rounded to a
+#: sixteenth.
 STEPS = 16
-#: Number of table rows that are added at once, so that the sum of their bytes fits into two bytes.
+#: Number of rows added at once, so that the sum of their bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -67,7 +66,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return a text's embedding as a unit vector; a neutral vector if it has no words."""
+        """Return a text's embedding; a neutral vector if it has no words."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -79,11 +78,11 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the weighted sum of the words' table rows, including the offset of each byte.
+        """Return the weighted sum of the words' rows, including the offset of each byte.
 
-        Rows of equal weight are added first, with two bytes for each number. These sums are
-        then multiplied by their weight and added, with four bytes for each number. That is
-        enough for fifty thousand words of the greatest weight, which is 200.
+        Rows of equal weight are added first, with two bytes per number. These sums are then
+        multiplied by their weight and added, with four bytes per number. That is enough for fifty
+        thousand words of the greatest weight, 200.
         """
         by_weight = defaultdict[int, list[int]](list)
         for number, count in counts.items():
@@ -98,7 +97,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Sum rows of the word vector table; return the even and odd components separately."""
+        """Sum rows of the table; return the even and odd components separately."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -118,18 +117,16 @@ class StaticEmbedder:
 
 @cache
 def term_weight(count: int) -> int:
-    """Return a word's weight in an embedding, if the word occurs `count` times in the text."""
     return round(STEPS * (1 + log(count)))
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """Return the unit vector that is used as the embedding of a text without words."""
+    """Return the unit vector that stands for a text without words."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
 @cache
 def builtin_embedder() -> StaticEmbedder:
-    """Return the built-in embedder, which needs no other dependencies."""
     return StaticEmbedder(builtin_word_vectors())
 
 
@@ -145,12 +142,10 @@ def embed(text: str) -> Vector:
 
 
 def cosine_similarity(vector: Vector, other: Vector) -> float:
-    """Return the cosine of the angle between two vectors; 1 means the same direction."""
     return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
-#: Maximum number of dimensions of a vector that is accepted; no known model produces vectors with
-#: more dimensions.
+#: No known model produces vectors with more dimensions.
 MAX_DIMENSIONS = 16_384
 
 
@@ -177,7 +172,7 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
 
 @lru_cache(16)
 def _signs(count: int) -> tuple[int, ...]:
-    """Return a pseudorandom sequence of `count` signs (1 or -1), the same on every call."""
+    """Return `count` pseudorandom signs (1 or -1), the same on every call."""
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))
@@ -198,4 +193,4 @@ class EmbeddingModel(Protocol):
         """
 
     async def warm(self) -> None:
-        """Load the embedding model, so that the first request does not wait for the loading."""
+        """Load the embedding model, so that the first request does not wait for it."""

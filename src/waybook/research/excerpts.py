@@ -1,4 +1,4 @@
-"""Excerpts for lists of search hits: the sentence that has most words of the search, marked."""
+"""Excerpts for search hits: the sentence with the most words of the search, marked."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from waybook.research.query import STOP_WORDS, word_root
 from waybook.research.vocabulary import fold_text
 
 MAX_EXCERPT_LENGTH = 240
-#: Minimum length of an excerpt; a shorter sentence is followed by the next sentences.
+#: Minimum length of an excerpt; a shorter sentence is followed by the next ones.
 MIN_EXCERPT_LENGTH = 80
 #: Maximum number of words of a search.
 MAX_WORDS = 60
@@ -29,12 +29,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """Words of a search, in the form in which they are compared with the words of a text."""
+    """Words of a search, in the form in which they are compared with a text."""
 
-    #: Words in lower case and without accents, in the order of the search.
+    #: Words in lower case, without accents, in the order of the search.
     words: tuple[str, ...]
-    #: Significant words by their roots: words that are not stop words, or all words if there are
-    #: only stop words.
+    #: Significant words by root: no stop words, unless there are only stop words.
     roots: Mapping[str, str]
 
     def match(self, word: str) -> str | None:
@@ -104,7 +103,7 @@ def matching_sentence(
 
 
 def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
-    """Return the first text that contains most of the roots; an empty text if there is no text."""
+    """Return the first text that contains most of the roots, or ""."""
     wanted = [*roots]
 
     def count(text: str) -> int:
@@ -115,12 +114,11 @@ def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
 
 
 def _count_matches(sentence: str, wanted: SearchWords) -> int:
-    """Return how many different words of the search the sentence contains."""
     return len({wanted.match(word) for word in _WORD.findall(sentence)} - {None})
 
 
 def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
-    """Return at most `longest` characters of a sentence, around the first word of the search."""
+    """Return at most `longest` characters of a sentence, around the first matching word."""
     if len(sentence) <= longest:
         return sentence
     matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))

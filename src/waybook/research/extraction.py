@@ -1,8 +1,8 @@
 """Prompts for data extraction: instructions for a language model, and the fenced text.
 
-The text is untrusted, so it is placed between two delimiter lines that do not occur in it, and the
-instructions say that it is data. The title of the text is also between these lines, because it is
-untrusted too.
+The text is untrusted, so it is put between two delimiter lines that do not occur in it, and the
+instructions say that it is data. Its title is between these lines too, because it is also
+untrusted.
 """
 
 import json
@@ -11,8 +11,7 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: Maximum length in characters of a model's invalid first answer that is repeated in the prompt
-#: that asks for a correction.
+#: An invalid first answer is repeated up to this length in the prompt for a correction.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\
@@ -25,18 +24,18 @@ Answer with the JSON alone."""
 
 
 def label_text(text: str, about: Mapping[str, Json] | None) -> str:
-    """Return a source text, preceded by a JSON line about its origin if the origin is known."""
+    """Return a source text, preceded by a JSON line about its origin, if known."""
     return f"{json.dumps(about, ensure_ascii=False)}\n\n{text}" if about else text
 
 
 def prompt(source_text: str) -> str:
-    """Return a prompt with instructions and source text for an agent that has the JSON Schema."""
+    """Return a prompt with instructions and text for an agent that has the schema."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
 
 def model_instructions(source_text: str, schema: Json) -> str:
-    """Return instructions and JSON Schema for the server's model, without the source text."""
+    """Return instructions and schema for the server's model, without the text."""
     instructions = _instructions(source_text, "the JSON Schema at the end of these instructions")
     return f"{instructions}\n\n{json.dumps(schema, ensure_ascii=False)}"
 
@@ -48,7 +47,7 @@ def fence_text(source_text: str) -> str:
 
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """Return a prompt with the source text, the model's wrong answer, and the answer's errors."""
+    """Return a prompt with the text, the model's wrong answer, and its errors."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"

@@ -16,14 +16,14 @@ class RankedPassage(NamedTuple):
 
     subject_id: str
     part: int
-    #: Score of the passage. For full-text search, it is the share of the query that the words of
-    #: the passage cover. For semantic search, it is the cosine similarity, which is at most 1.
+    #: For full-text search, the share of the query that the passage's words cover; for semantic
+    #: search, the cosine similarity, at most 1.
     measure: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """Reason for a search hit: name of a ranked list, and rank and score of the hit in it."""
+    """Reason for a hit: name of a ranked list, and rank and score in it."""
 
     by: str
     rank: int
@@ -32,7 +32,7 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """Search hit: the best passage, and the reasons why it was found."""
+    """The best passage, and the reasons why it was found."""
 
     subject_id: str
     part: int
@@ -63,7 +63,7 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Return the highest-ranked passage of each artifact or source in a ranked list."""
+    """Return the highest-ranked passage of each artifact or source."""
     first: dict[str, RankedPassage] = {}
     for passage in passages:
         first.setdefault(passage.subject_id, passage)

@@ -1,8 +1,8 @@
-"""Context packets for agents, truncated to a size limit.
+"""Contexts for agents, cut to a size limit.
 
-A packet has ordered parts. If the parts do not all fit, each part gets at most the same space,
-multiplied by its weight: short parts stay whole, long parts are truncated, and lists keep the most
-relevant entries. The field `cut` names everything that is truncated or left out, with the call that
+A context has ordered parts. If they do not all fit, each part gets at most the same space,
+multiplied by its weight: short parts stay whole, long parts are cut, and lists keep the most
+relevant entries. The field `cut` names everything that is cut or left out, with the call that
 fetches it.
 """
 
@@ -16,17 +16,17 @@ from waybook.research.cutting import allocate_space, as_text, json_size, truncat
 
 Body: TypeAlias = dict[str, Json]
 
-#: Minimum size in bytes of a text that is truncated to fit into a packet.
+#: Minimum size in bytes of a text that is cut.
 MIN_TEXT_BYTES = 240
-#: Size in bytes of the JSON text `"cut":{},`, which is added to an entry with truncated texts.
+#: Bytes of `"cut":{},`, which is added to an entry with cut texts.
 CUT_OVERHEAD = 9
-#: Key in the object `cut` that lists the parts that are left out completely.
+#: Key in `cut` that lists the parts left out completely.
 MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """Tool call that fetches the data omitted from a context packet."""
+    """Tool call that fetches what a context leaves out."""
 
     tool: str
     args: Body
@@ -39,16 +39,15 @@ class FetchCall:
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """Packet field that may be truncated: a string, or another value as JSON text."""
+    """Field that may be cut: a string, or another value as JSON text."""
 
     name: str
     value: Json
     get: FetchCall
-    #: Length in characters of the whole text if `value` is only its beginning; None if `value` is
-    #: the whole text.
+    #: Length of the whole text if `value` is only its beginning; else None.
     length: int | None = None
-    #: Whether the fetch call continues after the shown text. It is False if the shown text is from
-    #: the middle of the whole text; then the call starts at the beginning of the whole text.
+    #: Whether the fetch call continues after the shown text. If the text is from the middle of the
+    #: whole, the call starts at the beginning instead.
     resumes: bool = True
     counts: int = 1
 
@@ -58,7 +57,7 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """Return the maximum size in bytes of the field in the packet."""
+        """Return the maximum size of the field in bytes."""
         full_size = json_size({self.name: self.value}) - 1
         return full_size if self._complete else full_size + self._note
 
@@ -72,12 +71,12 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Return the maximum size in bytes of the note that describes the omitted text."""
+        """Return the maximum size in bytes of the note about what is left out."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the value truncated to `room` bytes, and a note if text was omitted."""
+        """Return the value cut to `room` bytes, and a note if something is left out."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -88,12 +87,11 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Entry of a packet: fields that are always shown in full, and texts that may be truncated."""
+    """Fields that are always shown in full, and texts that may be cut."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether the entry may have several texts. In that case, truncated texts are listed by their
-    #: names.
+    #: Whether there may be several texts; cut ones are then listed by name.
     several: bool = False
 
     @cached_property
@@ -109,7 +107,7 @@ class Entry:
         return json_size(self.frame) + 1 + CUT_OVERHEAD
 
     def fit(self, room: int) -> Body:
-        """Return the entry truncated to `room` bytes, with notes about the omitted text."""
+        """Return the entry cut to `room` bytes, with notes about what is left out."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
         allotted = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
@@ -124,7 +122,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEntry:
-    """Part of a context packet that is a single entry."""
+    """Part of a context that is a single entry."""
 
     name: str
     entry: Entry
@@ -139,22 +137,21 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry truncated to `room` bytes; its field `cut` describes omitted text."""
+        """Return the entry cut to `room` bytes; its field `cut` says what is left out."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """Packet part with a list of entries; entries nearest to the index `focus` are preferred."""
+    """Part with a list of entries; those nearest to the index `focus` are preferred."""
 
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
-    #: Number of further entries of the list that were not loaded.
+    #: Number of further entries that were not loaded.
     beyond: int = 0
-    #: Function that takes the number of shown entries and returns the arguments with which the
-    #: fetch call continues after them. By default, it returns no arguments, and the call starts
-    #: again at the first entry.
+    #: Returns the arguments with which the fetch call continues after this many entries. By default
+    #: it returns no arguments, and the call starts again at the first entry.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -170,7 +167,7 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """Return the size in bytes of the list without entries."""
+        """Return the size of the list without entries, in bytes."""
         return len(self.name) + 6
 
     @cached_property
@@ -181,7 +178,7 @@ class EntryList:
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entries that fit in `room` bytes, and a note about the omitted entries.
+        """Return the entries that fit in `room` bytes, and a note about the others.
 
         At least one entry is shown if its minimum size fits, so that paging always advances.
         """
@@ -197,7 +194,7 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Return the range of list entries around the index `focus` that fit in `room` bytes."""
+        """Return the range of entries around `focus` that fit in `room` bytes."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
@@ -219,9 +216,9 @@ Part: TypeAlias = TextField | SingleEntry | EntryList
 def build_packet(
     frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
 ) -> Body:
-    """Build a packet of at most `room` bytes that always includes `frame` and `ending`.
+    """Build a context of at most `room` bytes that always includes `frame` and `ending`.
 
-    The argument `again` is the call that requests the same packet with a larger size limit.
+    `again` is the call that requests the same context with a larger size limit.
     """
     lists = [part for part in parts if isinstance(part, EntryList)]
     left = room - json_size({**frame, **ending}) - CUT_OVERHEAD - sum(part.empty for part in lists)
@@ -246,7 +243,7 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Return, in order, the packet parts that fit in `room` bytes at their minimum sizes."""
+    """Return the parts that fit in `room` bytes at their minimum sizes, in order."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

@@ -11,14 +11,12 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Maximum number of passages that are indexed per text; they cover the first hundred thousand
-#: characters of the text.
+#: Maximum number of indexed passages per text; they cover its first hundred thousand characters.
 MAX_PASSAGES = 100
-#: Maximum nesting depth at which JSON values are indexed; more deeply nested values are not
-#: indexed.
+#: More deeply nested JSON values are not indexed.
 MAX_DEPTH = 12
 
-#: Strings after which a passage preferably ends, best first.
+#: Where a passage preferably ends, best first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
@@ -77,8 +75,7 @@ def _lines(value: object, name: str, depth: int) -> Iterator[str]:
         yield f"{name}: {value}" if name else str(value)
 
 
-#: Bits that mark an id derived from a hash as a UUID: version 8 (custom), and the variant of RFC
-#: 9562.
+#: Bits that make a hash a UUID: version 8 (custom), and the variant of RFC 9562.
 _VERSION, _VARIANT = 8 << 76, 2 << 62
 _FREE = ~(0xF << 76 | 0x3 << 62)
 

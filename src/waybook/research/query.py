@@ -68,10 +68,9 @@ class Term:
     """Word of a search query as the user wrote it, with its weight."""
 
     text: str
-    #: Corrected spelling of the word if the word looks misspelled; None otherwise.
+    #: Corrected spelling; None if the word does not look misspelled.
     correction: str | None
-    #: Share of the query's information that the word contributes; rare words contribute more. The
-    #: shares of all words of a query add up to 1.
+    #: The word's share of the query's information; rare words have more. The shares add up to 1.
     weight: float
 
 
@@ -82,14 +81,14 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """Return the text to embed for the query: its own text and its spelling corrections."""
+        """Return the text to embed: the query and its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms with the greatest weights; a search hit must contain one of them.
+        """Return the terms with the greatest weights, of which a hit must contain one.
 
-        The terms with the smallest weights are left out as long as their total weight is
-        below `least`, so a passage with only these terms weighs less than `least`.
+        Left out are the terms with the smallest weights, as long as they total less than `least`: a
+        passage with only these would weigh less than `least`.
         """
         left_out, required = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):
@@ -126,7 +125,6 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _bare(chunk: str) -> str:
-    """Return a word of a query without the punctuation around it and without search syntax."""
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
@@ -140,8 +138,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Maximum length in characters of a text in which matching words are searched; the rest of a longer
-#: text is ignored.
+#: Matching words are searched only up to this length of a text.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -153,10 +150,9 @@ _MIN_ROOT_LENGTH = 3
 @dataclass(frozen=True, slots=True)
 class Snippet:
     text: str
-    #: Start and end offset of each matching word in the snippet.
+    #: Start and end of each matching word in the snippet.
     marks: tuple[tuple[int, int], ...]
-    #: Whether the original text has more text before the snippet, and whether it has more text
-    #: after the snippet.
+    #: Whether the original text continues before, and after, the snippet.
     cut_before: bool
     cut_after: bool
 
@@ -202,7 +198,7 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
 
 
 def _weights(question: SearchQuery) -> dict[str, float]:
-    """Return the weight of each query word, keyed by its root."""
+    """Return the weight of each query word, by root."""
     weights: dict[str, float] = {}
     for term in question.terms:
         for word in split_words(f"{term.text} {term.correction or ''}"):
@@ -211,13 +207,13 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def word_root(word: str) -> str:
-    """Return the root of a word, which is the same for related forms of the word."""
+    """Return the root of a word, the same for related forms of it."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the first span of at most `longest` characters whose matching words weigh most."""
+    """Return the first span of at most `longest` characters whose matches weigh most."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -231,7 +227,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return a span of a text, extended by whole words on both sides up to `longest` characters."""
+    """Extend a span by whole words on both sides, up to `longest` characters."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

@@ -46,24 +46,24 @@ from waybook.research.vector_blocks import (
     pack_bits,
 )
 
-#: Number of rows that are converted to floats at once. Their floats fit into the cache of a core;
-#: with 4,096 rows, ranking takes 1.5 times as long.
+#: Number of rows converted to floats at once. They fit into the cache of a core; with 4,096 rows,
+#: ranking takes 1.5 times as long.
 SCRATCH_ROWS = 512
-#: Number of rows from which on an index is large, so that its vectors are compared by signs first.
+#: From this many rows on, vectors are compared by signs first.
 LARGE_ROWS = 16_384
-#: Share of the vectors that is compared by levels to find out how near the best of them are.
+#: Share of the vectors that are first compared by levels, to learn how near the best ones are.
 FIRST_SHARE = 0.01
-#: Number of candidates for each that must not be missed.
+#: Number of candidates to keep for each hit that must not be missed.
 CANDIDATES_PER_HIT = 4
-#: Maximum error of a cosine by signs that is allowed for, twice the standard error.
+#: Allowed error of a cosine by signs: twice the standard error.
 MAX_SIGN_ERROR = 0.1
-#: Number of bits to which the magnitudes of a query's components are rounded for that.
+#: Bits to which a query's magnitudes are rounded for comparing signs.
 MAGNITUDE_BITS = 3
-#: Share of deleted rows beyond which the blocks are rewritten without the deleted rows.
+#: With a larger share of deleted rows, blocks are rewritten without them.
 MAX_DELETED_SHARE = 0.25
 
 
-#: Rows of blocks.
+#: Selected rows of each block.
 Selection: TypeAlias = list[tuple[Block, NDArray[np.intp]]]
 
 
@@ -72,8 +72,8 @@ class Query:
 
     def __init__(self, vector: Sequence[float]) -> None:
         components = np.array(vector, np.float32)
-        # A byte is its low level plus 16 times its high level. It is converted to a float without
-        # a shift, and the weights of the low levels are lowered by what the byte adds for them.
+        # A byte is its low level plus 16 times its high level. It is converted to a float without a
+        # shift, and the weights of the low levels make up for that.
         high = components[HALF:] / (MAX_LEVEL + 1)
         self._weights = np.concatenate([components[:HALF] - high, high])
         self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
@@ -85,7 +85,7 @@ class Query:
         # The last component does not count, so that the number of different signs fits into a byte.
         rounded[-1] = 0
         self._sum = np.float32(rounded.sum() * self._step)
-        # Whole rows are repeated, because numpy combines arrays of the same shape twice as fast.
+        # Repeat whole rows, because numpy combines arrays of the same shape twice as fast.
         bits = [
             components >= 0,
             *(rounded >> bit & 1 == 1 for bit in reversed(range(MAGNITUDE_BITS))),
@@ -97,7 +97,7 @@ class Query:
         self._products = np.empty(BLOCK_ROWS, np.float32)
 
     def compare_signs(self, block: Block, out: Floats) -> None:
-        """Write cosines of the first rows of a block, estimated by their signs."""
+        """Write cosines of a block's first rows, estimated by signs."""
         rows = len(out)
         different, masked = (words[:, :rows] for words in self._words)
         counts, products = self._counts[:, :rows], self._products[:rows]
@@ -117,7 +117,7 @@ class Query:
         out[block.deleted[:rows]] = -np.inf
 
     def compare_levels(self, levels: NDArray[np.uint8], scales: Floats) -> Floats:
-        """Return the cosines of vectors by their levels."""
+        """Return cosines by levels."""
         cosines = np.empty(len(levels), np.float32)
         for start in range(0, len(levels), SCRATCH_ROWS):
             part = levels[start : start + SCRATCH_ROWS]
@@ -132,31 +132,30 @@ class Query:
 
 
 class VectorIndex:
-    """Search index with the vectors of one org and one embedding model."""
+    """The vectors of one org and embedding model."""
 
     def __init__(self, packed: bytes = b"") -> None:
-        """Create the index from packed records; each contains a key and the codes of a vector."""
+        """Create the index from packed records, each a key and the codes of a vector."""
         self._blocks: list[Block] = []
         self._deleted = 0
         self.extend(packed)
 
     def __len__(self) -> int:
-        """Return the number of vectors in the index."""
         return sum(block.rows for block in self._blocks) - self._deleted
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory in bytes that all blocks of the index use, with unused capacity."""
+        """Return the memory of all blocks in bytes, with unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
-        """Add vectors from packed records, whose keys must not be in the index yet."""
+        """Add vectors from packed records whose keys are not in the index."""
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove vectors with `deleted` keys, then add vectors in `added` with new keys.
+        """Remove the vectors with `deleted` keys, then add those in `added` with new keys.
 
-        `added` contains exact records, `deleted` contains keys.
+        `added` has exact records, `deleted` has keys.
         """
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, EXACT_RECORDS)))
@@ -168,7 +167,7 @@ class VectorIndex:
 
         Equally similar vectors are ordered by key.
         """
-        # The numbers of rows are read once, because another thread may add rows meanwhile.
+        # Read the numbers of rows once, because another thread may add rows meanwhile.
         blocks = [(block, block.rows) for block in self._blocks]
         prepared = Query(query)
         if sum(rows for _, rows in blocks) >= LARGE_ROWS:
@@ -186,7 +185,7 @@ class VectorIndex:
         return ranked_keys[_rank(cosines[best], ranked_keys)[:most]].tobytes()
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return the vector records whose keys are not in the index yet."""
+        """Return the records whose keys are not in the index."""
         if not len(records):
             return records
         keys = Keys(records)
@@ -203,7 +202,6 @@ class VectorIndex:
             block.append(make_rows(taken))
 
     def _last_block(self) -> Block:
-        """Return the block to which the next vectors are added."""
         if not self._blocks or self._blocks[-1].rows == BLOCK_ROWS:
             self._blocks.append(Block())
         return self._blocks[-1]
@@ -228,7 +226,7 @@ class VectorIndex:
 
 
 def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: int) -> Selection:
-    """Return the rows that may be among the best, and at least `most` rows."""
+    """Return the rows that may be among the best, at least `most`."""
     starts = [0, *itertools.accumulate(rows for _, rows in blocks)]
     cosines = np.empty(starts[-1], np.float32)
     for (block, rows), start in zip(blocks, starts, strict=False):
@@ -249,7 +247,6 @@ def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: in
 
 
 def _compare_levels(selection: Selection, query: Query) -> Floats:
-    """Return the cosines of the selected rows by their levels."""
     return query.compare_levels(
         np.concatenate([np.empty((0, HALF), np.uint8), *(b.levels[rows] for b, rows in selection)]),
         np.concatenate([np.empty(0, np.float32), *(b.scales[rows] for b, rows in selection)]),
@@ -287,7 +284,7 @@ def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[Ranke
 
 
 def _nth_greatest(values: Floats, place: int) -> np.float32:
-    """Return the value at this place of the descending order; the least if there are fewer."""
+    """Return the nth greatest value, or the least if there are fewer."""
     if not len(values):
         return np.float32(-np.inf)
     place = min(max(place, 1), len(values))
@@ -300,5 +297,4 @@ def _greatest(values: Floats, most: int) -> NDArray[np.intp]:
 
 
 def _rank(cosines: Floats, keys: NDArray[np.void]) -> NDArray[np.intp]:
-    """Return the order of rows by descending cosine, then by key."""
     return np.lexsort((keys["part"], keys["low"], keys["high"], -cosines))

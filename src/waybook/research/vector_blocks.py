@@ -1,7 +1,7 @@
 """Vectors in memory, with a few bits of each component, in blocks of a fixed size.
 
-Adding vectors does not copy the existing vectors. One thread may change a block while others read
-it: a row is complete before it is counted, and a deleted row is only marked.
+Adding vectors does not copy existing ones. One thread may change a block while others read it: a
+row is complete before it is counted, and a deleted row is only marked.
 """
 
 from typing import Final, NamedTuple
@@ -12,37 +12,33 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 
 BLOCK_ROWS = 4_096
-#: Number of rows in the first block of a small index. When the block is full, the number is
-#: doubled, until the block has its full size.
+#: Rows in the first block of a small index; doubled whenever it is full, up to the full size.
 MIN_BLOCK_ROWS = 64
 SIGN_WORDS = DIMENSIONS // 64
 
-#: Number of codes for which one level of four bits stands. The sixteen levels cover 82 % of the
-#: range of the codes: a component beyond it is rare, and smaller steps lower the error of all
-#: others.
+#: Codes per level of four bits. The sixteen levels cover 82 % of the range of the codes: components
+#: beyond it are rare, and smaller steps lower the error of all others.
 LEVEL_CODES = 13
 MAX_LEVEL = 15
 #: Level between the levels of the codes -1 and 0.
 MIDDLE_LEVEL = 7.5
 HALF = DIMENSIONS // 2
 
-#: Fields of a packed key: the two halves of a subject's id, and the number of the passage within
-#: the subject.
+#: Fields of a packed key: the two halves of a subject's id, and the number of the passage.
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
 EXACT_RECORDS: Final = np.dtype(
     [*KEY, ("codes", "i1", (DIMENSIONS,)), ("remainders", "u1", (HALF,))]
 )
-#: Number of bytes of memory that each vector takes for its levels, its signs, the scales of both,
-#: its key, and its deleted flag.
+#: Bytes per vector: its levels, its signs, the scales of both, its key, and its deleted flag.
 ROW_BYTES = HALF + 8 * SIGN_WORDS + 2 * 4 + 20 + 1
 
 Floats = NDArray[np.float32]
 
 
 class Rows(NamedTuple):
-    """Vectors with one array for each field; rows are the last axis of the signs."""
+    """Vectors with one array per field; in the signs, rows are the last axis."""
 
     levels: NDArray[np.uint8]
     scales: Floats
@@ -51,14 +47,13 @@ class Rows(NamedTuple):
     keys: NDArray[np.void]
 
     def take(self, rows: NDArray[np.intp]) -> "Rows":
-        """Return some of the rows."""
         signs = self.signs[:, rows]
         scales = self.scales[rows], signs, self.sign_scales[rows]
         return Rows(self.levels[rows], *scales, self.keys[rows])
 
 
 def make_rows(records: NDArray[np.void]) -> Rows:
-    """Return the levels, signs and keys of records."""
+    """Compute the levels, signs and keys of records."""
     codes = records["codes"]
     levels = np.floor_divide(codes, LEVEL_CODES) + (MAX_LEVEL + 1) // 2
     levels = np.clip(levels, 0, MAX_LEVEL).astype(np.uint8)
@@ -78,7 +73,7 @@ def make_rows(records: NDArray[np.void]) -> Rows:
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return the bits of each row as words, one row of words for each 64 columns of bits."""
+    """Pack the bits of each row into words: one row of words per 64 columns of bits."""
     return np.packbits(bits, axis=1).view(np.uint64).T
 
 
@@ -96,17 +91,14 @@ class Block:
 
     @property
     def capacity(self) -> int:
-        """Return the number of rows for which the block has allocated memory."""
         return len(self.deleted)
 
     @property
     def room(self) -> int:
-        """Return the number of rows that can be added."""
         return BLOCK_ROWS - self.rows
 
     @property
     def content(self) -> Rows:
-        """Return the arrays of the vectors, with unused capacity."""
         return Rows(self.levels, self.scales, self.signs, self.sign_scales, self.keys)
 
     def append(self, added: Rows) -> None:
@@ -116,8 +108,8 @@ class Block:
         self.levels[place], self.scales[place] = added.levels, added.scales
         self.signs[:, place], self.sign_scales[place] = added.signs, added.sign_scales
         self.keys[place] = added.keys
-        # The row count is updated last, because a thread that is ranking at the same time must not
-        # see rows that are not written yet.
+        # Update the count last: a thread that is ranking must not see rows that are not written
+        # yet.
         self.rows += len(added.scales)
 
     def _reserve(self, rows: int) -> None:
@@ -127,31 +119,29 @@ class Block:
         if capacity == self.capacity:
             return
         more = capacity - self.capacity
-        # New arrays are allocated, so that a thread that is ranking at the same time can continue
-        # with the old arrays.
+        # Allocate new arrays, so that a thread that is ranking can continue with the old ones.
         self.levels = np.concatenate([self.levels, np.empty((more, HALF), np.uint8)])
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.signs = np.hstack([self.signs, np.empty((SIGN_WORDS, more), np.uint64)])
         self.sign_scales = np.concatenate([self.sign_scales, np.empty(more, np.float32)])
-        # By default, numpy would join keys in the byte order of this machine.
+        # By default, numpy would join keys in this machine's byte order.
         self.keys = np.concatenate([self.keys, np.empty(more, KEYS)], dtype=KEYS)
         self.deleted = np.concatenate([self.deleted, np.zeros(more, np.bool_)])
 
     def matching(self, keys: "Keys") -> NDArray[np.intp]:
-        """Return the rows whose vector has one of these keys and is not deleted."""
+        """Return the rows with one of these keys that are not deleted."""
         rows = self.rows
         maybe = np.flatnonzero(np.isin(self.keys["low"][:rows], keys.low) & ~self.deleted[:rows])
         matches = [row for row in maybe.tolist() if self.key(row) in keys.exact]
         return np.array(matches, np.intp)
 
     def key(self, row: int) -> tuple[int, int, int]:
-        """Return the key of the vector in a row."""
         key: tuple[int, int, int] = self.keys[row].item()
         return key
 
 
 class Keys:
-    """Set of vector keys, stored so that their rows in a block are found quickly."""
+    """Set of keys, stored so that their rows in a block are found quickly."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)

@@ -1,11 +1,10 @@
 """Splitting of texts into words, and the built-in table of word vectors for search.
 
-Words are lower case and without accents. The table has one row of numbers per word or word piece,
+Words are in lower case, without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
 
-The table is made by `tools/distil_embeddings.py` from a sentence transformer and included in the
-package. The file of eleven megabytes is memory-mapped on first use, so that only the needed rows
-are read.
+`tools/distil_embeddings.py` makes it from a sentence transformer. The file of eleven megabytes is
+memory-mapped on first use, so that only the needed rows are read.
 """
 
 import mmap
@@ -21,7 +20,7 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: Characters of scripts without spaces between words; each such character is treated as a word.
+#: Characters of scripts without spaces between words; each counts as a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
@@ -48,17 +47,15 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Maximum length in characters of a word; longer strings are keys, hashes or encoded images.
+#: Longer strings are keys, hashes or encoded images, not words.
 MAX_WORD_LENGTH = 40
-#: Maximum length in characters of a word piece in the vocabulary table: of a piece at the start of
-#: a word, and of a piece inside a word.
+#: Maximum length of a word piece at the start of a word, and inside a word.
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10
-#: Number that is added to each signed value of a table row to store it as an unsigned byte.
+#: Number added to each signed value, to store it as an unsigned byte.
 BYTE_OFFSET = 128
 
-#: Endings of English words, each with the replacement with which the word is looked up in the
-#: vocabulary table.
+#: Endings of English words, with the replacement under which the word is looked up.
 _ENDINGS = (
     *(("ies", "y"), ("ied", "y"), ("ing", "e"), ("ing", ""), ("ed", "e"), ("ed", "")),
     *(("es", ""), ("es", "e"), ("s", ""), ("ers", "e"), ("ers", ""), ("er", "e"), ("er", "")),
@@ -73,25 +70,23 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: Row number of each word or word piece in the table; the name of a piece from inside a word
-    #: begins with `##`.
+    #: Row of each word or word piece; a piece from inside a word begins with `##`.
     numbers: Mapping[str, int]
-    #: For each dimension, the value of one quantization step, by which the stored numbers are
-    #: multiplied.
+    #: Value of one quantization step per dimension.
     scale: tuple[float, ...]
     rows: "mmap.mmap | bytes" = field(repr=False)
     start: int
 
     def row(self, number: int) -> bytes:
-        """Return a table row as bytes; each byte is a vector component plus 128."""
+        """Return a row as bytes, each a vector component plus 128."""
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """Return the table rows of a word: its own row, its stem's row, or the rows of its pieces.
+        """Return the rows of a word: its own, its stem's, or those of its pieces.
 
-        A word that cannot be composed of pieces in the table gets one pseudorandom but
-        reproducible row, so that it at least matches itself.
+        A word that cannot be composed of known pieces gets one pseudorandom but reproducible row,
+        so that it at least matches itself.
         """
         number = self.numbers.get(word)
         if number is not None:
@@ -117,7 +112,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the table rows of a word's longest pieces; nothing if a piece is unknown."""
+        """Yield the rows of a word's longest pieces; none if a piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)

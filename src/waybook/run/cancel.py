@@ -1,7 +1,7 @@
-"""Cancellation of a run, and the refusal of every later change to the run.
+"""Cancellation of a run, and the refusal of every later change to it.
 
-A canceled run keeps all its rows. The open jobs of a canceled run can no longer be claimed. A
-result for one of its jobs is refused, but stored as a late result.
+A canceled run keeps all its rows. Its open jobs can no longer be claimed. A result for one of them
+is refused, but stored as a late result.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from waybook.run.model import CompiledDag, Run
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Reply to the cancellation of a run, with the number of its unfinished units of work."""
+    """Number of unfinished units of work of the canceled run."""
 
     open_units: int
 
@@ -46,10 +46,10 @@ def cancel_run(
 
 
 def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
-    """Return the error for a call that works on a canceled run, or None if it is not canceled."""
+    """Return the error for a call on a canceled run, or None if the run is not canceled."""
     if run.canceled_at is None:
         return None
-    # The reason is a text from a user, so it is in its own field and not part of our message.
+    # The reason is a user's text, so it has a field of its own and is not part of our message.
     return RunCanceled(
         f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,

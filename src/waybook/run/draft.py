@@ -17,7 +17,7 @@ from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
-#: Jobs and texts of a decision that changes none.
+#: For decisions that change no jobs or texts.
 NO_JOBS: Mapping[str, Job] = MappingProxyType({})
 NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -30,31 +30,30 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    #: Every job that the decision creates or changes, in its new state, by job id.
+    #: Every created or changed job in its new state, by id.
     jobs: Mapping[str, Job] = NO_JOBS
     documents: tuple[NewDocument, ...] = ()
-    #: Texts that belong to a change but are too large for the audit, keyed by row id.
+    #: Texts that are too large for the audit, by row id.
     texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
-    #: Ids of the jobs whose heartbeat the call renews.
+    #: Jobs whose heartbeat the call renews.
     touched: tuple[str, ...] = ()
-    #: Error to raise after the changes are written. For example, a late result is stored, and the
-    #: call is then refused.
+    #: Error to raise after the changes are written: for example, a late result is stored, then
+    #: refused.
     refusal: Refused | None = None
 
 
 ReplyT = TypeVar("ReplyT")
 
-#: Maximum number of changes in one audit entry of a run, so that opening a stage with many jobs
-#: writes several entries of bounded size. The row of a job has about 550 bytes.
+#: Maximum number of changes in an audit entry, so that opening a stage with many jobs writes
+#: several entries of bounded size. A job's row has about 550 bytes.
 MAX_CHANGES_PER_ENTRY = 500
 
-#: Database column of each field whose column has a different name than the field.
+#: Columns whose name differs from their field's.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
 class RunDraft:
     def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
-        """Start a draft from the current run."""
         self.compiled_dag = compiled_dag
         self.moment = context
         self.stages = dict(run.stages)
@@ -70,7 +69,6 @@ class RunDraft:
     # Creation
 
     def add_run(self, **row: Json) -> None:
-        """Record the creation of the run's own row."""
         self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
 
     def add_stage(self, stage: StageRun) -> None:
@@ -108,7 +106,7 @@ class RunDraft:
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record the creation of a row with long texts; the audit stores only the texts' hashes."""
+        """Record the creation of a row with long texts; the audit has only their hashes."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
@@ -120,7 +118,7 @@ class RunDraft:
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
         self._run = self._run._replace(usage=new)
 
-    # Methods that update fields
+    # Field changes
 
     def set_run(self, **values: object) -> None:
         self._note_changes(Entity.RUN, self._run.id, self._run, values)
@@ -143,23 +141,22 @@ class RunDraft:
         return changed
 
     def record_heartbeat(self, job_id: str) -> None:
-        """Record this call as a heartbeat of the job."""
         self._touched.append(job_id)
 
     # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """Return the step that a job belongs to, including changes made in this draft."""
+        """Return the step of a job, with the changes made in this draft."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the steps of a stage that are open or closed, that is, whose jobs were created."""
+        """Return the steps of a stage whose jobs were created, open or closed."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Record the changes to the draft since the last audit entry as one audit entry.
+        """Put the changes since the last audit entry into a new one.
 
         More than `MAX_CHANGES_PER_ENTRY` changes become several numbered entries.
         """
@@ -176,7 +173,8 @@ class RunDraft:
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
         """Return a decision: the reply, and all writes of the draft.
 
-        Raise AssertionError if a change is not in an audit entry.
+        Raises:
+            AssertionError: a change is not in an audit entry.
         """
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
@@ -196,7 +194,7 @@ class RunDraft:
     def _note_changes(
         self, entity: Entity, row_id: str, row: object, values: Mapping[str, object]
     ) -> None:
-        """Note the fields of a row whose new values differ from the old ones."""
+        """Note the fields of a row whose values change."""
         for name, new in values.items():
             old = getattr(row, name)
             if old != new:
@@ -208,9 +206,9 @@ class RunDraft:
 
 
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt at a job, even if its result is late and refused.
+    """Store the usage of an attempt, even if its result is late and refused.
 
-    If no model is reported, the model the job is assigned to is recorded.
+    Without a reported model, the model that the job is assigned to is recorded.
     """
     if usage is None:
         return

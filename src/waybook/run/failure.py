@@ -79,7 +79,7 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 def regenerate(
     run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
 ) -> RunDecision[RegenerationJob]:
-    """Create a job that produces a document again and replaces the document's original job.
+    """Create a job that produces a document again and replaces its original job.
 
     A closed step stays closed. The new job produces the next version of the document.
 
@@ -118,7 +118,7 @@ AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attem
 
 
 def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
-    """Return the error for an attempt number that is not current, or None if it is current."""
+    """Return the error for an attempt that is not current, or None if it is."""
     if job.attempt == attempt:
         return None
     by = f" by {job.held_by}" if job.held_by else ""
@@ -156,7 +156,7 @@ def require_holder(job: Job, attempt: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """Reply to the report of a failed job, with the job's new state."""
+    """New state of the job that was reported as failed."""
 
     job: Job
 
@@ -193,7 +193,7 @@ def fail_job(
 def fail_permanently(
     draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
 ) -> Job:
-    """Fail a job permanently; it is retried only if a person or an agent requests it."""
+    """Fail a job permanently; it is retried only on request."""
     failed = draft.set_job(job, status=status, error=error, completed_at=draft.moment.now)
     if job.counted:
         step = draft.step_of(job)

@@ -17,13 +17,13 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Number of consecutive ranks (positions in the order of jobs) reserved for the steps of one stage.
+#: Number of ranks (positions in the order of jobs) reserved for the steps of a stage.
 RANKS = 100_000
 
 
 @dataclass(frozen=True)
 class CompiledDag:
-    """Validated DAG definition, with the step graph of each stage."""
+    """Validated workflow definition, with the step graph of each stage."""
 
     dag: Dag
     graphs: Mapping[str, Graph]
@@ -31,17 +31,16 @@ class CompiledDag:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Return the slugs of the stages in topological order."""
         return tuple(stage_order(self.dag))
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that steps of the DAG produce; other inputs come from outside."""
+        """Return all documents that steps produce; other inputs come from outside."""
         return produced_documents(self.dag)
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
-        """Return the rank of each step; jobs of steps with lower ranks are assigned first."""
+        """Return the rank of each step; jobs of lower ranks are assigned first."""
         return {
             (slug, key): place * RANKS + number
             for place, slug in enumerate(self.order)
@@ -59,27 +58,23 @@ class CompiledDag:
 
     @cached_property
     def stages(self) -> Mapping[str, Stage]:
-        """Return the stages of the DAG, keyed by slug."""
         return {stage.slug: stage for stage in self.dag.stages}
 
     @cached_property
     def continued_stages(self) -> frozenset[str]:
-        """Return the slugs of the stages that another stage follows."""
         return frozenset(stage.slug for stage in self.dag.stages if self.dag.after(stage.slug))
 
     @cached_property
     def steps_total(self) -> int:
-        """Return the number of steps of all stages."""
         return sum(len(graph.order) for graph in self.graphs.values())
 
 
 class StageRun(NamedTuple):
-    """One stage of a run, with the list of models that was fixed when the stage started."""
+    """One stage of a run; its models were fixed when it started."""
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages (chains of documents) and authors that the preceding stages passed on, fixed when
-    #: this stage started.
+    #: Lineages and authors passed on by the preceding stages, fixed when this stage started.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -88,7 +83,6 @@ class StageRun(NamedTuple):
     feedback_by: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        """Return the stage run as a row for the audit."""
         return {
             "models": [*self.models],
             "prior": origins_json(self.prior),
@@ -110,7 +104,7 @@ def step_id(stage: str, key: str) -> str:
 
 
 class StepRun(NamedTuple):
-    """Step of a run whose jobs exist, with its numbers of all, completed and failed units."""
+    """Step whose jobs exist, with its numbers of all, completed and failed units."""
 
     stage: str
     key: str
@@ -122,7 +116,6 @@ class StepRun(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the step's id within its run."""
         return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
@@ -143,12 +136,11 @@ class Job(NamedTuple):
     job_type: JobType
     model: str
     rank: int
-    #: Unit of work that the job carries out; None for a rendering job, which the server carries
-    #: out.
+    #: Unit of the job; None for a rendering job, which the server executes.
     unit: Unit | None
     ready_at: datetime
     status: JobStatus = JobStatus.PENDING
-    #: Attempt number, which increases with every claim. It serves as a fencing token: results of
+    #: Number of the attempt, which increases with every claim. It is a fencing token: results of
     #: earlier attempts are refused.
     attempt: int = 0
     #: Number of claims since the job was created or last reset.
@@ -158,14 +150,13 @@ class Job(NamedTuple):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Id of the job whose partial result this job continues (None if it continues no job), and the
-    #: number of the part that this job produces.
+    #: Job whose partial result this one continues (None if none), and the number of this part.
     continues: str | None = None
     part: int = 1
-    #: Id of the document that the job renders or regenerates.
+    #: Document that the job renders or regenerates.
     document: str | None = None
-    #: True if the completion of the job counts toward the completion of its step. It is False for a
-    #: job of a closed step, because the job does not reopen the step.
+    #: Whether the job counts toward the completion of its step; a job added to a closed step does
+    #: not reopen it.
     counted: bool = True
 
     @property
@@ -208,22 +199,20 @@ class Run(NamedTuple):
     seq: int
     completed_at: datetime | None
     stages: Mapping[str, StageRun]
-    #: Steps of the loaded stages, by their ids within the run.
+    #: Steps of the loaded stages, by id within the run.
     steps: Mapping[str, StepRun]
-    #: Total usage reported with the run's results so far.
     usage: Totals = NO_USAGE
-    #: Time, user and reason of the cancellation, if the run is canceled.
+    #: When, by whom and why the run was canceled, if it was.
     canceled_at: datetime | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
-    #: Run of which this run is a copy, and the audit entry of that run as of which it was copied;
-    #: None for a run that is not a copy.
+    #: Run of which this is a copy, and its audit entry at that time; None if this is not a copy.
     copied_from: str | None = None
     copied_seq: int | None = None
 
 
 class NewDocument(NamedTuple):
-    """Document that a job produced; the row stores its text, and the audit the hash of the text."""
+    """Document that a job produced; the row has its text, the audit the text's hash."""
 
     id: str
     stage: str
@@ -232,10 +221,10 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document; empty if the text is copied in the database.
+    #: Text of the document; empty if it is copied in the database.
     content: str
     content_hash: str
-    #: Id of the document of another run that this document is a copy of.
+    #: Document of another run of which this is a copy.
     copied_from: str | None = None
 
     def as_row(self) -> dict[str, Json]:
@@ -256,7 +245,6 @@ class NewDocument(NamedTuple):
 
 
 def origins_json(origins: Origins) -> Json:
-    """Return an origin (lineages of documents and their authors) as JSON, in the stored form."""
     return {
         "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
         "authors": [*origins.authors],
@@ -264,7 +252,7 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """Return a unit of work as JSON, in the form in which it is stored with its job."""
+    """Return a unit as JSON, as stored with its job."""
     if unit is None:
         return None
     return {
@@ -290,10 +278,10 @@ MAX_JOBS = 20_000
 MAX_MODELS = 20
 #: Maximum number of steps in one stage that the server can run.
 MAX_STEPS = 500
-#: Number of claims after which a job that is still not completed fails permanently.
+#: After this many claims, a job that is still not completed fails permanently.
 MAX_ATTEMPTS = 4
-#: Maximum number of parts in which the result of one unit can be submitted.
+#: Maximum number of parts in which a unit's result can be submitted.
 MAX_PARTS = 50
-#: Delay in seconds before the first retry of a job, and maximum delay in seconds before a retry.
+#: Seconds before the first retry of a job, and the most seconds before any retry.
 BACKOFF_SECONDS = 5
 MAX_BACKOFF_SECONDS = 300

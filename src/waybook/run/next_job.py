@@ -15,26 +15,26 @@ from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 
 class JobReady(NamedTuple):
     job: Job
-    #: True if the caller already held the job.
+    #: Whether the caller already held the job.
     resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Number of unfinished jobs that have this step, status and model."""
+    """Number of unfinished jobs of this step, status and model."""
 
     stage: str
     step_key: str
     status: JobStatus
     model: str
     count: int
-    #: Earliest time at which one of the counted jobs can be claimed.
+    #: Earliest time at which one of these jobs can be claimed.
     ready_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Reply if no job can be claimed: each is in progress, delayed, or for another model."""
+    """No job can be claimed: each is in progress, delayed, or for another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -57,7 +57,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class CanceledRun:
-    """Reply to a request for a job if the run is canceled."""
+    """Reply if the run is canceled."""
 
     by: str
     at: datetime
@@ -66,7 +66,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Reply if the next job failed because it has no attempts left; the caller then retries."""
+    """The next job failed because it has no attempts left; the caller tries again."""
 
     job: Job
 
@@ -91,10 +91,10 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job that the caller holds, or a new job, or the reason why there is no job.
+    """Return the job that the caller holds, or a new one, or why no job is available.
 
-    The job `held` is returned only if the caller is its holder. The job `candidate` can be claimed:
-    it has no holder, or its holder's lease has expired.
+    `held` is returned only if the caller is its holder. `candidate` can be claimed: it has no
+    holder, or the lease of its holder has expired.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

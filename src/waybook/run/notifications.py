@@ -16,7 +16,6 @@ from waybook.run.model import CompiledDag, Run
 def run_notifications(
     before: Run | None, run: Run, compiled_dag: CompiledDag
 ) -> tuple[Notification, ...]:
-    """Return the notifications that a change of the run causes."""
     return tuple(_notices(before, run, compiled_dag))
 
 
@@ -42,7 +41,7 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """Return the keys of the open steps that have failed jobs, grouped by stage."""
+    """Return the keys of open steps with failed jobs, by stage."""
     by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

@@ -1,7 +1,7 @@
-"""Start, progress and completion of a stage, applied to the draft of a run.
+"""Start, progress and completion of a stage, in the draft of a run.
 
-The transaction that ends a step's last unit also closes the step, creates all jobs of every step
-that is now ready, and completes a stage whose steps are all closed.
+When a step's last unit ends, the same transaction closes the step, creates all jobs of the steps
+that are now ready, and completes the stage if all its steps are closed.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
-    """Start a stage with a list of models that stays fixed, and open its first steps.
+    """Start a stage with a fixed list of models, and open its first steps.
 
     Raises:
         InvalidInput: the list of models is empty.
@@ -52,7 +52,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Check the number of models, and return the models without duplicates.
+    """Return the models without duplicates.
 
     Raises:
         InvalidInput: the list is empty.
@@ -70,10 +70,10 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
-    """Raise an error if the DAG has no stage with this slug.
+    """Check that the workflow has this stage.
 
     Raises:
-        InvalidInput: the DAG has no stage with this slug.
+        InvalidInput: the workflow has no stage with this slug.
     """
     if slug not in compiled_dag.stages:
         raise InvalidInput(
@@ -84,7 +84,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
-    """Raise an error if the stage has no step with this key.
+    """Check that the stage has this step.
 
     Raises:
         InvalidInput: the stage has no step with this key.
@@ -99,7 +99,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the document chains and authors that preceding stages pass to this stage."""
+    """Return the lineages and authors that preceding stages pass to this one."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -114,7 +114,7 @@ def _leaves(draft: RunDraft, slug: str) -> Origins:
 
 
 def require_runnable(compiled_dag: CompiledDag) -> None:
-    """Raise an error if the DAG has a stage that is too large to be started.
+    """Check that no stage is too large to be started.
 
     Raises:
         TooLarge: a stage has too many steps, or too many jobs with a single model.
@@ -163,7 +163,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close finished steps and open ready steps; complete the stage if all its steps are closed."""
+    """Close finished steps, open ready ones, and complete the stage if all are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
 
@@ -208,7 +208,7 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Return a new job that does the unit of work of an existing job again."""
+    """Return a new job that does the unit of an existing job again."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,
@@ -223,7 +223,7 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
 
 
 def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
-    """Return a new job with which the server renders a document."""
+    """Return a new job in which the server renders a document."""
     return Job(
         id=draft.moment.new_id(),
         stage=job.stage,

@@ -28,7 +28,7 @@ def new_run(
     models: Sequence[str],
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Create a run of a DAG and start its first stage."""
+    """Create a run of a workflow and start its first stage."""
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
     draft = RunDraft(run, compiled_dag, context)
     draft.add_run(
@@ -104,7 +104,7 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage unless it is already started; its preceding stages must have feedback.
+    """Start a stage unless it is already started; the stages before it must have feedback.
 
     Raises:
         RunCanceled: the run is canceled.

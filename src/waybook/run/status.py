@@ -1,4 +1,4 @@
-"""Overall state of a run, and the data from which its progress report is computed."""
+"""Overall state of a run, and the data for its progress report."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,7 +11,7 @@ from waybook.run.model import CompiledDag, Run, StepRun
 
 
 class RunState(StrEnum):
-    """Overall state of a run: the first of these members that applies to the run."""
+    """Overall state of a run: the first of these that applies."""
 
     COMPLETED = "completed"
     #: A person or agent canceled the run before it was complete.
@@ -24,7 +24,6 @@ class RunState(StrEnum):
 
 
 def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
-    """Return the overall state of the run."""
     if run.completed_at is not None:
         return RunState.COMPLETED
     if run.canceled_at is not None:
@@ -36,7 +35,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback; None if no stage does, or a stage is in progress."""
+    """Return the stage that awaits feedback; None if a stage is in progress or none awaits it."""
     if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):
@@ -56,7 +55,7 @@ def run_evidence(
 ) -> dict[str, StageEvidence]:
     """Return, for each started stage, the data from which its progress is computed.
 
-    The argument `available` lists the documents that can be fetched, each with its stage.
+    `available` has the documents that can be fetched, each with its stage.
     """
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
     documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}

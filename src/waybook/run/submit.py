@@ -22,7 +22,7 @@ from waybook.run.stages import advance, recreate_job, render_job
 class SubmittedDocument(NamedTuple):
     """Submitted document.
 
-    A submission without a key matches documents of any key, and without a model, of any model.
+    Without a key it matches documents of any key, and without a model, of any model.
     """
 
     content: str
@@ -39,9 +39,9 @@ class Submission(NamedTuple):
 
 class JobDone(NamedTuple):
     job: Job
-    #: Ids of the documents that were stored with the job's result.
+    #: Documents stored with the job's result.
     documents: tuple[str, ...] = ()
-    #: New job that continues the submitted job, if its result is partial.
+    #: New job that continues a partial result, if any.
     continuation: Job | None = None
 
 
@@ -55,11 +55,11 @@ def submit_job(
     parts: Sequence[str] = (),
     version: int = 1,
 ) -> RunDecision[JobDone]:
-    """Complete a job: store its documents, close finished steps, and open ready steps.
+    """Complete a job: store its documents, close finished steps, and open ready ones.
 
     The result of an earlier attempt, or for a canceled run, is refused and stored as a late result.
-    `parts` are the texts of the jobs that this job continues; `version` is the version number of
-    the new documents.
+    `parts` are the texts of the jobs that this one continues; `version` is that of the new
+    documents.
 
     Raises:
         InvalidInput: the submitted documents are not those that the step produces.
@@ -79,7 +79,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result; the caller of this function then refuses the submission."""
+    """Store a late result; the submission is then refused."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -146,7 +146,6 @@ def _completed(
 
 
 def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    """Return the complete document: the texts of all previous parts and the submitted last part."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
@@ -222,7 +221,7 @@ def _record(draft: RunDraft, job: Job, **details: Json) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPage:
-    """Markdown and HTML that the server rendered from a document."""
+    """Document rendered as Markdown and HTML."""
 
     job: Job
     markdown: str

@@ -5,31 +5,28 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of audit entries, starting with the newest, from which the activity of an org is
-#: counted.
+#: Maximum number of audit entries, newest first, that are read to count an org's activity.
 MAX_ENTRIES = 5_000
 #: Maximum number of reviewers whose decisions the activity summary lists.
 MAX_DECIDERS = 4
 
 
 class ActivityCounts(NamedTuple):
-    """Numbers of completed and failed work in an org, and its cost."""
+    """Completed and failed work of an org, and its cost."""
 
-    #: Number of completed steps of plans, and number of these plans.
+    #: Completed plan steps, and the number of plans they belong to.
     steps: int
     plans: int
-    #: Number of completed jobs of runs, and number of these runs.
+    #: Completed jobs, and the number of runs they belong to.
     jobs: int
     runs: int
     failures: int
-    #: Whether there were more audit entries than `MAX_ENTRIES`, so that the numbers are incomplete.
+    #: Whether there were more than `MAX_ENTRIES` audit entries, so the counts are too low.
     is_partial: bool
     cost_micros: int
 
 
 class DecisionCount(NamedTuple):
-    """Number of reviews that one user decided with the same answer."""
-
     user: str
     decision: str
     reviews: int

@@ -1,8 +1,8 @@
-"""Agents that called over MCP, the steps and jobs that they hold, and the names of subjects.
+"""Agents that called over MCP, the steps and jobs they hold, and the names of plans and runs.
 
-An agent is a user and a session; calls without a session have the empty session. The row of an
-agent has the names of its clients and the time of its last call, and is written with the call log.
-All other data about agents are read from the audit, the usage rows and the current holders.
+An agent is a user and a session; a call without a session has an empty one. An agent's row, written
+with the call log, has the names of its clients and the time of its last call. Everything else about
+agents comes from the audit, the usage rows and the current holders.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +14,7 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 #: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Number of the open plans with the latest activity among which plans with held steps are searched,
-#: and of those started plans whose steps are read.
+#: Held steps are searched in this many open plans, those with the latest activity first.
 MAX_OPEN_PLANS = 2_000
 MAX_STARTED_PLANS = 500
 #: Maximum number of held steps, and of held jobs, in one answer.
@@ -23,7 +22,7 @@ MAX_HELD = 500
 MAX_TITLE_LENGTH = 120
 #: Maximum number of days that one query of daily usage returns.
 MAX_DAYS = 400
-#: Maximum number of audit entries that are read to count results without usage.
+#: Maximum number of audit entries read to count the results submitted without usage.
 MAX_ENTRIES_READ = 20_000
 
 
@@ -44,7 +43,7 @@ class AgentRow(NamedTuple):
     last_seen_at: datetime
     completed: int
     failed: int
-    #: Number of audit entries of the agent that were counted.
+    #: Number of the agent's audit entries that were counted.
     counted: int
     input_tokens: int
     output_tokens: int
@@ -67,7 +66,7 @@ class AgentRow(NamedTuple):
 
 
 class AgentCounts(NamedTuple):
-    """Numbers of audit entries of an agent in a period, by kind of event."""
+    """Audit entries of an agent in a period, counted by kind of event."""
 
     started: int
     completed: int
@@ -77,8 +76,6 @@ class AgentCounts(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """Step or job in progress, with its holder and its plan or run."""
-
     held_by: str
     session: str
     kind: str
@@ -148,15 +145,14 @@ def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[
     clients: dict[AgentKey, str] = {}
     for key, client in calls:
         clients[key] = client or clients.get(key, "")
-    # The rows are sorted, so that concurrent transactions lock them in the same order and cannot
-    # deadlock.
+    # Sort the rows: concurrent transactions then lock them in the same order and cannot deadlock.
     rows = [(*key, _array(client)) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))
 
 
 def _array(text: str) -> str:
-    """Return an array with this text as PostgreSQL writes it; without a text, an empty array."""
+    """Return a PostgreSQL array literal with this text, or an empty array."""
     escaped = text.replace("\\", r"\\").replace('"', r"\"")
     return f'{{"{escaped}"}}' if text else "{}"
 
@@ -187,7 +183,6 @@ def cost_statements(since: datetime | None, most: int) -> tuple[Statement, State
 
 
 def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
-    """Convert the selected rows to agents, with times in UTC."""
     return [
         row._replace(last_seen_at=row.last_seen_at.astimezone(UTC), now=row.now.astimezone(UTC))
         for row in rows
@@ -195,10 +190,8 @@ def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
 
 
 def names_statement(ids: Iterable[str]) -> Statement:
-    """Select the names of plans, runs and other rows with these ids."""
     return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=MAX_TITLE_LENGTH)
 
 
 def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:
-    """Return the selected names, keyed by row id."""
     return {row.id: row for row in rows}

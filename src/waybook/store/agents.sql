@@ -1,7 +1,7 @@
 -- name: record_agents
--- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
--- latest of an agent's clients comes first; eight are kept. Citus 13.2 crashes on an array slice in
--- an update.
+-- Insert agents that made calls, or update the time of their last call, at most twice a minute. An
+-- agent's latest client comes first; eight are kept. (Citus 13.2 crashes on an array slice in an
+-- update.)
 insert into agent (name, session, clients)
 values %(rows)s
     on conflict (org_id, name, session) do update
@@ -15,9 +15,9 @@ values %(rows)s
 
 -- name: agents_page
 -- Return a page of the agents that made calls in the last 30 days, latest first, each with the
--- results and failures that the audit records for it in that time, and with the reported usage. Only
--- the latest entries and usages of an agent are counted, up to a limit. Reads usually name no session,
--- so a user with sessions is listed without a session only if calls without one changed anything.
+-- results and failures in the audit and the reported usage of that time. Only an agent's latest
+-- entries and usages are counted, up to a limit. Reads usually name no session, so a user with
+-- sessions is also listed without one only if calls without a session changed something.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -86,10 +86,10 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the plan steps in progress that have a holder, longest first, of the started plans among
--- the open plans with the latest activity. Steps in progress have no index, because then no change
--- of a step's status could be made in place. The steps of each plan are limited, so that the planner
--- reads only the steps of these plans.
+-- Return the plan steps in progress that have a holder, longest first, from the started plans among
+-- the open plans with the latest activity. Steps in progress have no index: with one, a step's
+-- status could not be updated in place. The steps per plan are limited, so that the planner reads
+-- only the steps of these plans.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
@@ -194,8 +194,8 @@ select s.*, coalesce(a.clients, '{}') as clients
  order by s.cost_micros desc, s.input_tokens desc, s.output_tokens desc, s.name, s.session;
 
 -- name: results_without_usage
--- Count the completed steps and jobs in a period, and those of them whose result reported no usage.
--- Only the latest audit entries are read, up to a limit.
+-- Count the steps and jobs completed in a period, and those whose result reported no usage. Only
+-- the latest audit entries are read, up to a limit.
 select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) filter (where c.event = 'step_completed'
                           and strpos(c.details::text, '["usage",') = 0

@@ -1,7 +1,7 @@
-"""Hash-chained audit entries, and the row changes that they record.
+"""Hash-chained audit entries, and the row changes they record.
 
-The seal of an entry is a hash of its content and the previous entry's seal. `Patches` merges all
-changes of a decision into one insert, update or delete per row.
+The seal of an entry is a hash of its content and of the previous entry's seal. `Patches` merges all
+changes of one decision into a single insert, update or delete per row.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
 from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
-#: Value that the first entry of an audit chain contains as the hash of the previous entry.
+#: Previous hash of the first entry in a chain.
 GENESIS = bytes(32)
 
 
@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """Last entry number and hash that an audit chain should have, and its actual last number."""
+    """The end of a chain as its subject's row records it, and the last number actually stored."""
 
     seq: int
     hash: bytes
@@ -58,7 +58,7 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """Stored row, to be compared with the row that a replay of the audit produces."""
+    """Stored row, to be compared with the same row rebuilt by a replay."""
 
     entity: str
     id: str
@@ -89,7 +89,7 @@ SQL = load(
 
 
 def chain_end_statement(subject_id: str) -> Statement:
-    """Select the last entry number that an audit chain should have, and its actual last number."""
+    """Select where a chain should end according to its subject, and where it does end."""
     return SQL["head"](subject_id=subject_id)
 
 
@@ -101,7 +101,7 @@ class ChainHead(NamedTuple):
     at: datetime | None = None
 
     def after(self, now: datetime) -> datetime:
-        """Return the time for the next audit entry: `now`, or the last entry's time if later.
+        """Return the time for the next entry: `now`, or the last entry's time if that is later.
 
         Several servers write to one chain, each with its own estimate of the database clock, so
         `now` may be earlier than the last entry.
@@ -110,7 +110,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return an audit entry's hash over the previous hash and the fields, each with its length."""
+    """Return the hash over the previous hash and every field, each with its length."""
     return _seal(entry[:-1], previous)
 
 
@@ -135,7 +135,7 @@ def _seal(fields: UnsealedEntry, previous: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _with_length(text: str) -> bytes:
-    """Return a text in bytes after its length; it is cached, because entries repeat most fields."""
+    """Return a text as bytes, preceded by its length. Cached, because most fields repeat."""
     encoded = text.encode()
     return len(encoded).to_bytes(8, "big") + encoded
 
@@ -173,7 +173,6 @@ def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
 
 
 def changes_of(details: Json) -> Iterator[Change]:
-    """Yield the row changes recorded in the details of an audit entry."""
     if isinstance(details, dict):
         changes = details.get("changes")
         for change in changes if isinstance(changes, list) else []:
@@ -196,13 +195,12 @@ class Patch:
 
 
 class Patches:
-    """Net changes of rows by a decision, by type of row, in the order of each row's first change.
+    """All row changes of a decision, merged to one patch per row and grouped by type of row.
 
-    Rows that are inserted, rows that are updated, and ids of rows that are deleted.
+    The types and the rows of each type are in the order of their first change.
     """
 
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Merge the changes into one patch per row."""
         patches: dict[Entity, dict[str, Patch]] = {}
         for entity, row_id, name, _, new in changes:
             if entity not in patches:
@@ -231,7 +229,7 @@ class Patches:
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
-    """Merge an inserted row into the patch; with None, merge a removal."""
+    """Merge an inserted row into the patch; None means that the row was removed."""
     if isinstance(row, dict):
         patch.made = True
         patch.values.update(row)
@@ -266,13 +264,12 @@ def sealed_entries(
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
-    """Insert the audit entries."""
     rows = [_row(entry) for entry in sealed]
     return [SQL["insert_audit"](merged_rows=Rows(rows))] if rows else []
 
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:
-    """Return the row of an audit entry, with its details in packed form if that is possible."""
+    """Return the row of an audit entry, with packed details where they can be packed."""
     subject_id, subject, _, at, event, actor, _, session, details, _ = entry
     if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)

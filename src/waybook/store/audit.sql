@@ -1,6 +1,6 @@
 -- name: entries
--- Return a subject's audit entries after a sequence number, oldest first, with their details as the
--- exact stored text.
+-- Return a subject's audit entries after a sequence number, oldest first, with the exact stored
+-- text of the details.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s::bigint
@@ -8,7 +8,6 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: tail
--- Return a subject's last audit entries, newest first.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s
@@ -16,14 +15,13 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: entry
--- Return one audit entry of a subject.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
 -- Return the latest audit entries of one subject or of the whole org, newest first. Entries about
--- users and tokens are included only if `members` is true, for administrators.
+-- users and tokens are for administrators only (`members`).
 select :row_of_entry
   from audit_entry
  where org_id = :org
@@ -51,8 +49,7 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
 
 -- name: head
--- Return the sequence number and hash at which an audit chain should end, and the sequence number
--- at which it does end.
+-- Return where an audit chain should end (number and hash), and the number at which it does end.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan where org_id = :org
@@ -67,8 +64,8 @@ select h.audit_seq as seq, h.audit_hash as hash,
  where h.id = %(subject_id)s;
 
 -- name: chain
--- Return a range of an audit chain that no longer changes, oldest first, with the details as the
--- exact stored text.
+-- Return a finished range of an audit chain, oldest first, with the exact stored text of the
+-- details.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
@@ -98,7 +95,7 @@ select coalesce(max(seq), 0) as seq
 
 -- name: page
 -- Return a page of audit entries that match the filters, newest first, starting before a given
--- entry, by the index on the time.
+-- entry; uses the index on the time.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -106,7 +103,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_actor
--- Return a page as `page` does, of the entries of one actor, by their index.
+-- Return a page as `page` does, of the entries of one actor, by their own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -115,7 +112,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_rare_event
--- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
+-- Return a page as `page` does, of the entries of one event that is not frequent, by their own
+-- index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -125,7 +123,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_other_channel
--- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
+-- Return a page as `page` does, of the entries of one channel other than MCP, by their own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -135,7 +133,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_agent
--- Return a page as `page` does, of the entries of one user and session, by their index.
+-- Return a page as `page` does, of the entries of one user and session, by their own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -145,8 +143,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: agent_entries
--- Return a page of the audit entries of an agent in a period, newest first. Changes that the user
--- made on the pages or on the command line are not included.
+-- Return a page of an agent's audit entries in a period, newest first, without changes that the
+-- user made on pages or on the command line.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org

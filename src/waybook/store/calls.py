@@ -28,17 +28,14 @@ from waybook.store.packed_answers import pack, unpack
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of logged calls that wait to be written to the database, and maximum number of
-#: calls that are written in one batch.
+#: Maximum number of calls waiting to be written to the log, and the most calls in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
-#: Maximum time in seconds for which a logged call waits, so that other calls can be written in the
-#: same batch.
+#: Seconds that a call waits for others before they are written to the log together.
 BATCH_DELAY_SECONDS = 0.2
-#: Maximum number of logged calls that are shown for a step.
 MAX_SHOWN = 20
-#: Maximum number of batches in which a call is searched that the audit records: those that were
-#: written first after the audit entry. Each process writes at most five batches per second.
+#: Number of log batches searched for a call that the audit records, starting at the time of the
+#: audit entry. A process writes at most five batches per second.
 MAX_SEARCHED_BATCHES = 40
 
 
@@ -51,7 +48,6 @@ class CallRecord(NamedTuple):
     channel: str
     session: str | None
     duration_ms: float
-    #: Error code of the call; None if the call succeeded.
     code: str | None
 
 
@@ -59,14 +55,14 @@ class ToolCallStats(NamedTuple):
     tool: str
     calls: int
     errors: int
-    #: Median of the calls' latency and 95th percentile of the calls' latency, both in milliseconds.
+    #: Median and 95th percentile of the latency, in milliseconds.
     p50: float
     p95: float
     last_at: datetime
 
 
 class StoredAnswerRow(NamedTuple):
-    """Stored answer to a call, and the hash of the call's arguments in hexadecimal."""
+    """Stored answer to a call, with the hexadecimal hash of the call's arguments."""
 
     arguments_hash: str
     is_error: bool
@@ -77,8 +73,6 @@ class StoredAnswerRow(NamedTuple):
 
 
 class OrgUsageRow(NamedTuple):
-    """Tokens and cost of an org in a period."""
-
     input_tokens: int
     output_tokens: int
     cost_micros: int
@@ -99,7 +93,7 @@ class ModelUsageRow(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Tokens and cost of a plan, a run, or the server's model; `total` is the row count."""
+    """Tokens and cost of a plan, a run, or the server's own model; `total` counts the rows."""
 
     input_tokens: int
     output_tokens: int
@@ -112,8 +106,6 @@ class WorkUsageRow(NamedTuple):
 
 
 class StepUsageRow(NamedTuple):
-    """Tokens and cost of one step."""
-
     input_tokens: int
     output_tokens: int
     cost_micros: int
@@ -135,19 +127,16 @@ SQL = load(
 
 
 def calls_of_step(plan_id: str, step_id: str) -> Statement:
-    """Select the latest tool calls that concern a step of a plan."""
     return SQL["calls_of_step"](
         plan_id=plan_id, step_id=step_id, most=MAX_SHOWN, batches=MAX_SEARCHED_BATCHES
     )
 
 
 def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
-    """Convert the selected rows to tool calls, with times in UTC."""
     return [record._replace(at=record.at.astimezone(UTC)) for record in rows]
 
 
 def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
-    """Convert the selected rows to call statistics, with times in UTC."""
     return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
@@ -162,7 +151,6 @@ class CallLog:
 
     @property
     def dropped(self) -> int:
-        """Return the number of calls that were dropped from the log, in all orgs."""
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
@@ -180,7 +168,6 @@ class CallLog:
         await self._write(self._take())
 
     async def flush(self) -> None:
-        """Write all queued calls to the call log now."""
         while batch := self._take():
             await self._write(batch)
 
@@ -205,13 +192,13 @@ class CallLog:
 
 
 class Key(NamedTuple):
-    """Identity of one logical call: its tool, idempotency key and a hash of the arguments."""
+    """Identity of a repeatable call: tool, idempotency key and a hash of the arguments."""
 
     tool: str
     key: str
     arguments_hash: bytes
-    #: Function that returns the argument values from which earlier versions of the program computed
-    #: the stored hash: with full ids and, before that, without the user.
+    #: Returns the arguments in the forms that earlier versions hashed: with full ids and, before
+    #: that, without the user. Stored answers may have such a hash.
     earlier: Callable[[], tuple[Json, ...]] = tuple
 
 
@@ -229,7 +216,6 @@ def hash_arguments(arguments: Json) -> bytes:
 def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
-    """Store the answer to a call under the call's idempotency key."""
     packed = pack(answer)
     unpacked = AsJson(answer) if packed is None else None
     row = (tool, key, arguments_hash, is_error, unpacked, packed, now)
@@ -237,15 +223,15 @@ def store_answer(
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer.
+    """Select the stored answer to a call.
 
-    Run this query after locking, to see the answer of a concurrent call.
+    Run it after locking, so that it sees the answer of a concurrent call.
     """
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer; raise an error if it was stored for other arguments.
+    """Return the stored answer.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
@@ -272,7 +258,7 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
 
 
 def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    """Insert the tokens and cost that the server's own language model used."""
+    """Insert the tokens and cost used by the server's own language model."""
     return SQL["insert_own_usage"](
         id=usage_id,
         input_tokens=usage.input_tokens,
@@ -285,7 +271,6 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
 
 
 def steps_statement(plan_id: str) -> Statement:
-    """Select the token and cost totals of each step of a plan."""
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
@@ -313,5 +298,4 @@ def read_totals(row: UsageSums) -> Totals:
 
 
 def read_steps(rows: Iterable[StepUsageRow]) -> dict[str, Totals]:
-    """Return the token and cost totals of each step, keyed by step id."""
     return {row.step_id: read_totals(row) for row in rows}

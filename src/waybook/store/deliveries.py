@@ -1,4 +1,4 @@
-"""Notification outbox: a message is stored with the change that it reports, and sent later."""
+"""Notification outbox: a message is stored in the transaction of its change, and sent later."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,18 +15,16 @@ from waybook.notifications.message import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-#: Number of days for which deliveries are kept after they have succeeded or were abandoned.
+#: Days for which finished deliveries are kept, whether they succeeded or were abandoned.
 RETENTION_DAYS = 30
 
 
-#: Number of days after its deadline in which a review still gets a reminder. It is shorter than
+#: Days after its deadline during which a review still gets a reminder. Shorter than
 #: `RETENTION_DAYS`, so that the stored reminder prevents a second one.
 REMINDER_DAYS = 7
 
 
 class OverdueReview(NamedTuple):
-    """Open review that needs a reminder, with the id of the reminder."""
-
     review_id: str
     plan_id: str
     reminder_id: str
@@ -48,7 +46,7 @@ def overdue_statement(patience: timedelta, most: int) -> Statement:
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
-    """Insert a notification with this id into the outbox, from which it is delivered."""
+    """Insert a notification into the outbox."""
     return SQL["insert_delivery"](
         id=message_id,
         event=notification.kind,
@@ -80,20 +78,17 @@ def outcome_statements(
 
 
 def latest_statement(most: int, message_id: str | None = None) -> Statement:
-    """Select the latest webhook deliveries, or only the delivery with this id."""
     return SQL["latest"](most=most, id=message_id)
 
 
 def read_latest(rows: list[Delivery]) -> list[Delivery]:
-    """Convert the selected rows to webhook deliveries."""
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]
 
 
 def retry_statement(message_id: str) -> Statement:
-    """Reset a webhook delivery to be sent again, as if it had never been tried."""
+    """Reset a delivery so that it is sent again, as if it had never been tried."""
     return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 
 def counts_statement() -> Statement:
-    """Count the org's webhook deliveries by status."""
     return SQL["delivery_counts"]()

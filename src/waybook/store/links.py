@@ -19,7 +19,7 @@ class LinkKind(StrEnum):
 
 
 class LinkTarget(NamedTuple):
-    """Review of a plan, or stage of a run, that a link decides."""
+    """The review or stage that a link decides."""
 
     kind: LinkKind
     plan_id: str | None = None
@@ -29,17 +29,17 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """User for whom a link decides, and the period in which it can be used."""
+    """The user in whose name a link decides, and when it can be used."""
 
     for_user: str
-    #: Whether the link is inserted only if the user has an active account, as in server mode.
+    #: Whether the user must have an active account, as in server mode.
     needs_account: bool
     now: datetime
     expires_at: datetime
 
 
 class AccessLink(NamedTuple):
-    """Link of a review or a plan snapshot whose secret a reader presented."""
+    """A link to a review or snapshot, found by the secret that a reader presented."""
 
     org_id: UUID
     id: str
@@ -52,7 +52,7 @@ class AccessLink(NamedTuple):
     seq: int | None
     #: User for whom the link decides, or who created a snapshot link.
     for_user: str
-    #: Whether the link belongs to a user account; otherwise it was created in local mode.
+    #: Whether the link belongs to a user account; if not, it was created in local mode.
     has_account: bool
     #: Current name and scopes of the account; None if the account is disabled.
     user_name: str | None
@@ -64,13 +64,11 @@ class AccessLink(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes of the link's user; an empty set if the user has no active account."""
+        """Return the scopes of the link's user; empty if the account is not active."""
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
 class SnapshotLink(NamedTuple):
-    """Link to the snapshot of a plan, as shown in a list."""
-
     id: str
     seq: int
     created_by: str
@@ -96,9 +94,9 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link with which its target can be decided in the name of a user.
+    """Insert a link that can decide its target in the name of a user.
 
-    Where users have accounts, there is no link without an active user.
+    Where users have accounts, the link is only inserted for an active user.
     """
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
     statements = [SQL["insert_action_link"](**values)]
@@ -110,27 +108,24 @@ def insert_action_link(
 def insert_snapshot_link(
     link_id: str, secret_hash: bytes, *, plan_id: str, seq: int, created_by: str, days: int
 ) -> Statement:
-    """Insert a link to the snapshot of a plan as of an audit entry."""
+    """Insert a link to the snapshot of a plan as of the audit entry `seq`."""
     return SQL["insert_snapshot_link"](
         id=link_id, hash=secret_hash, plan_id=plan_id, seq=seq, for_user=created_by, days=days
     )
 
 
 def snapshot_links_statement(plan_id: str, most: int) -> Statement:
-    """Select the usable links to snapshots of a plan."""
     return SQL["snapshot_links"](plan_id=plan_id, most=most)
 
 
 def revoke_snapshot_link(link_id: str, plan_id: str, by: str) -> Statement:
-    """Revoke a link to a snapshot of a plan."""
     return SQL["revoke_snapshot_link"](id=link_id, plan_id=plan_id, by=by)
 
 
 def usable_statement(link_id: str) -> Statement:
-    """Select the link with this id, if it is neither expired nor revoked."""
     return SQL["is_link_usable"](id=link_id)
 
 
 def revoke_action_links(subject_id: str | None, by: str) -> Statement:
-    """Revoke the links that decide for a plan or a run, or for all of the org."""
+    """Revoke the links that decide for a plan or run, or all such links of the org."""
     return SQL["revoke_action_links"](subject_id=subject_id, by=by)

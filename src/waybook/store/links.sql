@@ -1,5 +1,5 @@
 -- name: name_org_by_link
--- Set the transaction's org to the org of the link; if there is no such link, leave it unset.
+-- Set the transaction's org to that of the link; leave it unset without such a link.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.hash = app_secret_hash();
@@ -11,13 +11,13 @@ select set_config('app.org_id', l.org_id::text, true)
  where l.org_id = :org and l.hash = app_secret_hash();
 
 -- name: link_by_hash
--- Return the link with the hash of the transaction, and the scopes of its user. The transaction's
--- org has already been set from the same link.
+-- Return the link with the transaction's hash, and the scopes of its user. The transaction's org
+-- was already set from the same link.
 :link_with_hash
    and l.org_id = app_org();
 
 -- name: link_by_hash_of_org
--- Return the same as `link_by_hash`, from the org that the link names.
+-- As `link_by_hash`, but only in the org that the link names.
 :link_with_hash
    and l.org_id = :org;
 
@@ -33,7 +33,8 @@ select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uui
 on conflict (org_id, id) do nothing;
 
 -- name: insert_link_without_account
--- Insert a link for a review or a stage, unless `insert_action_link` has inserted it for an account.
+-- Insert a link for a review or a stage, unless `insert_action_link` has inserted it for an
+-- account.
 insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, for_user, created_at,
                          expires_at)
 values (%(id)s, %(kind)s, %(hash)s, %(plan_id)s, %(review_id)s, %(run_id)s, %(stage)s, %(for_user)s,

@@ -1,9 +1,9 @@
 """Rows of the tool-call log: batches of calls, and single calls.
 
-Successful calls are stored in batches, because a row and its index entries take several times as
-many bytes as the call itself. A call that failed has a row of its own, as has a call about a step
-that the audit does not record: the page of a step finds such a call by the step, and finds a call
-in a batch by the time of its audit entry.
+Successful calls are stored in batches, because a row and its index entries take several times the
+bytes of the call itself. A failed call has its own row, and so has a call about a step that is not
+in the audit: a step's page finds such a call by the step, and a call in a batch by the time of its
+audit entry.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ SQL = load("logged_calls")
 
 
 class LoggedCall(NamedTuple):
-    """Tool call of an org; its fields from `at` to `step_id` match the table's columns in order."""
+    """Tool call of an org. The fields from `at` to `step_id` are the table's columns, in order."""
 
     org_id: UUID
     at: datetime
@@ -43,9 +43,9 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: Id of the step that the call named, or of the step that the call assigned to the caller.
+    #: The step that the call named, or that it gave to the caller.
     step_id: str | None = None
-    #: Name that the caller's program reported for itself; it is stored with the agent.
+    #: Name that the caller's program reported; stored with the agent.
     client: str | None = None
     #: Whether the call added entries to the audit of its plan.
     is_audited: bool = False
@@ -79,7 +79,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 
 def _batch(calls: list[LoggedCall]) -> tuple[Value, ...]:
-    """Return the row of a batch of calls of the same user and channel."""
+    """Return one row for calls of the same user and channel."""
     latest = max(call.at for call in calls)
     items = [
         (

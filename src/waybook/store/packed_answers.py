@@ -1,10 +1,10 @@
-"""Compression of stored answers with a dictionary of the texts that most answers contain.
+"""Compression of stored answers with a dictionary of their most frequent texts.
 
 A packed answer is one byte with the number of its dictionary, the ids in the answer, and a raw
-deflate stream of the answer's JSON text. Each id takes 16 bytes, after one byte with their number;
-in the text, a control character, which JSON text never contains, stands for an id. Dictionary 0 is
-without ids. A dictionary that was published never changes, because answers that were packed with it
-stay in the database; a new dictionary gets the next number.
+deflate stream of its JSON text. The ids take 16 bytes each, after one byte with their number; in
+the text, a control character, which JSON never contains, stands for each id. Dictionary 0 has no
+ids. A published dictionary never changes, because answers packed with it stay in the database; a
+new one gets the next number.
 """
 
 import re
@@ -16,7 +16,7 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum length in bytes of an answer that is packed. PostgreSQL compresses longer texts itself.
+#: Maximum size in bytes of an answer that is packed. PostgreSQL compresses longer ones itself.
 MAX_PACKED_BYTES = 2_000
 #: Dictionaries by number. The most frequent texts are at the end, where they cost the fewest bits.
 DICTIONARIES = (
@@ -63,22 +63,21 @@ DICTIONARIES = (
     ),
 )
 CURRENT = len(DICTIONARIES) - 1
-#: Pattern of the ids in fields that are named after ids, in the form that unpacking restores.
+#: Ids in fields whose names end in `Id`, in the form that unpacking restores.
 _IDS = re.compile(rb'Id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"')
-#: Length of a packed id, and maximum number of packed ids in an answer: there are 31 control
-#: characters except NUL.
+#: Size of a packed id, and maximum number of ids: there are 31 control characters except NUL.
 ID_BYTES = 16
 MAX_IDS = 31
 _MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
-#: First two bytes of packed answers, by the number of their ids.
+#: First two bytes of a packed answer, by the number of its ids.
 _HEADERS = tuple(bytes((CURRENT, number)) for number in range(MAX_IDS + 1))
-#: Window and memory of the compressor: enough for the dictionary and the longest packed answer. The
-#: defaults of zlib would allocate 256 kB per answer, which takes five times as long.
+#: Window and memory of the compressor: just enough for the dictionary and the longest answer.
+#: zlib's defaults allocate 256 kB per answer, which takes five times as long.
 WINDOW_BITS = -12
 MEMORY_LEVEL = 5
-#: Compression level. Higher levels take twice as long, and save about one byte per answer.
+#: Compression level. Higher levels take twice as long and save about one byte per answer.
 LEVEL = 3
-#: Compressor that has read the dictionary. A copy of it takes half the time of a new compressor.
+#: Compressor that has already read the dictionary; copying it takes half the time of creating one.
 _PACKER = zlib.compressobj(
     LEVEL,
     zlib.DEFLATED,

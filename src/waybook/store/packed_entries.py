@@ -1,10 +1,9 @@
 """Short form of the details of frequent audit entries: claims and results of steps.
 
-Most of such a text is the same in every entry, or repeats other columns of the entry. Each known
-part is replaced with one control character, which JSON text never contains. The SQL function
-`app_entry_details` restores the exact text, so the seal of an entry and all readers remain as they
-are. The parts of the text never change, because packed entries stay in the database; further parts
-need another function and another control character.
+Most of their text is the same in every entry or repeats other columns. Each known part is replaced
+with one control character, which JSON never contains. The SQL function `app_entry_details` restores
+the exact text, so seals and readers are not affected. The parts never change, because packed
+entries stay in the database; more parts would need another function and another control character.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +16,18 @@ from waybook.store.driver.queries import is_id
 
 #: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_LENGTH = 2_000
-#: Texts that queries search in the column `details`; entries that contain them are not packed.
+#: Texts that queries search for in the column `details`; entries with them are not packed.
 NOT_PACKED = ('["usage",', "add_steps")
-#: Place of the step id in the details of a packed entry.
+#: Where the step id is in the details of a packed entry.
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
-#: Details of a packed entry in the column `details`.
+#: Value of the column `details` in a packed entry.
 NO_DETAILS = "{}"
 #: Length of a time with microseconds; `app_entry_details` restores no other times.
 TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
 
-#: Marks of parts that repeat other columns: the step, the time, the actor and the session in
-#: quotation marks, and the plan.
+#: Marks for parts that repeat other columns: step, time, quoted actor, quoted session, and plan.
 STEP, TIME, ACTOR, SESSION, PLAN = "\x01", "\x02", "\x03", "\x04", "\x05"
-#: Marks of constant parts, in the order in which they are replaced.
+#: Marks for constant parts, in the order in which they are replaced.
 PHRASES = (
     ("\x06", f'{{"stepId":"{STEP}","stepOrder":'),
     ("\x07", ',"attempt":'),
@@ -57,8 +55,8 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
-#: Events whose entries are packed, with the phrases that occur in their details. Queries that
-#: search the details of other events in SQL read the column `details`.
+#: Events whose entries are packed, with the phrases in their details. For all other events, queries
+#: may search the column `details`.
 PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (
@@ -71,9 +69,9 @@ PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
 def pack_details(
     event: str, details: str, plan_id: str, at: datetime, actor: str, session: str | None
 ) -> tuple[str, str] | None:
-    """Return the packed details of an audit entry of a plan, and the step that they are about.
+    """Return the packed details of a plan's audit entry, and the step they are about.
 
-    Return None if the details stay as they are.
+    Return None if the details cannot be packed.
     """
     step_id = details[STEP_ID]
     if len(details) > MAX_PACKED_LENGTH or not (_is_stored_id(step_id) and _is_stored_id(plan_id)):
@@ -95,5 +93,5 @@ def pack_details(
 
 @lru_cache(maxsize=16_384)
 def _is_stored_id(text: str) -> bool:
-    """Return whether the text is an id in the form in which PostgreSQL returns it."""
+    """Return whether the text is an id as PostgreSQL writes it."""
     return is_id(text) and text == text.lower()

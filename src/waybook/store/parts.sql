@@ -10,13 +10,13 @@ subject_id::text, subject, seq, at, event, actor, channel, session,
 :details_of_entry as details, hash;
 
 -- name: details_of_entry
--- Details of an audit entry as the exact text that its seal covers. The column `details` alone
--- suffices for events that are never packed.
+-- Details of an audit entry as the exact text that its seal covers. For events that are never
+-- packed, the column `details` is enough.
 app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
--- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
--- Entries about users and tokens are included only if `members` is true, for administrators.
+-- True if the audit entry matches the filters of a page; a null filter accepts every entry. Entries
+-- about users and tokens are for administrators only (`members`).
 (%(event)s::text is null or event = %(event)s::text)
 and (%(actor)s::text is null or actor = %(actor)s::text)
 and (%(channel)s::text is null or channel = %(channel)s::text)
@@ -24,7 +24,7 @@ and (%(session)s::text is null or :session_of_entry = %(session)s::text)
 and (%(members)s::boolean or subject <> 'org');
 
 -- name: next_entries
--- Condition, order and limit of a page of audit entries, newest first, that starts before a given
+-- Condition, order and limit of a page of audit entries, newest first, starting before a given
 -- entry. Both time bounds are always set, so that an index that ends with the time is used.
 at >= %(since)s::timestamptz
 and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
@@ -44,26 +44,25 @@ length(d.content), (select j.held_by from job j where j.org_id = :org
                                                   and j.id = d.job_id) as by, d.created_at as at;
 
 -- name: row_of_input
--- Columns of a document that is an input of a job, with its text if the texts of the documents
--- before it and its own text are short enough together.
+-- Columns of an input document. It has a text only while the texts so far are within a total length.
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
      then (select d.content from document d where d.org_id = :org
                                               and d.id = n.document_id) end as content;
 
 -- name: row_of_definition
--- Columns of a version of a DAG definition.
+-- Columns of a version of a workflow definition.
 d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,
 d.slug;
 
 -- name: is_held_by_caller
 -- True if the caller holds the step or job. User and session are compared together, because
--- sessions of different users may have the same name. Never true without a session.
+-- different users may have sessions of the same name. Never true without a session.
 held_by = %(holder)s::text and held_session = %(session)s::text;
 
 -- name: job_is_claimable
--- True if the job is ready and not claimed, or if its holder has sent no heartbeat for longer than
--- the lease.
+-- True if the job is ready and not claimed, or if its holder sent no heartbeat for longer than the
+-- lease.
 j.completed_at is null
 and j.job_type <> 'RENDER'
 and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
@@ -89,8 +88,8 @@ job j
  order by j.rank, j.id;
 
 -- name: jobs_in_progress
--- Jobs of a run that workers hold, longest running first. The jobs in progress of the org are read by
--- their own index, because an index of the run's jobs would read all of them.
+-- Jobs of a run that workers hold, longest running first. They are read from the org's index of
+-- jobs in progress, because an index of the run's jobs would read all of them.
 (select j.* from job j where j.org_id = :org and j.status = 'processing' offset 0) j
  where j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
@@ -116,7 +115,7 @@ r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.upd
 r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 
 -- name: limit_of_all_runs
--- Number of runs to read if no filter leaves out runs; null, which means all, with a filter.
+-- Number of runs to read if no filter leaves out runs; with a filter null, which means all.
 case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
      then %(most)s::bigint end;
 
@@ -160,9 +159,9 @@ strpos(lower(r.name), lower(%(text)s::text)) > 0;
   where h.org_id = :org and h.run_id = r.id);
 
 -- name: words_asked
--- Words of a text that is searched in names, each as the range of the words that begin with it: under
--- row-level security, an index serves only conditions with leakproof functions, and that of `||` is
--- not.
+-- Words of a text to be searched in names, each as the range of words that begin with it: under
+-- row-level security, an index serves only conditions with leakproof functions, which `||` does not
+-- have.
 asked as materialized (
   select w.word as first, w.word || chr(1114111) as last
     from unnest(app_name_parts(%(text)s)) as w (word)
@@ -185,8 +184,7 @@ exists (select from plan_session k where k.org_id = :org
                                      and k.plan_id = %(plan_id)s and k.session = %(session)s);
 
 -- name: conditions_of_plan
--- Conditions of a plan, or null if it has none. Conditions already evaluated are needed to copy them
--- with their steps.
+-- Conditions of a plan, or null. Evaluated ones are needed to copy them with their steps.
 (select json_agg(json_build_array(
                    c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
                    c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
@@ -202,8 +200,8 @@ array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holde
 s.copied_from::text;
 
 -- name: step_list_of_plan
--- Steps of a plan in any order, each as a list of the columns of `row_of_step`. A list in one row is
--- converted faster than many rows, and sorted faster by the caller.
+-- Steps of a plan in any order, each as a list of the columns of `row_of_step`. A list in one row
+-- is converted faster than many rows, and the caller sorts it faster.
 (select json_agg(json_build_array(
                    s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
                    s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
@@ -226,13 +224,12 @@ json_build_object(
   'failed', count(*) filter (where s.status = 'failed'));
 
 -- name: status_initials
--- First letter of the status of each step of a plan, which differ. This is cheaper than counting the
--- steps in each status.
+-- First letters of the statuses of a plan's steps; they differ, and this is cheaper than counting.
 string_agg(left(s.status, 1), '');
 
 -- name: steps_of_plan
--- Number of a plan's steps in each status, the order number of its current step, and the time since
--- which its steps in progress have been inactive, all from one read of the steps.
+-- Number of a plan's steps in each status, the order number of its current step, and since when its
+-- steps in progress have been inactive, in one read of the steps.
 (select :status_counts as counts,
         coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
                  min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
@@ -263,11 +260,10 @@ case when p.status = 'stalled' then c.inactive_since end as inactive_since;
 a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
 
 -- name: last_look
--- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
--- request, and `since` the start of the list then; after a pause, a new list begins at the last
--- request. A reader without these times sees one day, and no reader sees more than two weeks.
--- A query selects the time in a subquery, so that it is computed once and an index can serve
--- conditions on it.
+-- Since when the overview lists finished work. `looked_at` is the reader's last request, and
+-- `since` the start of the list then; after a pause, a new list begins at the last request. A
+-- reader without these times sees one day, and no reader sees more than two weeks. Queries select
+-- it in a subquery, so that it is computed once and an index can serve conditions on it.
 greatest(app_now() - interval '14 days',
          coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
                        then %(looked_at)s::timestamptz
@@ -282,8 +278,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 
 -- name: plan_is_canceled
 -- True if a person or agent canceled the plan. The entries of each plan are looked up by its id:
--- without `offset 0`, all modifications of plans in the org could be read once to look up plans in
--- them, and without `|| ''`, they could be read through the index of events for each plan.
+-- without `offset 0`, all modifications of plans in the org might be read once, and without `||
+-- ''`, they might be read through the index of events for each plan.
 (p.status = 'failed'
  and exists (select
                from audit_entry e
@@ -304,10 +300,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
   limit 1);
 
 -- name: update_of_plan
--- Update of a plan. If its audit sequence number or status is no longer the loaded one, the number
--- becomes null and violates the NOT NULL constraint: the database rejects a stale update. The time
--- of the next stall check changes only if the plan was not checked while executing, or has new
--- steps, because an update that changes an indexed column is not made in place.
+-- Update of a plan. If its audit number or status is no longer the loaded one, the number becomes
+-- null and violates the NOT NULL constraint: a stale update is rejected. The time of the next stall
+-- check changes only if the plan was not checked while executing, or has new steps, because
+-- changing an indexed column prevents an update in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -325,23 +321,23 @@ update plan
  where org_id = :org and id = %(id)s;
 
 -- name: time_is_expected
--- True if the database time is close to the time with which a call on a cached copy was decided.
+-- True if the database time is close to the time at which a call on a cached copy was decided.
 app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 
 -- name: time_of_batched_call
--- Time of a call in a batch of the call log; its first value is the number of seconds before the
--- latest call of the batch.
+-- Time of a call in a batch of the log; its first value is the seconds before the batch's latest
+-- call.
 (b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: plan_is_less_active
--- True if the plan comes after the last plan of the previous page, by last activity; on the first
--- page, always true.
+-- True if the plan comes after the last one of the previous page, by last activity; always true on
+-- the first page.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: limit_of_all_plans
--- Number of plans to read if no filter leaves out plans; null, which means all, with a filter.
+-- Number of plans to read if no filter leaves out plans; with a filter null, which means all.
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
@@ -414,8 +410,7 @@ asked as materialized (
 );
 
 -- name: best_candidates
--- Candidates that contain every term of the search, or terms with enough weight in total, best
--- first.
+-- Candidates that contain every term, or terms with enough weight in total, best first.
 select c.subject_id::text, c.part, s.share as measure
   from candidate c
  cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
@@ -442,7 +437,7 @@ count(*) as results;
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: exact_embedding
--- A packed embedding with the remainders of its codes, which are zero if none are stored.
+-- A packed embedding with the remainders of its codes; zero if none are stored.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes
   || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
 
@@ -464,8 +459,8 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.quarantined_at > app_now() - interval '1 day');
 
 -- name: session_of_entry
--- Session of an audit entry, or an empty text. `coalesce` would not do: PostgreSQL does not regard it
--- as leakproof, so under row-level security no index serves a condition on it.
+-- Session of an audit entry, or an empty text. Not written with `coalesce`, which PostgreSQL does
+-- not regard as leakproof: under row-level security no index would serve a condition on it.
 case when e.session is null then '' else e.session end;
 
 -- name: session_of_usage
@@ -501,9 +496,9 @@ case when u.session is null then '' else u.session end;
           limit %(counted)s) u);
 
 -- name: text_asked
--- Text queries of a search. `words` requires every term, where the last may be the beginning of a
--- word; `name` also accepts the beginnings of all words. Both are null if no term is left, because a
--- query without terms would match every row of the org.
+-- Text queries of a search. `words` requires every term, the last of which may be the beginning of
+-- a word; `name` also accepts the beginnings of all words. Both are null without terms, because an
+-- empty query would match every row of the org.
 asked as materialized (
   select ('''@' || :org || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
            as words,
@@ -529,7 +524,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: best_named_rows
--- Rows whose id is searched, or that match in `named` or `texts`, with their ranks, best first.
+-- Rows with the searched id, or that match in `named` or `texts`, with their ranks, best first.
 (select m.id, max(m.rank) as rank
    from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
             from named n
@@ -607,7 +602,7 @@ returning 1;
 
 -- name: update_of_job
 -- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
--- NULL constraint: the database rejects a stale update.
+-- NULL constraint: a stale update is rejected.
 update job
    set status = %(status)s,
        attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,

@@ -6,7 +6,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class SavedViewRow(NamedTuple):
-    """Saved view of a list: its name, and the query string with its filters."""
+    """Saved view of a list: its name, and its filters as a query string."""
 
     name: str
     query: str
@@ -16,14 +16,13 @@ SQL = load("saved_views", views=SavedViewRow)
 
 
 def views_statement(user: str, page: str, most: int) -> Statement:
-    """Select the saved views of a user for a page."""
     return SQL["views"](user_name=user, page=page, most=most)
 
 
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
-    """Return the statements that store a saved view.
+    """Return the statements that store a view.
 
-    The last statement returns the view's name if it was not stored, because there are too many.
+    The last one returns the view's name if it was not stored, because there are too many.
     """
     return [
         delete_statement(user, page, view.name),
@@ -33,5 +32,4 @@ def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list
 
 
 def delete_statement(user: str, page: str, name: str) -> Statement:
-    """Delete a saved view, if it exists."""
     return SQL["delete_view"](user_name=user, page=page, name=name)

@@ -23,11 +23,9 @@ SQL = load("skill_executions", lock_execution=SkillExecutionRow)
 
 
 def latest_statement(holder: Holder) -> Statement:
-    """Select the skill execution to which a new plan of this session belongs."""
     return SQL["latest"](user=holder.user, session=holder.session)
 
 
 def read_latest(rows: list[tuple[str]]) -> str | None:
-    """Return the id of the skill execution that `latest_statement` selected, or None."""
     execution_id: str | None = first_value(rows)
     return execution_id

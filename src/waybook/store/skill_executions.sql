@@ -13,7 +13,7 @@ select id::text, skill, status, session, audit_seq, audit_hash, started_at
    for update;
 
 -- name: stored_execution
--- Return all fields of a skill execution that its audit accounts for.
+-- Return all fields of a skill execution that its audit covers.
 select json_build_object(
          'skill', skill, 'session', session, 'status', status,
          'output_media_type', output_media_type,

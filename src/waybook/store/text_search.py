@@ -1,8 +1,8 @@
 """Full-text search in plans, steps, results, runs and documents.
 
-The lexemes of these rows are stored in generated columns; research has its own search, in
-`store.research.search`. The queries always use generic query plans: with the default selectivity of
-a text query, PostgreSQL uses the full-text index, however frequent the terms are.
+The lexemes of these rows are in generated columns; research has its own search, in
+`store.research.search`. The queries always use generic query plans: PostgreSQL then assumes the
+default selectivity and uses the full-text index, however frequent the terms are.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from waybook.store.driver.queries import Statement, Value, load
 
 
 class TextHitRow(NamedTuple):
-    """Row that matches a search, with the text that was searched and the ids of its page."""
+    """Row found by a search, with the searched text and the ids of its page."""
 
     id: str
     name: str
-    #: Name of the plan or run that contains the row; None for a plan or run.
+    #: Name of the plan or run that contains the row; None if the row is itself a plan or run.
     place: str | None
     body: Json
     at: datetime
@@ -53,11 +53,11 @@ SQL = load(
 MAX_CANDIDATES: Final = 500
 #: Number of the newest rows of each table that are searched without the full-text index.
 MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length in characters of a question or instructions, and of a result or document, that is
-#: read for an excerpt. Only the first 100,000 characters are indexed.
+#: Maximum length of the text read for an excerpt: of a question or instructions, and of a result or
+#: document. Only the first 100,000 characters are indexed.
 MAX_BRIEF_LENGTH: Final = 20_000
 MAX_BODY_LENGTH: Final = 100_000
-#: Maximum length of the beginning of the instructions that replaces a missing step title.
+#: Without a title, a step is shown with this many characters of its instructions.
 MAX_TITLE_LENGTH: Final = 120
 #: Maximum number of workflows whose names are searched.
 MAX_WORKFLOWS: Final = 500
@@ -66,8 +66,7 @@ FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 #: PostgreSQL settings applied in a transaction before a search.
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
-    # Sequential scans are disabled, because a scan of all rows is cheap only while the table is
-    # small.
+    # A scan of all rows is cheap only while the table is small.
     "set local enable_seqscan = off",
 )
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")
@@ -75,24 +74,23 @@ KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
-    """Search text, and the parts of the text that match the beginnings of words."""
+    """Search text, and the parts of it that match beginnings of words."""
 
     text: str
-    #: Search text without its last word; None if the last word must match as a whole.
+    #: Search text without its last word; None if the last word must match entirely.
     before_last: str | None
     #: Last word of the search text as a prefix, in the syntax of a `tsquery`.
     last: str | None
     #: Full id, if the search text is an id.
     id: str | None = None
-    #: All words of the search text as prefixes, in the syntax of a `tsquery`; None if the text has
-    #: no words.
+    #: All words as prefixes, in `tsquery` syntax; None if the text has no words.
     beginnings: str | None
 
 
 def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
-    """Return the statements of a search: settings, and one query for each kind of row.
+    """Return the statements of a search: settings, and one query per kind of row.
 
-    The statements must be sent in their own transaction, because they change its settings.
+    They need their own transaction, because they change its settings.
     """
     values: dict[str, Value] = {
         "text": query.text,
@@ -120,10 +118,8 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
 
 
 def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
-    """Return the rows that a search found, by kind (plan, step, run and others)."""
     return results[len(SETTINGS) :]
 
 
 def workflows_statement() -> Statement:
-    """Select the names of the stored workflows."""
     return SQL["workflows"](most=MAX_WORKFLOWS)

@@ -4,21 +4,19 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of rows of each kind at which counting stops.
+#: Counting of each kind stops at this number.
 MAX_COUNTED = 1_000
 #: Number of open plans whose steps are counted.
 MAX_PLANS = 1_000
 
 
 class WorkCount(NamedTuple):
-    """Open work of an org; each number stops at a limit."""
+    """Open work of an org; counting stops at `MAX_COUNTED`."""
 
-    #: Steps and jobs that a holder works on.
     steps: int = 0
     jobs: int = 0
-    #: Documents that wait to be rendered.
     documents: int = 0
-    #: Webhook deliveries that wait, and deliveries among the latest that were given up.
+    #: Webhook deliveries that wait, and recent ones that were given up.
     deliveries: int = 0
     failed_deliveries: int = 0
 
@@ -27,5 +25,4 @@ SQL = load("work", count_work=WorkCount)
 
 
 def work_count_statement() -> Statement:
-    """Select the numbers of open work."""
     return SQL["count_work"](most=MAX_COUNTED, plans=MAX_PLANS)

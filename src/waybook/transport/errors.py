@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 
 def code_of(answer: Answer) -> str | None:
-    """Return the error code in a tool's answer, or None if the answer is not an error."""
     match answer.body:
         case {"error": {"code": str() as code}} if answer.is_error:
             return code
@@ -29,18 +28,17 @@ def code_of(answer: Answer) -> str | None:
 
 
 def invalid_params(message: str, **data: object) -> MCPError:
-    """Return an "invalid params" error, with secrets masked and long texts shortened."""
+    """Return an "invalid params" error, with secrets masked and long texts cut."""
     return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
 
 
 def error_from_answer(answer: Answer, message: str) -> MCPError:
-    """Return the MCP error for a failed tool call, with the tool's answer as its data."""
     callers_fault = code_of(answer) in CLIENT_ERRORS
     return MCPError(INVALID_PARAMS if callers_fault else INTERNAL_ERROR, message, answer.body)
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace unexpected exceptions by a generic error, so that clients do not see their text."""
+    """Replace unexpected exceptions by a generic error, so that clients do not see their texts."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -54,7 +52,6 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 
 def redact_error(error: MCPError) -> None:
-    """Return an error of the MCP library with secrets masked and long texts shortened."""
     fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=fields)
 
@@ -65,14 +62,13 @@ def shorten(text: str) -> str:
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact a longer prefix of the text than is returned, because a secret that is truncated would
-    # not be recognized.
+    # Redact more of the text than is returned: a secret that is cut off would not be recognized.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 
 
 def _brief_data(data: object) -> object:
-    """Return the data of an error with secrets masked and long strings shortened."""
+    """Mask secrets and cut long strings in the data of an error."""
     match data:
         case dict():
             return {

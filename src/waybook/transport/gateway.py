@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher, which starts at the first call."""
+"""Gateway from HTTP or stdio to the tool dispatcher, which starts with the first call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,54 +21,46 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Name of the request state attribute that is True if the rate limiter admitted the request, and
-#: False if it refused the request.
+#: Request state attribute: True if the rate limiter admitted the request, False if it refused it.
 RATE_COUNTED: Final = "counted"
-#: Name of the request state attribute with the function that releases the request's slot in the
-#: concurrency limiter.
+#: Request state attribute: function that releases the request's slot in the concurrency limiter.
 RELEASE_SLOT: Final = "release_slot"
 
 
 class DispatcherPort(Protocol):
-    """Interface of the tool dispatcher for transports such as HTTP and stdio."""
+    """The tool dispatcher, as transports such as HTTP and stdio see it."""
 
     @property
-    def skills(self) -> tuple[Skill, ...]:
-        """Return the loaded skills, which are the same for every org."""
+    def skills(self) -> tuple[Skill, ...]: ...
 
     @property
-    def bus(self) -> Bus:
-        """Return the event bus that publishes committed changes."""
+    def bus(self) -> Bus: ...
 
     def try_acquire(self, caller: Caller, /) -> float:
-        """Count a call against the org's rate limit; return seconds to wait, 0 if allowed."""
+        """Count a call against the org's rate limit; return the seconds to wait, 0 if allowed."""
 
     def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited:
         """Return the error for a caller that exceeded its rate limit."""
 
-    async def is_ready(self) -> bool:
-        """Return whether the database responds."""
+    async def is_ready(self) -> bool: ...
 
     async def dispatch(
         self, caller: Caller, tool: str, arguments: Mapping[str, object], /
-    ) -> Answer:
-        """Execute one tool call."""
+    ) -> Answer: ...
 
-    async def read_document(self, caller: Caller, resource_id: str, /) -> ReadableDocument:
-        """Return a rendered document."""
+    async def read_document(self, caller: Caller, resource_id: str, /) -> ReadableDocument: ...
 
-    async def read_output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
-        """Return an output of a plan."""
+    async def read_output(self, caller: Caller, output_id: str, /) -> ReadableOutput: ...
 
-    async def read_review(self, caller: Caller, review_id: str, /) -> ReadableReview:
-        """Return a review with its outcome."""
+    async def read_review(self, caller: Caller, review_id: str, /) -> ReadableReview: ...
 
-    async def list_outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
-        """Return the outputs of a plan."""
+    async def list_outputs(
+        self, caller: Caller, plan_id: str, /
+    ) -> Sequence[Mapping[str, object]]: ...
 
 
 async def always_authorized(_: Request | None) -> bool:
-    """Return True, because without authentication there is no credential to check."""
+    """Return True: without authentication there is no credential to check."""
     return True
 
 
@@ -77,8 +69,8 @@ class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
     Only tool calls wait for `dispatcher`, so that tool lists are answered before the database is
-    up. The function `caller` identifies the caller from the HTTP request, or from None over stdio.
-    The function `still_authorized` checks the credential again during long-lived streams.
+    up. `caller` identifies the caller from the HTTP request, or from None over stdio.
+    `still_authorized` checks the credential again during long-lived streams.
     """
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
@@ -92,7 +84,7 @@ class ToolGateway:
         arguments: Mapping[str, object],
         client: str | None = None,
     ) -> Answer:
-        """Call a tool for a client; if the call cannot be dispatched, return an error answer."""
+        """Call a tool for a client; if that is not possible, return an error answer."""
         try:
             dispatcher, caller, counted = await self._admitted(request, tool)
         except WaybookError as error:
@@ -103,7 +95,7 @@ class ToolGateway:
         return await dispatcher.dispatch(caller, tool, arguments)
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
-        """Return a rendered document that the caller may read.
+        """Return a rendered document.
 
         Raises:
             NotFound: the document does not exist or belongs to another org.
@@ -112,7 +104,7 @@ class ToolGateway:
         return await dispatcher.read_document(caller, resource_id)
 
     async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
-        """Return an output of a plan that the caller may read.
+        """Return an output of a plan.
 
         Raises:
             NotFound: the output does not exist or belongs to another org.
@@ -121,7 +113,7 @@ class ToolGateway:
         return await dispatcher.read_output(caller, output_id)
 
     async def review(self, request: Request | None, review_id: str) -> ReadableReview:
-        """Return a review that the caller may read, with its outcome.
+        """Return a review with its outcome.
 
         Raises:
             NotFound: the review does not exist or belongs to another org.
@@ -146,13 +138,12 @@ class ToolGateway:
         return dispatcher.bus, (await self.caller(request)).org_id
 
     async def is_ready(self) -> bool:
-        """Return whether the tool dispatcher has started and the database responds."""
         return await (await self.dispatcher()).is_ready()
 
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller; the caller records whether its request was counted.
+        """Return the dispatcher and the caller, who knows whether the request was counted.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.
@@ -178,5 +169,4 @@ class ToolGateway:
 
 
 def request_state(request: Request | None) -> Mapping[str, Any]:
-    """Return the attributes that the transport stored in the state of a request."""
     return request.scope.get("state", {}) if request is not None else {}

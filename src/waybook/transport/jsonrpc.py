@@ -1,9 +1,9 @@
 """Checks of JSON-RPC messages before the MCP library parses them, and the body of errors.
 
-With these checks, old and new protocol revisions reject the same input with the same messages: a
-body that is not JSON, or not a single message. The MCP library alone accepts lone surrogates in
-some revisions and exposes its validator's messages in others; over stdio it reads lines of any
-length and does not answer lines that it cannot parse.
+With them, old and new protocol revisions reject the same input with the same messages: a body that
+is not JSON, or not a single message. The MCP library alone accepts lone surrogates in some
+revisions and exposes its validator's messages in others; over stdio it reads lines of any length
+and does not answer lines that it cannot parse.
 """
 
 import json
@@ -34,8 +34,8 @@ MESSAGE_LIMIT: Final = 1024 * 1024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# Only the parameters can make a request oversized, so the id, the method and the version of the
-# request are found in the bytes before or after the parameters.
+# Only the parameters can be oversized, so id, method and version are in the bytes before or after
+# them.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
@@ -72,7 +72,6 @@ def is_message(message: object) -> bool:
 
 
 def is_id(value: object) -> bool:
-    """Return whether the value is a valid JSON-RPC request id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
@@ -94,14 +93,13 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
     return identity
 
 
-#: Session id that clients over HTTP get if they can show MCP apps. It carries no state and no
-#: rights.
+#: Session id for HTTP clients that can show MCP apps. It carries no state and no rights.
 APPS_SESSION: Final = "apps"
 APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
 
 
 def declares_apps(message: Mapping[str, object]) -> bool:
-    """Return whether the message is an `initialize` request of a client that shows MCP apps."""
+    """Return whether this is an `initialize` request of a client that shows MCP apps."""
     match message:
         case {
             "method": "initialize",
@@ -112,7 +110,7 @@ def declares_apps(message: Mapping[str, object]) -> bool:
 
 
 def tool_with_progress(message: Mapping[str, object]) -> str | None:
-    """Return the called tool's name, if the client asks for progress notifications."""
+    """Return the called tool if the client asks for progress notifications."""
     match message:
         case {
             "method": "tools/call",
@@ -123,7 +121,6 @@ def tool_with_progress(message: Mapping[str, object]) -> str | None:
 
 
 def tool_called(message: Mapping[str, object]) -> str | None:
-    """Return the name of the tool that a message calls, or None if it is not a tool call."""
     match message:
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
@@ -152,8 +149,8 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: Texts that orjson writes where `json` may write another text: numbers with an exponent, small
-#: numbers, and `null`, which orjson also writes for numbers that are not finite.
+#: What orjson and `json` may write differently: numbers with an exponent, small numbers, and
+#: `null`, which orjson also writes for numbers that are not finite.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -1,7 +1,7 @@
-"""Limits on the number of open change streams, per process and per org.
+"""Limits on open change streams, per process and per org.
 
-Each stream uses memory and a connection, so the total number is limited. Without the limit per org,
-a single org could open all allowed streams.
+Each stream uses memory and a connection. Without the limit per org, one org could open all allowed
+streams.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: Seconds after which a refused client should retry. The delay is long, because other streams stay
-#: open for a long time.
+#: Seconds after which a refused client should retry. Long, because other streams stay open for
+#: long.
 RETRY_SECONDS: Final = 30
 
 
@@ -21,12 +21,12 @@ class StreamLimiter:
     """Counter for the open change streams of this process."""
 
     def __init__(self, most: int, most_of_org: int) -> None:
-        """Create a counter that allows `most` open streams in total and `most_of_org` per org."""
+        """Allow `most` open streams in total and `most_of_org` per org."""
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()
 
     def limit_error(self, org_id: UUID) -> WaybookError | None:
-        """Return the error if the org may not open another change stream, or None if it may."""
+        """Return an error if the org may not open another stream, or None."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
                 f"your org already has {self._most_of_org} streams of changes open, which is the "
@@ -41,7 +41,7 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, org_id: UUID) -> Iterator[None]:
-        """Count one open change stream of the org within the block."""
+        """Count one open stream of the org within the block."""
         self._open[org_id] += 1
         try:
             yield

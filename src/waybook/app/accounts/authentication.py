@@ -1,12 +1,12 @@
 """Authentication of callers by API token, access token of the issuer, or web session.
 
 Credentials are looked up on every request, so that a revocation takes effect at once in every
-process. For a cached API token, the first message of the request to the database checks the token
-in place of a lookup; see `token_cache`.
+process. A cached API token is not looked up, but checked by the request's first database message;
+see `token_cache`.
 
 A web session started by signing in with the issuer is a credential of its own. A session started
-with an API token uses that token as its credential, because possession of a token does not prove
-that the caller is a person.
+with an API token uses that token as its credential, because having a token does not prove that the
+caller is a person.
 """
 
 import logging
@@ -43,13 +43,10 @@ from waybook.store.driver.queries import first_value, new_id
 async def authenticate_token(
     services: Services, secret: str, channel: Channel, cache: TokenCache | None = None
 ) -> Caller:
-    """Return the caller for the user who owns this API token; `channel` is the caller's channel.
-
-    The token is looked up, and then stored in the cache.
+    """Look up an API token, cache it, and return its user as the caller.
 
     Raises:
-        Unauthenticated: the secret is not a token, or the token is not valid; the error does not
-            say which.
+        Unauthenticated: the secret is not a valid token; the error does not say why.
     """
     if not looks_like_token(secret):
         raise Unauthenticated
@@ -77,7 +74,7 @@ async def authenticate_token(
 
 log = logging.getLogger(__name__)
 
-#: Actor that the audit records for the creation of a user at the user's first sign-in.
+#: Actor recorded in the audit when a user is created at the first sign-in.
 SIGN_IN_ACTOR = "sign-in"
 
 
@@ -91,9 +88,9 @@ async def authenticate_bearer(
     """Return the caller for a bearer secret: an API token, or an access token of the issuer.
 
     Raises:
-        Unauthenticated: the secret is not valid; only the log contains the reason. Unavailable: the
-            issuer's token cannot be checked now. Forbidden: the secret is valid, but grants no
-            scope.
+        Unauthenticated: the secret is not valid; only the log contains the reason.
+        Unavailable: the issuer's token cannot be checked now.
+        Forbidden: the secret is valid, but grants no scope.
     """
     if issuer is None or secret.startswith(PREFIX):
         return await authenticate_token(services, secret, channel, cache)
@@ -129,8 +126,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program that acts for a person has its own credential. The credential does not contain
-        # the issuer's subject, because the subject could not be removed when the user is erased.
+        # A program acting for a person has its own credential. It does not contain the issuer's
+        # subject, which could not be removed when the user is erased.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -138,7 +135,7 @@ async def authenticate_issuer_token(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> tuple[MemberLookup, Member]:
-    """Return the user for an issuer's identity; at first sign-in, create the user if allowed.
+    """Return the user for an issuer's identity; create it at the first sign-in, if allowed.
 
     Raises:
         Unauthenticated: there is no such org, or the user may not sign in.
@@ -155,7 +152,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's current time, computed from an earlier database reply if possible."""
+    """Return the database time, estimated from an earlier reply if possible."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -173,7 +170,7 @@ async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -
 async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
 ) -> list[MemberRow]:
-    """Read the org and the user; in a cluster, the org first, because it decides on the node."""
+    """Read the org and the user; in a cluster the org first, because it determines the node."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
         statements = members.member_statements(who.org, *identity)
@@ -192,7 +189,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in the org; if the name is taken, append the issuer's subject to it."""
+    """Create the user in the org; if the name is taken, append the issuer's subject."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("this user is not registered in the org")
@@ -215,21 +212,20 @@ async def _let_in(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # Adding the user fails if the user name is taken, or if a concurrent sign-in has
-            # already created the user.
+            # The name is taken, or a concurrent sign-in has already created the user.
             if (await _look(services, issuer, who)).member is not None:
                 return
             continue
         return
 
 
-#: Length of a random sign-in secret in bytes, which is 256 bits.
+#: Size of a random sign-in secret in bytes (256 bits).
 SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """Signed-in user of a browser, with the data that web pages show."""
+    """Signed-in user of a browser, with what pages show."""
 
     caller: Caller
     person: SessionUser
@@ -290,7 +286,7 @@ async def _started(services: Services, secret: str, caller: Caller) -> StartedSe
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of the web session with this secret; record its use if `notes` is set.
+    """Return the user of a web session; record the use if `notes` is set.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

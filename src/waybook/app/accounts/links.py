@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes that a link which decides has at most; they allow nothing but to read and decide.
+#: Scopes of a link that decides: it can only read and decide.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
@@ -35,7 +35,7 @@ async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLi
 
 
 def link_reader(link: AccessLink) -> Caller:
-    """Return a caller who can only read, for the page that a link opens."""
+    """Return a caller that can only read, for the page that a link opens."""
     return Caller(
         org_id=link.org_id,
         user=link.for_user,
@@ -46,7 +46,7 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the caller who decides with a link: its user, with the link as credential.
+    """Return the link's user as the caller, with the link as credential.
 
     Raises:
         Forbidden: the user is disabled or may not review.
@@ -69,6 +69,6 @@ def link_decider(link: AccessLink) -> Caller:
 
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
-    """Revoke the links that decide for a plan or run, or for all; return how many were valid."""
+    """Revoke the links that decide for a plan or run, or all; return how many were still valid."""
     (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
     return len(rows)

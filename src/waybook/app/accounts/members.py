@@ -50,14 +50,12 @@ async def change_org(
 
 
 async def start_org_audit(ctx: RequestContext) -> None:
-    """Start the audit chain of a new org."""
     async with LockedOrg(ctx) as locked:
         if not locked.head.seq:
             await locked.write(OrgDecision(()))
 
 
-#: Function that changes a user. It returns the changed user and an audit entry, or None in place of
-#: the entry if nothing changes.
+#: Changes a user: returns the changed user with an audit entry, or with None if nothing changes.
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
@@ -120,7 +118,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user in these rows, which are the result of a query for this user name.
+    """Return the user from rows that were selected by this name.
 
     Raises:
         NotFound: there is no user of this name.
@@ -131,10 +129,8 @@ def require_user(rows: list[UserRow], name: str) -> User:
     return users[0]
 
 
-#: Default number of days for which a token is valid.
 DEFAULT_DAYS: Final = 90
-#: Default scopes of an agent's token, with which the agent can work on plans and runs but cannot
-#: decide reviews.
+#: Default scopes of an agent's token: work on plans and runs, but no review decisions.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 
@@ -143,7 +139,6 @@ class TokenRequest:
     user: str
     label: str
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES
-    #: Validity of the token in days; None if the token never expires.
     days: int | None = DEFAULT_DAYS
 
 
@@ -212,12 +207,10 @@ class Members:
 
     @property
     def active_tokens(self) -> list[TokenUse]:
-        """Return those of the given API tokens that are neither revoked nor expired."""
         return [token_use for token_use in self.tokens if is_active(token_use.token, self.now)]
 
 
 def is_active(token: Token, now: datetime) -> bool:
-    """Return whether an API token is neither revoked nor expired."""
     expired = token.expires_at is not None and token.expires_at <= now
     return token.revoked_at is None and not expired
 
@@ -244,7 +237,6 @@ async def list_members(ctx: RequestContext) -> Members:
 
 
 async def find_orgs(services: Services) -> list[OrgListItem]:
-    """Return all orgs, ordered by slug."""
     (rows,) = await services.database.read_directory(accounts.orgs_statement())
     return accounts.read_orgs(rows)
 

@@ -11,7 +11,6 @@ from waybook.store.saved_views import SavedViewRow
 
 SavedView: TypeAlias = SavedViewRow
 
-#: Maximum number of views of a user for each page.
 MAX_VIEWS: Final = 20
 MAX_NAME_LENGTH: Final = 60
 MAX_QUERY_LENGTH: Final = 1_000
@@ -20,7 +19,7 @@ MAX_QUERY_LENGTH: Final = 1_000
 async def pending_and_views(
     ctx: RequestContext, page: str
 ) -> tuple[PendingCounts, Sequence[SavedView]]:
-    """Return the number of items that wait for a person, and the caller's views of a page."""
+    """Return how much waits for a person, and the caller's saved views of a page."""
     (counts,), views = await ctx.read(
         pending_count_statement(),
         saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS),
@@ -29,7 +28,7 @@ async def pending_and_views(
 
 
 async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> None:
-    """Store a view under a name, and replace the caller's view of the same name.
+    """Save a view, replacing the caller's view of the same name.
 
     Raises:
         InvalidInput: the name or the query is empty or too long, or there are too many views.
@@ -50,5 +49,4 @@ async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> No
 
 
 async def delete_view(ctx: RequestContext, page: str, name: str) -> None:
-    """Delete a view of the caller; do nothing if it does not exist."""
     await ctx.write_and_read(saved_views.delete_statement(ctx.caller.user, page, name))

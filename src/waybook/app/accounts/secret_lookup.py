@@ -1,4 +1,4 @@
-"""Lookup of the row of a secret: an API token, a web session or a link."""
+"""Looks up the row that a secret belongs to: an API token, a web session or a link."""
 
 from typing import Any, Protocol
 from uuid import UUID
@@ -10,19 +10,19 @@ from waybook.store.driver.queries import Statement, first_value
 
 
 class SecretStatements(Protocol):
-    """Statements that set the transaction's org to that of a secret, and then select its row."""
+    """Statements that set the transaction's org to that of a secret, then select its row."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
-        """Return the statements; if the org is known, they read rows of this org only."""
+        """Return the statements; if the org is known, they read only rows of this org."""
 
 
 async def find_by_secret(
     database: Database, secret: str, statements: SecretStatements
 ) -> list[Any]:
-    """Return the row of a secret, or no row.
+    """Return the row that a secret belongs to, or no row.
 
-    A secret with the code of its org is looked up in this org, on one node of a cluster. For other
-    secrets, a cluster asks every node for the org, and the row is read afterwards.
+    A secret that contains the code of its org is looked up there, on one node of a cluster. For
+    other secrets, a cluster first asks every node for the org.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
     org_rows, rows = await database.read_by_secret(

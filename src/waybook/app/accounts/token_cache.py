@@ -1,8 +1,8 @@
-"""Cache of API tokens that were looked up a moment ago.
+"""Cache of recently looked-up API tokens.
 
-A cached token is not trusted: the first message of the call to the database checks that the token
-is unchanged and still valid, and otherwise the token is looked up again. A token stays in the cache
-until the time of its last use must be recorded again, which is a minute at most.
+A cached token is not trusted: the call's first database message checks that the token is unchanged
+and valid; if not, it is looked up again. A token stays in the cache until its time of last use must
+be recorded again, at most for a minute.
 """
 
 from collections import OrderedDict
@@ -23,38 +23,36 @@ MAX_TOKENS: Final = 10_000
 
 
 class CachedCaller(NamedTuple):
-    """Caller of a cached token, and the check without which the caller is not authenticated."""
+    """Caller with a cached token, authenticated only once `check` has passed."""
 
     caller: Caller
     check: CredentialCheck
 
     def checking(self) -> "CheckedBlock":
-        """Check the token in the first message that the block sends to the database.
+        """Check the token in the first database message that the block sends.
 
-        If the check fails, the block ends, and `check.is_failed` is set.
+        If the check fails, the block ends and `check.is_failed` is set.
         """
         return CheckedBlock(self.check)
 
 
 class CheckedBlock:
-    """Context manager whose block checks a credential; a failed check ends the block.
+    """Context manager that checks a credential and ends the block if the check fails.
 
-    It is a class, because a generator as context manager takes twice the time.
+    A class, because a generator as context manager takes twice the time.
     """
 
     __slots__ = ("_check", "_previous")
 
     def __init__(self, check: CredentialCheck) -> None:
-        """Create the context manager of a pending check."""
         self._check = check
 
     def __enter__(self) -> None:
-        """Begin the block."""
         self._previous = CURRENT_CHECK.set(self._check)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        """End the block; return whether it ended because the check failed."""
-        # A pipelined request starts in the context of this one, when this one is answered.
+        """End the block; suppress the error of a failed check."""
+        # When this request is answered, a pipelined one may start in the same context, so reset it.
         CURRENT_CHECK.reset(self._previous)
         if kind is None or not issubclass(kind, StaleCredential):
             return False
@@ -70,14 +68,13 @@ class _Entry(NamedTuple):
 
 class TokenCache:
     def __init__(self, now: Callable[[], datetime | None], most: int = MAX_TOKENS) -> None:
-        """Create an empty cache for `most` tokens; `now` returns the estimated database time."""
         self._now = now
         self._most = most
-        #: Cached tokens by the hash of the secret; the token that was looked up first is first.
+        #: Cached tokens by hash of the secret, oldest lookup first.
         self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
 
     def get(self, secret: str, channel: Channel) -> CachedCaller | None:
-        """Return the caller for a cached token, or None if the token must be looked up."""
+        """Return the caller for a cached token; None if the token must be looked up."""
         entry, now = self._entries.get((hash_token(secret), channel)), self._now()
         if entry is None or now is None or now >= entry.recent_until:
             return None
@@ -93,5 +90,4 @@ class TokenCache:
             self._entries.popitem(last=False)
 
     def discard(self, secret_hash: bytes, channel: Channel) -> None:
-        """Remove a token that is not valid."""
         self._entries.pop((secret_hash, channel), None)

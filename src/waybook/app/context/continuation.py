@@ -1,4 +1,4 @@
-"""Reading of texts that a context packet truncates, from the offset where the packet cut them."""
+"""Reads the rest of texts that a context cuts off, from where it cut them."""
 
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
@@ -17,8 +17,8 @@ from waybook.store.plans.contexts import (
     text_slice_statement,
 )
 
-#: Names with which a call requests the rest of a truncated text: texts of the plan, texts of a
-#: step, texts identified by an id, and texts identified by an audit entry number.
+#: Names by which a call requests the rest of a text: of the plan, of a step, by id, or by audit
+#: entry.
 PLAN_PARTS = (
     "name",
     "reason",
@@ -36,7 +36,7 @@ MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of a plan's text; `part` is the name of the text, such as `result:ID`.
+    """Return a piece of a plan's text; `part` names the text, such as `result:ID`.
 
     Raises:
         InvalidInput: there is no such part.
@@ -59,7 +59,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the SQL statement that reads a plan's text; `part` is the name of the text.
+    """Select one of a plan's texts by the name in `part`.
 
     Raises:
         InvalidInput: there is no such part.

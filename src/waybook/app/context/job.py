@@ -1,7 +1,7 @@
-"""Context packet of a job: its prompt, its input documents, and the parts submitted so far.
+"""Context of a job: its prompt, its input documents, and the parts submitted so far.
 
-The packet is short enough for any client. For each truncated text, the packet contains the tool
-call that fetches the rest.
+It is short enough for any client. Each text that was cut comes with the tool call that fetches the
+rest.
 """
 
 import json
@@ -72,7 +72,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
 
 
 def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:
-    """Return the slots of the documents that are probably inputs of this job."""
+    """Return the slots of the documents that this job probably has as inputs."""
     if job.unit is None:
         return []
     dag = locked.compiled_dag
@@ -118,7 +118,7 @@ def _document(info: DocumentInfo) -> JobInput:
 
 
 def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Iterator[JobInput]:
-    """Yield a job's input that no step produces: feedback on a stage, or the run's input."""
+    """Yield inputs that no step produces: feedback on a stage, or the input of the run."""
     key, stage = input_.document_key, input_.stage
     run_input = brief.input
     by: str | None = brief.created_by
@@ -176,17 +176,15 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
 
 #: Maximum size in bytes of the list that names the documents a job must produce.
 MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Minimum bytes for each single input.
 MIN_SHARE_BYTES = 200
-#: Input names with which a caller of `get_job_input` requests the rest of a truncated text that is
-#: not a document.
+#: Names by which `get_job_input` returns the rest of a text that is not a document.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
 
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
-    """Return the prompt and the inputs of a job, truncated to `room` bytes."""
+    """Return the prompt and the inputs of a job, cut to `room` bytes."""
     page_context = await load_job_materials(locked, job)
     every = required_documents(locked, job)
     complete = None if job.document else complete_packet(page_context, every, room)
@@ -223,13 +221,13 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """Return the length of a text's omitted rest, and the tool call that fetches the rest."""
+    """Return how much of a text is missing, and the tool call that fetches it."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "Read the rest.", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
-    """Return the text of the document that the job regenerates, truncated to `room` bytes."""
+    """Return the text of the document to regenerate, cut to `room` bytes."""
     if job.document is None:
         return ""
     rows: list[DocumentSliceRow]
@@ -243,7 +241,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """Return the keys of the documents that a job must submit, with models if there are several."""
+    """Return the keys of the documents to submit, with models if there are several."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
@@ -252,7 +250,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return the first JSON values of this list, as many as fit into `room` bytes."""
+    """Return as many values from the start of the list as fit into `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -263,14 +261,14 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 class ShownInput(NamedTuple):
-    """Input of a job that the reply contains, and its description there."""
+    """Input of a job that is shown in the reply, and its description there."""
 
     input: JobInput
     header: Body
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[ShownInput], int]:
-    """Return the first inputs of a job that fit in `room` bytes, and their size without texts."""
+    """Return the first inputs that fit into `room` bytes, and their size without texts."""
     shown, frames = list[ShownInput](), 0
     for job_input in supplied:
         shown_input = ShownInput(job_input, input_header(job_input))
@@ -286,7 +284,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[Show
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[ShownInput], room: int
 ) -> list[Json]:
-    """Return a job's inputs with their texts; if the total is too long, cut the longest texts."""
+    """Return inputs with their texts; if these are too long, cut the longest ones."""
     left = max(MIN_SHARE_BYTES, room)
     share = fair_share([job_input.length for job_input, _ in shown], left)
     ids = [

@@ -1,4 +1,4 @@
-"""Reply that hands out a job, and claims of free jobs of a cached run."""
+"""The reply that hands out a job, and claims of free jobs of a cached run."""
 
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
 
 
 class PreparedClaim(NamedTuple):
-    """Free job of a cached run that is reserved for a call, and the reply with its inputs."""
+    """A free job of a cached run, reserved for a call, and the reply with its inputs."""
 
     job: Job
     body: Body
@@ -52,13 +52,13 @@ async def prepare_claim(
 ) -> PreparedClaim | None:
     """Reserve a free job of the cached run and read its inputs, without a turn or a lock.
 
-    Return None if the call needs the locked run: there is no such job, the caller already holds
-    a job other than `besides`, or the job needs more data than the cache has.
+    Return None if the call needs the locked run: there is no free job, the caller already holds one
+    other than `besides`, or the job needs more data than the cache has.
     """
     job = await locked.reserve(wanted, besides=besides)
     if job is None:
         return None
-    # The claim is decided only in the call's turn; the reply needs only the new attempt number.
+    # The claim itself is decided in the call's turn; the reply only needs the new attempt.
     claimed = job._replace(attempt=job.attempt + 1)
     return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
 
@@ -66,7 +66,7 @@ async def prepare_claim(
 def claim_prepared_job(
     locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
 ) -> RunProposal | None:
-    """Claim a reserved job in the call's turn; return None if it can no longer be claimed."""
+    """Claim a reserved job in the call's turn; return None if that is no longer possible."""
     job = prepared.job
     if not locked.can_claim(job, wanted):
         return None

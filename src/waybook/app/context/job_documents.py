@@ -12,22 +12,20 @@ from waybook.store.runs import inputs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 
-#: Number of free jobs whose inputs are read together with the inputs of a job of a cached run.
+#: When a job's inputs are read, those of this many next free jobs are read with them.
 READ_AHEAD_JOBS = 8
 
 
 def document_statements(locked: LockedRun, slots: list[DocumentSlot]) -> list[Statement]:
-    """Select the documents in these slots, with texts that fit into a reply."""
     return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
 
 
 async def read_documents(
     locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> dict[str, DocumentInfo]:
-    """Return the documents in the slots of a job, keyed by id.
+    """Return the documents in the slots of a job, by id.
 
-    If the run is cached and does not contain the documents, the documents in the slots of the
-    next free jobs are read and cached with them.
+    If a cached run lacks them, those of the next free jobs are read and cached as well.
     """
     slots, cached = slots_of(job), locked.cached_run
     if cached is None:
@@ -54,7 +52,7 @@ async def _read(locked: LockedRun, slots: list[DocumentSlot]) -> dict[str, Docum
 def _unknown_slots(
     cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> Iterator[DocumentSlot]:
-    """Yield the slots of a job and of the next free jobs that the cache does not contain."""
+    """Yield the slots of this job and of the next free jobs that the cache lacks."""
     for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
         if other.unit is not None:
             yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)

@@ -1,4 +1,4 @@
-"""Inputs of a job, and the packet that contains all of them."""
+"""Inputs of a job, and a context with all of them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,22 +19,21 @@ class JobInput(NamedTuple):
 
     document_key: str
     stage: str | None
-    #: Length of the input's text in characters.
+    #: Length of the text in characters.
     length: int
     document: Document | None = None
-    #: Text of the input; empty if the input is a document of the run whose text was not read.
+    #: Text of the input; empty if it is a document whose text was not read.
     text: str = ""
-    #: User who wrote or submitted the input, and the time at which this happened.
+    #: User who wrote or submitted it, and when.
     by: str | None = None
     at: datetime | None = None
 
 
 class JobMaterials(NamedTuple):
-    """Prompt, inputs and submitted parts of a job; of long input documents, not the texts."""
+    """Prompt, inputs and submitted parts of a job; texts of long documents are left out."""
 
     prompt: str
     inputs: Sequence[JobInput]
-    #: Text that earlier jobs have already submitted, if this job continues their partial result.
     so_far: str
 
 
@@ -53,9 +52,9 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
-    """Return the packet with all texts; None if it may have to be truncated.
+    """Return the context with all texts; None if it may have to be cut.
 
-    A packet of this size is never truncated, and most packets are that small.
+    Most contexts are small enough.
     """
     contents: list[Json] = []
     for job_input in materials.inputs:

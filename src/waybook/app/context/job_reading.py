@@ -1,4 +1,4 @@
-"""Prompt and inputs of a job, read for people: nothing is claimed, and no heartbeat is recorded."""
+"""Reads the prompt and inputs of a job for people: claims nothing, records no heartbeat."""
 
 from waybook.app.context.job import load_job_materials
 from waybook.app.context.job_inputs import JobMaterials

@@ -1,4 +1,4 @@
-"""Parts shared by context packets of steps and plans: size limits, and calls that fetch more."""
+"""Shared by the contexts of steps and plans: size limits, and calls that fetch more."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,19 @@ from waybook.store.plans.contexts import (
     read_prefix,
 )
 
-#: Assumed number of bytes (not characters) per token; one character takes one byte or more.
+#: Assumed bytes per token; a character has one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Maximum effective token budget. A larger budget has no effect, because replies are limited to
-#: this size unless the caller requests detail.
+#: Maximum token budget that has an effect: replies are limited to this size unless the caller
+#: requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
-#: Maximum size in bytes of a context packet, unless the caller requests detail.
+#: Maximum size of a context in bytes, unless the caller requests detail.
 MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
-    """Return the maximum size of a context packet in bytes."""
     if detail:
         return min(BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
     return min(BYTES_PER_TOKEN * (tokens or DEFAULT_TOKENS), MAX_PACKET_BYTES)
@@ -37,30 +36,29 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """Tool and arguments with which an agent fetches more of a context packet."""
+    """The tool and arguments by which an agent fetches more of a context."""
 
     tool: str
     args: Body
 
     def get(self, part: str) -> FetchCall:
-        """Return the tool call that fetches this part of the context packet."""
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
-        """Return the tool call that fetches the same context packet with a larger budget."""
+        """Return the tool call that fetches the same context with a larger budget."""
         return FetchCall(self.tool, {**self.args, **more})
 
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field whose complete text is loaded; yield nothing if the text is empty."""
+        """Yield a text field with a fully loaded text, or nothing if it is empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field of a context packet; only the beginning of the text is loaded."""
+        """Yield a text field of which only the beginning is loaded."""
         if read is not None:
             yield TextField(
                 name=name,
@@ -73,7 +71,6 @@ class PacketReader:
     def page(
         self, name: str, entries: Sequence[Entry], page: Page, total: int, *, counts: int = 1
     ) -> EntryList:
-        """Return one page of a list as a part of a context packet."""
         return EntryList(
             name=name,
             entries=tuple(entries),
@@ -115,7 +112,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return the artifacts of a context packet: relevant ones first, then the newest ones."""
+        """Return the artifacts of a context: relevant ones first, then the newest."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(
@@ -128,7 +125,7 @@ class PacketReader:
 
 
 def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:
-    """Return the loaded step results by step id, each with its confidence."""
+    """Return the step results by step id, each with its confidence."""
     return {
         row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
         for row in rows

@@ -1,4 +1,4 @@
-"""Parts of the context packet with which a new conversation continues a plan."""
+"""Parts of the context with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from waybook.store.plans.rows import PlanBrief
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMaterial:
-    """Data loaded for the context packet of a plan."""
+    """Data for the context of a plan."""
 
     plan: Plan
     brief: PlanBrief
@@ -45,18 +45,17 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Artifacts that a search found, best first, or, if `since` is set, the artifacts stored after
-    #: that audit entry.
+    #: Artifacts found by a search, best first, or those stored after `since`, if that is set.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry; the packet contains only later audit entries and the steps that
-    #: they changed. If None, the packet contains everything.
+    #: Number of an audit entry: only later entries, and the steps they changed, are included. If
+    #: None, everything is.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
 
 
 def plan_frame(of: PlanMaterial) -> Body:
-    """Return the fields that every context packet of a plan has."""
+    """Return the fields that every plan context has."""
     plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
@@ -73,7 +72,7 @@ def plan_frame(of: PlanMaterial) -> Body:
 
 
 def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a plan's context packet, in order."""
+    """Return the parts of a plan's context, in order."""
     brief = of.brief
     review = open_review(of.plan)
     return [
@@ -90,7 +89,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return the list with this name as the only part of a plan's context packet."""
+    """Return only the list with this name, as the single part of the context."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -116,7 +115,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return a plan's steps in order; if they are too many, those around the first open step."""
+    """Return the steps in order; if there are too many, those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None
@@ -179,7 +178,7 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """Return a plan's latest audit entries, newest first, or those after `since`, oldest first."""
+    """Return the latest audit entries, newest first, or those after `since`, oldest first."""
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

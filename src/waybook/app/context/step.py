@@ -1,4 +1,4 @@
-"""Parts of the context packet for the agent that works on a step, most important first."""
+"""Parts of the context for an agent that works on a step, most important first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from waybook.store.plans.contexts import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMaterial:
-    """Data loaded for the context packet of a step."""
+    """Data for the context of a step."""
 
     plan: Plan
     step: Step
@@ -39,18 +39,17 @@ class StepMaterial:
     results: Sequence[ResultPrefixRow]
     feedback: Sequence[FeedbackRow]
     failures: Sequence[FailureRow]
-    #: Artifacts stored with the step (`so_far`), and artifacts stored with the whole plan
-    #: (`newest`).
+    #: Artifacts of the step (`so_far`) and of the whole plan (`newest`).
     so_far: Sequence[ArtifactRow]
     newest: Sequence[ArtifactRow]
-    #: Artifacts that a search found, best first.
+    #: Artifacts found by a search, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Offset at which the packet starts to show each list.
+    #: Where the shown part of each list starts.
     page: Page = FIRST_PAGE
 
 
 def step_frame(of: StepMaterial) -> Body:
-    """Return the fields that every context packet of a step has."""
+    """Return the fields that every step context has."""
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     return non_empty(
@@ -67,7 +66,7 @@ def step_frame(of: StepMaterial) -> Body:
 
 
 def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a step's context packet, in order."""
+    """Return the parts of a step's context, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
     always_included = ("earlierResults", "artifacts")
     return [
@@ -91,9 +90,9 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return the list with this name as the only part of a step's context packet.
+    """Return the list with this name as the only part of the context.
 
-    The list `artifacts` contains the artifacts of the whole plan, newest first.
+    The list `artifacts` has the artifacts of the whole plan, newest first.
     """
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
@@ -125,7 +124,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return the results of the step's dependencies; without dependencies, of all earlier steps."""
+    """Return the results of the dependencies or, without dependencies, of all earlier steps."""
     entries = [
         Entry(
             frame=step_header(
@@ -164,7 +163,7 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
 
 
 def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
-    """Return a reviewer's decision, without feedback that the instructions already contain."""
+    """Return a reviewer's decision, without feedback that is already in the instructions."""
     frame = non_empty(
         reviewId=row.id,
         decision=row.decision,

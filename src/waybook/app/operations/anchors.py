@@ -1,4 +1,4 @@
-"""Anchors: files that store the end of every audit chain for a later comparison."""
+"""Writes anchors, files with the end of every audit chain, and compares the database with them."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -17,8 +17,7 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor whose audit entry is missing from the database or has a different hash there, and the hash
-#: that the entry has now (None if the entry is missing).
+#: An anchor whose entry is missing or has another hash, and that hash (None if missing).
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 #: Number of audit chains that one query compares with their anchors.
@@ -28,11 +27,9 @@ BATCH = 500
 class AnchorCheck(NamedTuple):
     """The result of comparing the database with an anchor."""
 
-    #: Time at which the anchor was written.
     at: str
     chains: int
-    #: For each org, the error messages of its audit chains that do not match the anchor, one
-    #: message per chain.
+    #: Error messages by org, one for each audit chain that does not match.
     errors: dict[UUID, list[str]]
 
     @property
@@ -64,11 +61,13 @@ async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
 
 
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
-    """Compare the database with an anchor file, or with the anchor in a backup file.
+    """Compare the database with an anchor file, or with the anchor in a backup.
 
-    Every anchored chain must still contain the entry that was its last one, unless a later
-    erasure removed it. Raises: InvalidInput: the file is neither an anchor nor a backup, or is
-    damaged.
+    Every anchored chain must still contain what was its last entry, unless a later erasure removed
+    it.
+
+    Raises:
+        InvalidInput: the file is neither an anchor nor a backup, or is damaged.
     """
     errors: dict[UUID, list[str]] = {}
     chains = 0
@@ -94,7 +93,7 @@ async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
 async def _unexplained(
     ctx: RequestContext, missing: list[Mismatch], erasures: int
 ) -> AsyncIterator[str]:
-    """Yield a message for each difference from the anchor that no later erasure caused."""
+    """Yield a message for each difference that no later erasure explains."""
     for start in range(0, len(missing), BATCH):
         batch = missing[start : start + BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))

@@ -1,9 +1,8 @@
-"""Verification that audit chains are intact and that their replay yields the stored rows.
+"""Verifies that audit chains are intact and that their replay yields the stored rows.
 
-Subjects are plans, runs, orgs, skill executions, and research without a plan. They are verified
-one after the other, so that the longest audit chain limits the memory use. A subject's rows and the
-last entry of its chain are read in one database snapshot; earlier entries never change, so they are
-read later.
+Subjects are plans, runs, orgs, skill executions, and research without a plan. They are verified one
+by one, so that memory use is limited by the longest chain. A subject's rows and its last entry are
+read in one snapshot; earlier entries never change, so they are read later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -39,7 +38,7 @@ class AuditVerdict:
     errors: tuple[str, ...] = ()
     #: Number of the first audit entry that fails the verification.
     first_broken_entry: int | None = None
-    #: Remark about a plan, run or org whose audit was verified without an error.
+    #: Remark about a subject without errors.
     note: str | None = None
 
     @property
@@ -62,7 +61,7 @@ async def verify_audit(
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Verify a subject: its rows must match its audit entries, and the entries their seals."""
+    """Verify that a subject's rows match its audit entries, and the entries their seals."""
     ends, stored, resealed = await ctx.read(
         audit.chain_end_statement(subject.id),
         _stored_statement(subject),
@@ -99,7 +98,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return number and error of the first entry that lacks the seal a user's erasure gave it."""
+    """Return the first entry without the seal that the erasure of a user gave it, if any."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

@@ -12,26 +12,15 @@ from waybook.store.maintenance import archive, backup, restore
 from waybook.store.maintenance.archive import open_archive
 
 Manifest: TypeAlias = archive.Manifest
-#: Callback that reports the progress of a backup. After each block of rows it is called with the
-#: number of rows done, the total number of rows, and the number of bytes done.
+#: Called after each block with the rows done, the total rows, and the bytes done.
 Progress: TypeAlias = archive.Progress
 
 
 def is_backup(path: Path) -> bool:
-    """Return whether a file is a Waybook backup."""
     return archive.is_archive(path)
 
 
 async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
-    """Write a backup to a file; the file is created only when the backup is complete.
-
-    Raises:
-        InvalidInput: the file exists already, or cannot be written.
-        Misconfigured: the role is not the owner, or the database is older or newer than the
-            program.
-        Busy: another process is altering a table.
-    """
-
     def write(progress: Progress) -> Manifest:
         with private_file(path, force=force) as file:
             return backup.back_up(owner_dsn, file, progress)
@@ -69,7 +58,7 @@ def verify_backup(path: Path, *, progress: Progress) -> Manifest:
 
 
 async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
-    """Run blocking work in a thread; cancellation stops the work at its next progress report."""
+    """Run blocking work in a thread; cancellation stops it at its next progress report."""
     canceled = threading.Event()
 
     def report(rows: int, total: int, size: int) -> None:

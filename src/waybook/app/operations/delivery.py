@@ -1,8 +1,8 @@
-"""Delivery of webhook messages by the server; an operator can also send a single message.
+"""Delivery of webhook messages by the server, or of a single message by an operator.
 
-A process claims a message under a lease, delivers it while holding no lock, then records the
-delivery. If the process is killed before it records the delivery, another process delivers the
-message again, with the same id.
+A process claims a message for the time of a lease, delivers it without holding a lock, then records
+the delivery. If the process is killed before that, another one delivers the message again, with the
+same id.
 """
 
 import asyncio
@@ -31,13 +31,12 @@ log = logging.getLogger(__name__)
 
 #: Maximum number of webhook messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: Time for which a claimed webhook message is reserved for one process. It is longer than a
-#: delivery attempt can take.
+#: How long a claimed message is reserved for one process; longer than any attempt can take.
 LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Attempt to deliver a few due webhook messages of this org; return how many were attempted."""
+    """Try to deliver a few due messages of this org; return how many were tried."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -61,9 +60,9 @@ async def _deliver(
 
 
 async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> WebhookMessage:
-    """Add the action links to a message about a review or a stage, unless they were revoked.
+    """Add action links to a message about a review or stage, unless they were revoked.
 
-    The stored message has no links, because the secrets of links are not stored.
+    The stored message has no links, because their secrets are not stored.
     """
     configured = ctx.services.action_links
     if configured is None or message.event not in LINKED_ACTIONS:
@@ -91,7 +90,7 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    """Restart the delivery of a webhook message, keeping its id; return the delivery.
+    """Deliver a message again, with the same id; return its delivery.
 
     Raises:
         NotFound: there is no message with this id.
@@ -108,7 +107,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due webhook messages until the delivery of this message was attempted."""
+    """Deliver due messages until this one was tried."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -1,7 +1,7 @@
 """Checks that an operator runs on the database, the machine and the webhooks.
 
-Each check inspects one aspect and returns its finding and a recommended action. The checks work
-whether or not a server is running.
+Each check returns what it found and what to do about it. The checks work whether or not a server is
+running.
 """
 
 import shutil
@@ -37,7 +37,7 @@ class DatabaseCheck:
     tables_without_rls: tuple[str, ...]
     #: Tables owned by the serving role.
     owned_tables: tuple[str, ...]
-    #: Privileges on the audit tables, other than SELECT and INSERT, that the serving role has.
+    #: Privileges of the serving role on the audit tables, other than SELECT and INSERT.
     audit_rights: tuple[str, ...]
 
 
@@ -79,9 +79,9 @@ class CheckResult:
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Yield check results for the database: its version, its privileges, and its clock.
+    """Yield the checks of the database: version, privileges, and clock.
 
-    The database size is omitted on the page of an org, because it covers all orgs together.
+    An org's page omits the size of the database, because it covers all orgs.
     """
     used = f", {_megabytes(seen.server.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
@@ -91,11 +91,11 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_owner(role: OwnerRole) -> CheckResult:
-    """Return the result of checking the database role that owns the tables.
+    """Check the database role that owns the tables.
 
-    If the role is exempt from row-level security, the result is only a warning, provided that the
-    role can switch to the maintenance role: every statement also has a condition on the org. If
-    the role cannot switch, the check fails, and erasure and retention are refused.
+    A role exempt from row-level security is only a warning if it can switch to the maintenance
+    role, because every statement also has a condition on the org. If it cannot switch, the check
+    fails, and erasure and retention are refused.
     """
     if role.refusal is not None:
         return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
@@ -115,7 +115,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each failing background loop, or a single result if none fails."""
+    """Yield one result for each failing background loop, or a single one if none fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
@@ -128,7 +128,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
-    """Yield the state of the read replica, if there is one; pages check it when they are read."""
+    """Yield the state of the read replica, if configured; pages check it when they are read."""
     if replica is None:
         return
     counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary instead"
@@ -233,7 +233,7 @@ COMMAND_HINT = "waybook webhooks"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
-    """Yield check results for the consistency of the webhook settings."""
+    """Yield results about whether the webhook settings are consistent."""
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:
@@ -257,7 +257,7 @@ def _where(webhook: WebhookSettings) -> CheckResult:
 
 
 def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
-    """Yield check results for the delivery of notifications."""
+    """Yield results about the delivery of notifications."""
     since = (
         f", since {deliveries.oldest_waiting_at:%Y-%m-%d %H:%M}"
         if deliveries.oldest_waiting_at

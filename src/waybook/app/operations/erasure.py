@@ -1,8 +1,8 @@
 """Erasure of orgs and users, deletion of expired data, and verification of erasures.
 
-Only an operator can erase, with the command line; no tool and no page offers erasure. Each erasure
-leaves a record of its time, its operator, and the amount of data erased. Verification checks that
-these records are intact and that the erased rows have not reappeared.
+Only an operator can erase, on the command line; no tool or page offers it. Each erasure leaves a
+record of its time, its operator and the amount erased. Verification checks that these records are
+intact and that erased rows have not reappeared.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from waybook.store.maintenance.erasure import Progress
 from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures, read_head
 from waybook.store.maintenance.retention import RetentionPolicy
 
-#: Result of an erasure: its org and record number, and the numbers of deleted rows.
+#: Result of an erasure: org, record number, and numbers of deleted rows.
 Erased: TypeAlias = erasure_store.Erased
 #: Prefix of the pseudonym of an erased user.
 PSEUDONYM_PREFIX = "erased-"
@@ -45,13 +45,13 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
 async def erase_user(
     owner_dsn: str, slug: str, user: str, *, by: str, progress: Progress
 ) -> Erased:
-    """Erase a user: replace the user's name with a random pseudonym.
+    """Erase a user: replace the name with a random pseudonym.
 
     Raises:
         NotFound: there is no such org, or no user of that name ever acted in it.
         InvalidInput: the user was erased already.
-        Refused: an audit chain is broken, and the erasure would hide this. Busy: another
-            transaction holds locks on the rows; nothing was erased.
+        Refused: an audit chain is broken, and the erasure would hide this.
+        Busy: another transaction holds locks on the rows; nothing was erased.
     """
     if user.startswith(PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is the pseudonym of an erased user")
@@ -61,7 +61,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Delete expired data once; return counts of deleted rows by table and dropped partitions.
+    """Delete expired data once; return the deleted rows by table, and the dropped partitions.
 
     Raises:
         Busy: another transaction holds locks on the rows for too long; the next pass retries.
@@ -78,23 +78,22 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        # If this task is canceled, the deletion thread stops early; the next pass deletes the rest.
+        # If this task is canceled, the thread stops early, and the next pass deletes the rest.
         stopped.set()
 
 
 ERASURE = "erasure"
-#: Text that describes each kind of erasure.
 ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """Return a request context for each existing or erased org, to verify its audit."""
+    """Return a request context for each org, existing or erased, to verify its audit."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return a verdict for each erasure; verdicts after the first broken erasure are unreliable."""
+    """Return a verdict for each erasure; those after the first broken one are unreliable."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

@@ -22,10 +22,10 @@ class VerifiedFile:
 
 
 def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
-    """Verify a snapshot or a JSON export: its audit chain, its rows, and the page it shows.
+    """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
-    `seal` is the expected seal of the last entry. Without `seal`, the check shows only that the
-    file is consistent: its whole audit chain could have been written again.
+    `seal` is the expected seal of the last entry. Without it, the check only shows that the file is
+    consistent: the whole audit chain could have been rewritten.
 
     Raises:
         InvalidInput: the file is not a snapshot or export, or was changed.

@@ -1,6 +1,6 @@
 """Import of a complete JSON export: the same plan or run, with its audit chain, in this org.
 
-Ids are kept. The chain of the file is verified, replayed and inserted unchanged; one entry is added
+Ids are kept. The chain of the file is verified, replayed and inserted unchanged. One entry is added
 that names the importing user, so that the audit shows which entries were written elsewhere.
 """
 
@@ -44,9 +44,9 @@ from waybook.store.runs import load as runs
 from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Kind of subject and names of the lists of rows, for each export format.
+#: For each export format, the kind of subject and the names of its lists.
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Text columns of each kind of row; the audit contains only the hashes of these texts.
+#: Text columns of each kind of row, of which the audit has only hashes.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -77,7 +77,7 @@ def is_export(data: object) -> bool:
 
 
 def read_export(data: Body) -> ExportFile:
-    """Return the content of an export after verifying its audit chain, rows and texts.
+    """Verify an export's audit chain, rows and texts, and return its content.
 
     Raises:
         InvalidInput: the export is not complete, or its parts contradict each other.
@@ -152,10 +152,10 @@ def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
-    """Remove the texts from these rows, and return the texts with their row ids.
+    """Remove the texts from these rows, and return them with their row ids.
 
     Raises:
-        InvalidInput: a text does not have the hash that the audit contains.
+        InvalidInput: a text does not have the hash in the audit.
     """
     texts: list[tuple[str, Row]] = []
     for row_id, row in rows[kind].items():
@@ -181,13 +181,13 @@ def _definition(data: Body, run: Row) -> CompiledDag:
 
 
 async def import_export(ctx: RequestContext, file: ExportFile) -> None:
-    """Insert the exported plan or run into the caller's org, in one transaction.
+    """Insert an exported plan or run into the caller's org, in one transaction.
 
-    The stored rows are compared with a replay of the stored audit before the commit.
+    Before the commit, the stored rows are compared with a replay of the stored audit.
 
     Raises:
-        Forbidden: the caller is not an administrator, which is required because the audit entries
-            name other users.
+        Forbidden: the caller is not an administrator, as required because the audit entries name
+        other users.
         Refused: the id exists in this org, or another definition has the run's slug and version.
         InvalidInput: the stored rows differ from the replay.
     """
@@ -234,7 +234,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 
 
 def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the audit entry that names the importing user; it follows the file's last entry."""
+    """Return the audit entry that names the importing user, after the file's last entry."""
     last = file.entries[-1]
     details: dict[str, Json] = {
         "action": "imported",
@@ -257,7 +257,7 @@ def _added_definition(
     rows: Sequence[DefinitionRow],
     now: datetime,
 ) -> list[Statement]:
-    """Return the statement that adds the run's definition, unless the org already has it.
+    """Return a statement that adds the run's definition, unless the org already has it.
 
     Raises:
         Refused: another definition has this slug and version.

@@ -1,10 +1,10 @@
 """Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
 
-The indexed texts are outputs, late results, artifacts stored before search was introduced, and
-passages whose embedding request failed. Indexing a text twice has no further effect. Embeddings are
-written in a separate transaction. If writing a passage breaks the database connection twice, the
-passage is quarantined for a day: the cause may be a pgvector extension that crashes on the server's
-processor, and each crash would disconnect all clients.
+These are outputs, late results, artifacts stored before search was introduced, and passages whose
+embedding request failed. Indexing a text twice has no further effect. Embeddings are written in a
+separate transaction. If writing a passage breaks the database connection twice, the passage is
+quarantined for a day: the cause may be a pgvector extension that crashes on the server's processor,
+and each crash would disconnect all clients.
 """
 
 import logging
@@ -20,21 +20,19 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of artifacts, and maximum number of passages, that one indexing pass processes.
+#: Maximum number of artifacts, and of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Age after which every transaction has ended, so that no row with an older timestamp can still
-#: become visible.
+#: Rows older than this can no longer appear, because all transactions of that time have ended.
 COMMIT_MARGIN = timedelta(hours=1)
-#: Number of broken database connections during the writing of a passage's vector after which the
-#: passage is quarantined.
+#: A passage is quarantined after breaking the database connection this many times.
 MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index a batch of artifacts and passages; return zero if nothing was indexed.
+    """Index a batch of artifacts and passages; return 0 if there was nothing to index.
 
-    The first calls index all artifacts; later calls index only artifacts added after that.
+    The first calls cover all artifacts; later calls only those added since.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
@@ -55,8 +53,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are quarantined, the start of the next pass's time window does not advance;
-        # otherwise the quarantined passages would be older than the window and never retried.
+        # Keep the start of the next time window while passages are quarantined; they would
+        # otherwise fall out of it and never be retried.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 
@@ -73,7 +71,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Compute and store embeddings of these passages; return 0 if none can be computed, else 1.
+    """Compute and store embeddings of these passages; return 0 if that is impossible, else 1.
 
     Raises:
         Unavailable: the connection broke.
@@ -100,7 +98,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Exclude passages that broke the connection too often from indexing in every process."""
+    """Exclude passages that broke the connection too often from indexing, in every process."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

@@ -1,4 +1,4 @@
-"""Templates of plans that were saved as files in the data directory."""
+"""Plan templates that were saved as files in the data directory."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from waybook.importers.templates import SUFFIX, PlanTemplate, read_template
 
 
 def templates_folder(data_dir: Path) -> Path:
-    """Return the folder of the saved templates."""
     return data_dir / "templates"
 
 

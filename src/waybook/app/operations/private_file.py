@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Yield a temporary file in the directory of `path`; rename it to `path` after the block.
+    """Yield a temporary file next to `path`; rename it to `path` after the block.
 
     Raises:
         InvalidInput: the file exists and `force` is not set, or the directory is not writable.
@@ -44,7 +44,7 @@ def _check_absent(path: Path, *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Sync the directory to disk, so that renames of files in the directory survive a crash."""
+    """Sync the directory to disk, so that renames in it survive a crash."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Reminders of overdue reviews of one org: each is stored once, for delivery by webhook."""
+"""Reminders of an org's overdue reviews: each is stored once, for delivery by webhook."""
 
 from contextlib import suppress
 from datetime import UTC
@@ -13,14 +13,13 @@ from waybook.plan.review import open_review
 from waybook.store import deliveries
 from waybook.store.deliveries import OverdueReview
 
-#: Maximum number of reminders that one pass stores.
 BATCH_SIZE = 100
 
 
 async def remind_of_reviews(ctx: RequestContext) -> int:
-    """Store a reminder for each overdue review without one; return how many were stored.
+    """Store a reminder for each overdue review that has none; return their number.
 
-    A reminder changes nothing in the plan: only a person decides the review.
+    A reminder does not change the plan: only a person decides the review.
     """
     patience = ctx.services.review_reminder
     if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
@@ -28,7 +27,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
     stored = 0
     for review in overdue:
-        # `Busy` means that a call holds the plan's lock; the next pass tries the review again.
+        # A call holds the plan's lock; the next pass tries again.
         with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored

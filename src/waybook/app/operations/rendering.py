@@ -1,8 +1,8 @@
-"""Rendering of documents from job results by the server.
+"""Renders documents from job results.
 
-During rendering, a renderer locks only its RENDER jobs, and other renderers skip locked jobs; it
-locks the run only to write. All documents are written in one transaction, so if the process is
-killed, the next pass renders them.
+A renderer locks only its RENDER jobs, which other renderers then skip; the run is locked only for
+writing. All documents are written in one transaction, so if the process is killed, the next pass
+renders them again.
 """
 
 import asyncio
@@ -20,15 +20,14 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of runs in one rendering pass, maximum number of documents in one transaction, and
-#: maximum number of characters in the documents of one transaction.
+#: Maximum number of runs per rendering pass, and of documents and of their characters per
+#: transaction.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19
 
 
 async def render_documents(ctx: RequestContext) -> int:
-    """Render the waiting documents of this org; return the number of rendered documents."""
     (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
     return sum([await _render_run_if_possible(ctx, row.run_id) for row in rows])
 
@@ -36,7 +35,7 @@ async def render_documents(ctx: RequestContext) -> int:
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
     """Render the documents of a run.
 
-    A failure is logged and does not prevent the rendering of other runs.
+    A failure is logged and does not affect other runs.
     """
     try:
         return await _render_run(ctx, run_id)
@@ -61,7 +60,7 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Render at least one document, and more up to a limit on the total characters."""
+    """Render at least one document, and more up to a total number of characters."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS

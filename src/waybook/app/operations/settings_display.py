@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 from waybook import redaction
 from waybook.settings import LoadedSettings, Settings
 
-#: Settings whose entire value is a secret and must not be displayed.
+#: Settings whose entire value is a secret.
 SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
@@ -18,8 +18,7 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: Settings that contain a URL that is itself a secret, because any client that knows the URL has
-#: access.
+#: Settings with a URL that is itself a secret, because knowing it gives access.
 SECRET_URLS = frozenset({"webhook_url"})
 
 

@@ -29,7 +29,7 @@ SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlan:
-    """Plan that can be shared, with its last audit entry and its links."""
+    """A plan to be shared, with its last audit entry and its links."""
 
     id: str
     name: str
@@ -57,7 +57,8 @@ async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
 async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> str:
     """Create a link to a snapshot of the plan as of its last audit entry.
 
-    Return the secret of the link, which is not stored.
+    Returns:
+        The secret of the link, which is not stored.
 
     Raises:
         Forbidden: the caller may not change plans.

@@ -1,4 +1,4 @@
-"""Stall sweep of one org: finds inactive plans, locks each, and records the stall."""
+"""Stall sweep of one org: locks each inactive plan and records the stall."""
 
 from contextlib import suppress
 
@@ -12,17 +12,17 @@ from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.rows import StallCountRow
 
-#: Maximum number of plans that one sweep checks, starting with those that are due longest.
+#: Maximum number of plans checked in one sweep, the longest overdue first.
 MAX_CHECKED = 1_000
 #: Number of stalled plans at which counting stops.
 MAX_COUNTED = 1_000
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Set the status of inactive plans to stalled; return how many plans this changed.
+    """Set inactive plans to stalled; return how many were changed.
 
-    Only plans whose next check is due are read. The sweep also counts the stalled plans and steps,
-    so that the metrics endpoint does not have to query the plans.
+    Only plans whose next check is due are read. The sweep also counts stalled plans and steps, so
+    that the metrics endpoint need not query them.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
     count = load.SQL["count_stalls"](patience=patience, most=MAX_COUNTED)
@@ -32,7 +32,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     )
     moved = 0
     for plan_id in first_column(silent):
-        # `Busy` means that a call holds the plan's lock; the next sweep checks the plan again.
+        # A call holds the plan's lock; the next sweep tries again.
         with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
@@ -43,9 +43,10 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Lock an inactive plan and set its status to stalled, unless it is stalled already.
+    """Lock an inactive plan and set it to stalled, unless it already is.
 
-    Return the resulting plan, and whether this call changed its status.
+    Returns:
+        The plan, and whether its status was changed.
     """
     async with LockedPlan(ctx, plan_id=plan_id) as locked:
         decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)

@@ -1,4 +1,4 @@
-"""Self-tests of the server: a write, a search and a rendering, all of them rolled back."""
+"""Self-tests of the server: a write, a search and a rendering, each rolled back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,8 +19,7 @@ from waybook.store.research.artifacts import Backend, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-#: Artifact kind that only this check of the search uses, so that its query finds no other
-#: artifacts.
+#: Kind of artifact that only this test uses, so that its search finds nothing else.
 KIND = "waybook doctor"
 TITLE = "Trial of the search"
 TEXT = "A river carries sand from the mountains to the sea."
@@ -40,7 +39,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Check whether passages are quarantined, and so missing from semantic search."""
+    """Check for quarantined passages, which semantic search cannot find."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
@@ -62,7 +61,7 @@ async def _tried(
     todo: str,
 ) -> CheckResult:
     try:
-        # The transaction is never committed, so that the check leaves no data behind.
+        # Never committed, so that the test leaves no data.
         async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
             return CheckResult(name, CheckState.OK, await trial(ctx, tx))
     except WaybookError as error:

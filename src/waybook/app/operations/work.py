@@ -5,7 +5,6 @@ from waybook.store.work import work_count_statement
 
 
 async def count_work(ctx: RequestContext) -> int:
-    """Store the numbers of open jobs, documents and deliveries of this org; return 1."""
     ((row,),) = await ctx.read(work_count_statement())
     ctx.services.work.put(ctx.caller.org_id, row)
     return 1

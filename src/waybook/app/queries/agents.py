@@ -1,7 +1,7 @@
-"""Agents of an org: when and with which client each was seen, what it holds, and what it did.
+"""Agents of an org: with which client and when each was seen, what it holds, and what it did.
 
-An agent is a user and a session. The work of an agent is read from the audit; the clients of an
-agent and the time of its last call are read from the call log.
+An agent is a user and a session. Its work is read from the audit; its clients and the time of its
+last call are read from the call log.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from waybook.store.agents import AgentCounts, AgentRow, HeldRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
 
-#: User and session of an agent; the session is empty if the agent's calls name none.
+#: User and session of an agent; the session is empty if calls name none.
 AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
@@ -35,7 +35,6 @@ class HeldItem:
     work_id: str
     work_name: str
     item_id: str
-    #: Position of the step in its plan; None for a job.
     number: int | None
     title: str
     since: datetime
@@ -51,7 +50,7 @@ class Agent:
     completed: int
     failed: int
     usage: Totals
-    #: Whether the agent has more steps and jobs than were counted.
+    #: Whether there are more steps and jobs than were counted.
     has_more: bool
     held: tuple[HeldItem, ...]
 
@@ -64,7 +63,7 @@ class AgentsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentActivity:
-    """Audit entries of an agent, newest first, and the names that they refer to."""
+    """Audit entries of an agent, newest first, and the names they refer to."""
 
     agent: Agent
     entries: list[SealedEntry]
@@ -75,7 +74,6 @@ class AgentActivity:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the agent did so much that counting stopped at its limit."""
         return self.counts.entries >= agents.MAX_COUNTED
 
 
@@ -104,7 +102,7 @@ async def list_agents(
 async def read_agent(
     ctx: RequestContext, key: AgentKey, day: date | None = None, cursor: str | None = None
 ) -> AgentActivity:
-    """Return an agent with a page of its audit entries, of one day in UTC or of all days.
+    """Return an agent with a page of its audit entries, of one UTC day or of all days.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -141,7 +139,7 @@ async def read_agent(
 
 
 def _bounds(day: date | None) -> tuple[str, datetime | None]:
-    """Return the start and end of a day in UTC; without a day, return an unlimited period."""
+    """Return the start and end of a UTC day; without a day, an unlimited period."""
     if day is None:
         return f"-{NEVER}", None
     midnight = datetime.combine(day, time(), UTC)
@@ -185,12 +183,12 @@ def _held_item(row: HeldRow) -> HeldItem:
 
 
 def _cursor(row: AgentRow) -> str:
-    """Return the paging cursor of an agent: the time of its last call, its name and its session."""
+    """Return the paging cursor of an agent: time of its last call, name and session."""
     return ",".join((rfc3339(row.last_seen_at), *(quote(text, safe="") for text in row.key)))
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Return the position in the list of agents after which the requested page begins."""
+    """Return the position in the list of agents after which the page begins."""
     if cursor is None:
         return NEVER, "", ""
     try:

@@ -22,8 +22,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
-#: Events so frequent that the latest audit entries always contain some of them; a query for any
-#: other event uses an index.
+#: Events so frequent that the latest entries always include some; a query for any other event uses
+#: an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 #: One audit entry as stored, including its hash.
@@ -33,7 +33,7 @@ AuditEntry: TypeAlias = SealedEntry
 async def read_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield a subject's audit entries up to an entry number, oldest first, page by page."""
+    """Yield a subject's audit entries up to number `until`, oldest first, page by page."""
     since = 0
     while since < until:
         statement = audit.SQL["chain"](
@@ -50,23 +50,21 @@ async def read_entries(
 async def read_all_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> list[SealedEntry]:
-    """Return all audit entries of a subject up to an entry number, in one list."""
     return [entry async for page in read_entries(ctx, subject_id, until=until) for entry in page]
 
 
 def changes_in(entries: Iterable[SealedEntry]) -> Iterator[Change]:
-    """Yield every row change in these audit entries, in order."""
     return (change for entry in entries for change in audit.changes_of(_parse_details(entry)))
 
 
 def entry_details(entry: SealedEntry) -> dict[str, Json]:
-    """Return the details of an audit entry, such as its reason, without its row changes."""
+    """Return the details of an audit entry, such as its reason, without row changes."""
     details = _parse_details(entry)
     return {k: v for k, v in details.items() if k != "changes"} if isinstance(details, dict) else {}
 
 
 def entry_text(entry: SealedEntry) -> str:
-    """Return the details of an audit entry with its row changes, as JSON text for exports."""
+    """Return the details of an audit entry including row changes, as JSON text for exports."""
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return as_json_text({**entry_details(entry), "changes": changes})
 
@@ -77,18 +75,17 @@ def _parse_details(entry: SealedEntry) -> Json:
 
 
 BROWSE_PAGE_SIZE = 50
-#: Maximum number of audit entries in one export, and number of audit entries that each query of an
-#: export fetches.
+#: Maximum number of audit entries in an export, and number fetched by each of its queries.
 MAX_EXPORTED_ENTRIES = 100_000
 EXPORT_BATCH_SIZE = 500
-#: Bounds for an unlimited query: a time before all times (`EVER`), a time after all times
-#: (`NEVER`), and a number at least as large as any audit entry number (`LAST_SEQ`).
+#: Bounds of an unlimited query: a time before all times, a time after all times, and a number above
+#: all entry numbers.
 EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Filter of audit entries; an entry must match all fields that are set."""
+    """Filter of audit entries; all fields that are set must match."""
 
     subject_id: str | None = None
     event: str | None = None
@@ -97,15 +94,14 @@ class AuditFilter:
     session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Cursor returned with an earlier page; only the audit entries that follow that page are
-    #: returned.
+    #: Cursor from an earlier page; the entries after that page are returned.
     after_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EntriesPage:
     entries: list[SealedEntry]
-    #: Cursor with which the next page is requested; None on the last page.
+    #: Cursor of the next page; None on the last one.
     next_cursor: str | None
 
 
@@ -143,7 +139,6 @@ async def all_entries(
 
 
 def entry_cursor(entry: SealedEntry) -> str:
-    """Return the paging cursor of an audit entry: its time, its subject, and its number."""
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
@@ -160,15 +155,14 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if filter_.subject_id is None:
         return _page_query(filter_)(at=at, subject_id=subject_id, seq=seq, **params)
-    # The entries of one audit chain are sorted by their number, not by time, so the time is used
-    # only to exclude entries after `until`.
+    # Entries of one chain are sorted by number, so the time only excludes entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the SQL query for this filter whose index scan reads the fewest unwanted entries."""
+    """Return the query whose index scan reads the fewest unwanted entries."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:
@@ -181,7 +175,7 @@ def _page_query(filter_: AuditFilter) -> Query:
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
-    """Return the position in the audit after which the requested page begins.
+    """Return the position in the audit after which the page begins.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -248,7 +242,7 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels of run events that need another label than the plan event of the same name.
+#: Labels of run events that differ from the plan event of the same name.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

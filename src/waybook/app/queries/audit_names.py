@@ -1,7 +1,7 @@
 """Names of the plans, runs, steps and jobs that audit entries refer to.
 
-An audit entry contains only ids. All names for a page of entries are read with one query; deleted
-rows have no name.
+An audit entry has only ids. One query reads all names for a page of entries; deleted rows have no
+name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,19 +19,13 @@ from waybook.store.driver.queries import is_id
 
 #: Display name of a row (such as a step or a job) that audit entries refer to.
 RowName: TypeAlias = NameRow
-#: Display names of rows, by row id.
 Names: TypeAlias = Mapping[str, RowName]
-#: Fields in the details of an audit entry that contain the id of the step or job that the entry is
-#: about.
+#: Detail fields with the id of the step or job that an entry is about.
 ITEM_FIELDS: Final = ("stepId", "jobId")
-#: Kinds of rows whose display names are shown with the changes of an audit entry.
 NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
-#: Maximum number of changes per audit entry for which the display names of the changed rows are
-#: read.
+#: Maximum number of changes per entry whose row names are read.
 MAX_NAMED_CHANGES: Final = 30
-#: Maximum number of plans, and of runs, that a name may refer to.
 MAX_SUBJECTS: Final = 10
-#: Number of the newest runs whose names are searched.
 MAX_SEARCHED_RUNS: Final = 500
 
 
@@ -61,7 +55,7 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
 
 
 def item_of(entry: SealedEntry, names: Names) -> RowName | None:
-    """Return the step or job that an audit entry is about, or None if the entry has no such id."""
+    """Return the step or job that an audit entry is about, if there is one."""
     details = entry_details(entry)
     for field in ITEM_FIELDS:
         named = details.get(field)

@@ -10,13 +10,12 @@ from waybook.store import agents, calls
 from waybook.store.agents import AgentKey
 from waybook.store.calls import read_totals
 
-#: Maximum number of plans and runs, of agents, and of models that the costs page lists.
+#: Maximum number of plans and runs, of agents, and of models on the costs page.
 MAX_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class DayUsage:
-    #: Day in UTC.
     day: date
     usage: Totals
 
@@ -25,7 +24,6 @@ class DayUsage:
 class AgentUsage:
     agent: AgentKey
     usage: Totals
-    #: Names that the agent's clients reported for themselves.
     clients: tuple[str, ...] = ()
 
 
@@ -37,13 +35,11 @@ class OrgCosts:
     #: Every day of the period, oldest first, including days without reported usage.
     days: tuple[DayUsage, ...]
     agents: tuple[AgentUsage, ...]
-    #: Total number of agents, including those that are not listed.
     agents_total: int
-    #: Number of completed steps and jobs, and number of those whose result reported no usage.
+    #: Completed steps and jobs, and how many of their results reported no usage.
     completed: int
     unreported: int
-    #: Whether the number of results is incomplete, because only a limited number of audit entries
-    #: is read.
+    #: Whether the counts are too low, because only some of the audit entries are read.
     is_cut: bool
 
 

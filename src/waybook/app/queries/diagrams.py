@@ -59,7 +59,7 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
         yield Branch(
             stage=STAGE,
             source=condition.step_id,
-            # A line to the target step is drawn if the condition is not evaluated yet or has fired.
+            # Draw a line to the target if the condition is not evaluated yet or has fired.
             target=condition.target_step_id
             if condition.outcome in {None, BranchOutcome.FIRED}
             else None,
@@ -68,7 +68,7 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
 
 
 def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
-    """Return the effect of a condition in words, such as "skip to step 7"."""
+    """Describe the effect of a condition, such as "skip to step 7"."""
     target = orders.get(condition.target_step_id or condition.step_id)
     first = orders.get(condition.from_step_id or condition.step_id)
     match condition.action:
@@ -86,7 +86,7 @@ def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
 
 
 def run_drawing(board: RunDetail) -> Drawing:
-    """Return the diagram of a run, with the feedback given between its stages."""
+    """Return the diagram of a run, with the feedback between its stages."""
     compiled_dag = board.compiled_dag
     feedback = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(

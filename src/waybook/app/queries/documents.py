@@ -20,7 +20,7 @@ from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import ReadableRow, RenderedRow
 
-#: Rendered document that people can read, listed without its text.
+#: Rendered document in a list, without its text.
 DocumentListItem: TypeAlias = ReadableRow
 
 
@@ -38,7 +38,6 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
 def order_documents(
     compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
-    """Return the documents in these rows, ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
     return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
 
@@ -87,7 +86,7 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """Latest version of an output, with the plan it belongs to."""
+    """Latest version of an output, with its plan."""
 
     output: Output
     plan_id: str
@@ -97,7 +96,7 @@ class PlanOutput:
 @dataclass(frozen=True, slots=True)
 class OutputListPage:
     outputs: list[PlanOutput]
-    #: Cursor with which the next page is requested; None on the last page.
+    #: Cursor of the next page; None on the last one.
     next_cursor: str | None
 
 
@@ -116,7 +115,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the position that the cursor encodes; the requested page starts after it.
+    """Return the position in the cursor, after which the page starts.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -154,5 +153,5 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
 
 
 def file_name(output: Output) -> str:
-    """Return the file name of an output, made from its title, version and media type."""
+    """Build the file name of an output from its title, version and media type."""
     return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

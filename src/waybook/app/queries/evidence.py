@@ -1,4 +1,4 @@
-"""Material for people's decisions: research and outputs for a review, documents for feedback."""
+"""Material for decisions: research and outputs for a review, documents for feedback."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,22 +22,21 @@ OUTPUT_KIND = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEvidence:
-    """Stored material that a reviewer needs in addition to the review itself."""
+    """Material that a reviewer needs besides the review itself."""
 
-    #: Review of the same step that was decided before, if there is one.
+    #: Earlier, decided review of the same step.
     previous: PreviousReview | None = None
-    #: Newest research of the step.
+    #: Newest artifacts of the step.
     research: tuple[ReviewArtifact, ...] = ()
-    #: Newest outputs of the plan.
     outputs: tuple[ReviewArtifact, ...] = ()
-    #: Time after which the undecided review is overdue; None if reviews have no deadline.
+    #: Time within which a review should be decided; None if reviews have no deadline.
     decide_within: timedelta | None = None
 
 
 async def read_evidence(
     ctx: RequestContext, review_ids: Iterable[str]
 ) -> Mapping[str, ReviewEvidence]:
-    """Return what the reviewer needs for each of these reviews, keyed by review id."""
+    """Return what a reviewer needs for each of these reviews, by review id."""
     ids = [*review_ids]
     if not ids:
         return {}

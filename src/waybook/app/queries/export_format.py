@@ -19,8 +19,7 @@ from waybook.store.audit import SealedEntry
 PLAN_FORMAT: Final = "waybook.plan"
 RUN_FORMAT: Final = "waybook.run"
 VERSION: Final = 2
-#: Name of the list in an exported plan for each kind of row, in the order in which the export
-#: contains the lists.
+#: Names of the lists in an exported plan by kind of row, in order.
 PLAN_KEYS: Final = {
     "step": "steps",
     "condition": "conditions",
@@ -31,8 +30,7 @@ PLAN_KEYS: Final = {
     "usage": "usage",
     "session": "sessions",
 }
-#: Name of the list in an exported run for each kind of row, in the order in which the export
-#: contains the lists.
+#: Names of the lists in an exported run by kind of row, in order.
 RUN_KEYS: Final = {
     "stage_run": "stages",
     "stage_step": "steps",
@@ -46,12 +44,11 @@ RUN_KEYS: Final = {
 
 
 def exported_row(row_id: str, row: Row) -> Row:
-    """Return a row as an export contains it: with its id, and with column names in camel case."""
+    """Return a row as in an export: with its id, and with column names in camel case."""
     return {"id": row_id, **{_camel(name): value for name, value in row.items()}}
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
-    """Return the lists of rows of an export, keyed by the names of the lists."""
     return {name: _list(rows.get(kind, {})) for kind, name in keys.items()}
 
 
@@ -61,7 +58,7 @@ def _list(rows: Mapping[str, Row]) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the sort position of a step or condition, and 0 for any other row."""
+    """Return the sort position of a step or condition; 0 for other rows."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -105,7 +102,7 @@ def _snake(name: str) -> str:
 
 
 def exported_entry(entry: SealedEntry) -> Body:
-    """Return an audit entry as JSON, including the exact text that the entry's seal covers."""
+    """Return an audit entry as JSON, with the exact text that its seal covers."""
     return {**entry_view(entry), "record": entry.details}
 
 

@@ -34,18 +34,16 @@ OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_IN
 
 
 def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Return the work that is left in an open plan, or None if there is too little history."""
     if plan.status in CLOSED_PLAN:
         return None
     return steps_forecast([*plan.steps_with_status(*OPEN_STEPS)], history)
 
 
 def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Return the time and cost of steps of a plan, or None if there is too little history.
+    """Forecast time and cost of steps; None if there is too little history.
 
-    The plan's own steps and steps with the title of one of these steps are the best history,
-    because plans from the same template have the same titles; all other steps are used only if
-    those are too few.
+    The plan's own steps and steps with the same titles are the best history, because plans from one
+    template have the same titles; other steps are used only if those are too few.
     """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]
@@ -61,7 +59,7 @@ def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> 
 
 
 def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
-    """Return the expected time and cost of `jobs` jobs, scaled from earlier runs."""
+    """Forecast time and cost of `jobs` jobs from earlier runs."""
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(
@@ -78,7 +76,7 @@ def run_forecast(
     history: Sequence[FinishedRunRow],
     own: "OwnPace",
 ) -> Forecast | None:
-    """Return the expected time and cost of the rest of a run, or None if too little is known."""
+    """Forecast the rest of a run; None if too little is known."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = sum(counts.total for counts in expected.values())
@@ -96,7 +94,7 @@ def run_forecast(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """Times between the ends of consecutive jobs of a run, and the cost of each job's result."""
+    """Times between the ends of consecutive jobs of a run, and costs of their results."""
 
     intervals: Sequence[float]
     costs: Sequence[ResultCostRow]
@@ -105,12 +103,11 @@ class OwnPace:
 def own_pace(
     started: datetime | None, jobs: Sequence[JobTimesRow], costs: Sequence[ResultCostRow]
 ) -> OwnPace:
-    """Return the intervals between the ends of a run's jobs, and the costs of its results."""
+    """Return the times between the ends of a run's jobs, and the costs of its results."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If earlier jobs are missing from the list, the time from the run's start to the first listed
-    # end is not the duration of one job.
+    # If the list lacks earlier jobs, the time until its first end is more than that of one job.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -119,7 +116,7 @@ def own_pace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJobs:
-    """Expected number of jobs of a stage; None if it cannot be known."""
+    """Expected number of jobs of a stage; None if unknown."""
 
     slug: str
     jobs: int | None
@@ -127,18 +124,17 @@ class StageJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """Jobs that a run of a workflow with these models would have, and the forecast of this run."""
+    """The jobs that a run with these models would have, and its forecast."""
 
     stages: tuple[StageJobs, ...]
-    #: Number of jobs in all stages; None if the number of jobs of some stage is not known.
+    #: Number of jobs in all stages; None if that of some stage is unknown.
     total: int | None
     forecast: Forecast | None
-    #: Number of completed runs of the workflow on which a forecast could be based.
+    #: Number of completed runs that a forecast can use.
     runs: int
 
     @property
     def too_large(self) -> StageJobs | None:
-        """Return the first stage with more jobs than a stage may have, or None."""
         return next((s for s in self.stages if s.jobs is not None and s.jobs > MAX_JOBS), None)
 
 
@@ -150,10 +146,10 @@ def start_preview(
     first: str | None = None,
     copied_models: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> StartPreview:
-    """Return the jobs of a run before it is started, and its forecast.
+    """Return the jobs and the forecast of a run that has not started.
 
-    A copy of a run starts at the stage `first`; `copied_models` has the models of the stages that
-    the copy takes over.
+    A copy of a run starts at stage `first`; `copied_models` has the models of the stages it takes
+    over.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})
@@ -173,12 +169,10 @@ def start_preview(
 
 
 async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[FinishedRunRow]:
-    """Return the completed runs of a workflow, newest first."""
     (rows,) = await ctx.read(runs_store.finished_runs_statement(slug=slug))
     return rows
 
 
 async def read_known_models(ctx: RequestContext) -> list[str]:
-    """Return the models that the org used last, most recent first."""
     (rows,) = await ctx.read(runs_store.known_models_statement())
     return [row.model for row in rows]

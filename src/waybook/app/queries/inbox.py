@@ -15,7 +15,7 @@ from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["PendingCounts", "ReviewRecord"]
 
-#: Number of waiting reviews and of waiting runs at which counting stops; every page shows it.
+#: Counting of waiting reviews and runs stops at this number.
 MAX_PENDING = 250
 
 
@@ -45,7 +45,7 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFeedback:
-    """Run that is blocked until a person gives feedback on a stage."""
+    """A run that waits for a person's feedback on a stage."""
 
     kind: ClassVar[str] = "run"
     is_overdue: ClassVar[bool] = False
@@ -61,13 +61,12 @@ class PendingFeedback:
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    """Return the runs that wait for a person's feedback, longest waiting first."""
     (rows,) = await ctx.read(load.awaiting_statement(most))
     return await _awaiting(ctx, rows)
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    """Return a stage of a run for its feedback page, even if feedback was already given.
+    """Return a stage of a run for its feedback page, even if it already has feedback.
 
     Raises:
         NotFound: the org has no such run, or the run has no such stage.
@@ -88,12 +87,10 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[
 
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:
-    """Count the reviews and runs of the org that wait for a person."""
     counts: PendingCounts
     ((counts,),) = await ctx.read(pending_count_statement())
     return counts
 
 
 def pending_count_statement() -> Statement:
-    """Count the reviews and runs that wait for a person."""
     return lists.SQL["waiting"](most=MAX_PENDING)

@@ -38,12 +38,11 @@ from waybook.store.overview import (
 
 __all__ = ["LastLook"]
 
-#: Maximum length in characters of the summary of a review, which is shown on one line.
+#: Maximum length of the one-line summary of a review.
 SUMMARY_LENGTH = 200
-#: Maximum number of entries in each section of the overview.
 MAX_ENTRIES = 8
 
-#: Statuses of steps by their first letters, which differ.
+#: Statuses of steps by first letter, which is different for each.
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
 #: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
@@ -80,14 +79,13 @@ async def read_overview(
 async def _definitions(
     ctx: RequestContext, waiting: Iterable[WaitingRow], running: Iterable[RunningRow]
 ) -> Dags:
-    """Return the workflow definitions of the runs; read those that are not cached."""
     keys = {row.dag for row in waiting if row.stages is not None}
     keys.update(row.dag for row in running if row.status is None)
     return await load_definitions(ctx, keys)
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
-    """Return the totals of the sections; plans and runs in trouble count only as such."""
+    """Return the totals of the sections; plans and runs in trouble are counted only there."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -105,12 +103,12 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTo
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
-    """Return a total, which is a minimum above `MAX_COUNTED` or if not all work was counted."""
+    """Return a total; it is a minimum if above `MAX_COUNTED` or not all work was counted."""
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
-    """Return the entry of a review or run; None for a run without a stage that can be continued."""
+    """Return the entry of a review or run; None for a run that has no stage to continue."""
     if row.stages is None:
         return WaitingWork(row, None)
     dag = dags[row.dag]
@@ -154,5 +152,5 @@ def _finished(row: FinishedRow) -> FinishedWork:
 
 
 def _progress(initials: str) -> Progress:
-    """Return the progress of a plan from the first letters of the statuses of its steps."""
+    """Return a plan's progress from the first letters of its steps' statuses."""
     return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})

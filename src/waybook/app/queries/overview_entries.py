@@ -1,4 +1,4 @@
-"""Entries of the overview: plans and runs, each with the text that says why it is listed."""
+"""Entries of the overview: plans and runs, each with the reason why it is listed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ LABEL_LENGTH = 40
 
 
 class WaitingWork(NamedTuple):
-    """Open review of a plan, or stage of a run that is completed and waits for feedback."""
+    """Open review, or completed stage of a run that awaits feedback."""
 
     row: WaitingRow
-    #: Name of the stage of a run.
     stage_name: str | None
 
 
@@ -36,7 +35,7 @@ class BlockedStep(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the number of the step and the beginning of its title."""
+        """Return the step's number and the beginning of its title."""
         title = self.title.strip()
         short = title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1].rstrip()}…"
         return f"{self.order} ({short})"
@@ -50,7 +49,7 @@ class TroubledPlan(NamedTuple):
     now: datetime
     failed_steps: Sequence[BlockedStep]
     stalled_step: BlockedStep | None
-    #: Time since which a stalled plan has been inactive.
+    #: Since when a stalled plan has been inactive.
     inactive_since: datetime | None
 
     @property
@@ -98,16 +97,15 @@ class RunFailure(NamedTuple):
     attempt: int
     error: str
     held_by: str | None
-    #: Time at which the job failed, as text in the format of the database, which sorts by time.
+    #: When the job failed, as text that sorts by time.
     at: str
-    #: Whether the job failed because it used all its retries.
+    #: Whether the job failed because its retries were used up.
     out_of_retries: bool
-    #: Number of failed jobs of the stage.
     jobs: int
 
 
 class TroubledRun(NamedTuple):
-    """Open run with jobs that failed permanently."""
+    """Open run with permanently failed jobs."""
 
     row: TroubledRow
     #: Stages with failed jobs, each with the job that failed last.
@@ -123,7 +121,7 @@ class TroubledRun(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Return in one line which job failed last, why, and who held it."""
+        """Say in one line which job failed last, why, and who held it."""
         if not self.failures:
             return "A step failed"
         last = max(self.failures, key=lambda failure: failure.at)
@@ -136,8 +134,6 @@ class TroubledRun(NamedTuple):
 
 
 class RunningPlan(NamedTuple):
-    """Open plan without problems."""
-
     row: RunningRow
     progress: Progress
     current_step: CurrentStep | None
@@ -145,12 +141,10 @@ class RunningPlan(NamedTuple):
 
 
 class RunningRun(NamedTuple):
-    """Open run without problems."""
-
     row: RunningRow
-    #: Name of the current stage, if the run has one.
+    #: Name of the current stage, if any.
     stage_name: str | None
-    #: Number of the steps of all stages, whether started or not.
+    #: Number of steps in all stages, started or not.
     steps_total: int
 
 
@@ -158,7 +152,6 @@ class FinishedWork(NamedTuple):
     """Plan or run that was completed or canceled."""
 
     row: FinishedRow
-    #: Progress of a plan.
     progress: Progress | None
 
     @property
@@ -167,7 +160,7 @@ class FinishedWork(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return why the work was canceled, and by which user; empty for completed work."""
+        """Say why and by whom the work was canceled; empty for completed work."""
         row = self.row
         return f"{by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
 
@@ -194,9 +187,7 @@ class Overview:
     running: Sequence[RunningPlan | RunningRun]
     finished: Sequence[FinishedWork]
     totals: SectionTotals
-    #: Whether the org has any plan or run.
     has_work: bool
-    #: Time since which finished work is listed.
     since: datetime
     now: datetime
 

@@ -1,4 +1,4 @@
-"""Artifact or source of the stored research, with everything that its page shows."""
+"""An artifact or source of the stored research, with everything its page shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum number of artifacts that are listed with a source that they cite.
+#: Maximum number of artifacts listed for a source they cite.
 MAX_CITATIONS: Final = 20
 
 
@@ -25,7 +25,6 @@ class ResearchItem:
 
     @property
     def title(self) -> str:
-        """Title of the artifact or source."""
         return self.artifact.title if self.artifact else self.source.title if self.source else ""
 
     @property

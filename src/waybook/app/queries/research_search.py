@@ -15,7 +15,7 @@ from waybook.store.research.search import QueryVector, Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
-    """Results of a search: the ranked hits, and the search methods that were used."""
+    """Ranked hits of a search, and the search methods that were used."""
 
     question: SearchQuery
     hits: list[Hit]
@@ -29,7 +29,7 @@ async def run_search(
     *extra_statements: Statement,
     semantic: bool = True,
 ) -> tuple[SearchResults, Results]:
-    """Return the hits for a text, best first, and the results of the additional SQL statements.
+    """Return the hits for a text, best first, and the results of the extra statements.
 
     The search is full-text, and also semantic if `semantic` is set and embeddings are available.
     """

@@ -23,7 +23,7 @@ DECIDED_STATUS: Final = {
     DecisionKind.SKIP: StepStatus.SKIPPED,
     DecisionKind.REJECT: StepStatus.FAILED,
 }
-#: For each decision, the reason given with the next call that the reply suggests.
+#: Reason of the suggested next call, by decision.
 REASONS: Final = {
     DecisionKind.APPROVE: "Claim the next step.",
     DecisionKind.MODIFY: "Claim the step again; its instructions have the feedback.",
@@ -68,10 +68,10 @@ def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPol
 
 
 def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
-    """Return the reply about a review: its ids, its URL and, if it is decided, its decision.
+    """Return the reply about a review: its ids, its URL and, once decided, the decision.
 
-    The reply depends on the review alone and not on the progress of the plan, so that the reply
-    stays the same once the review is decided.
+    The reply depends on the review alone, not on the progress of the plan, so it stays the same
+    once the review is decided.
     """
     named: Body = {
         "planId": review.plan_id,

@@ -35,7 +35,7 @@ MAX_NAME_LENGTH: Final = 200
 
 
 class HitKind(StrEnum):
-    """Kind of thing that a search finds, in the order of the results."""
+    """Kind of hit, in the order of the results."""
 
     PLAN = "plan"
     RUN = "run"
@@ -46,7 +46,7 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-#: For each search query of the store, the kind of the hits that it returns.
+#: Kind of hit that each search query of the store returns.
 STORED_KINDS: Final = dict(
     zip(
         text_search.KINDS,
@@ -61,10 +61,10 @@ class SearchHit:
     """Search hit, with the ids that identify its page in the dashboard."""
 
     kind: HitKind
-    #: Id of the thing that was found; for a workflow, its slug.
+    #: Id of what was found; for a workflow, its slug.
     id: str
     name: tuple[Piece, ...]
-    #: Name of the plan or run that contains the hit; for research, the kind of the research.
+    #: Plan or run that contains the hit; for research, its kind.
     place: str | None
     excerpt: tuple[Piece, ...]
     at: datetime | None
@@ -124,8 +124,7 @@ async def _short_id(ctx: RequestContext, text: str) -> str | None:
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Pattern for search operators (quotes, minus, `or`). If the search text contains one, its last
-#: word is not treated as the beginning of a longer word.
+#: Search operators (quotes, minus, `or`). In a text with one, the last word must match entirely.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -148,7 +147,7 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
 
 
 _WORDS = re.compile(r"[^\W_]+")
-#: Maximum number of words whose beginnings are compared with names.
+#: Maximum number of words compared with the beginnings of words in names.
 MAX_PREFIXES: Final = 60
 
 
@@ -183,7 +182,7 @@ async def _research(
     statement = research_store.hits_statement((hit.subject_id, hit.part) for hit in best)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
     by_id = {row.id: row for row in rows}
-    # An artifact is missing here if a later version replaced it after the search found it.
+    # The search found it, but a later version has replaced the artifact since.
     there = [by_id[hit.subject_id] for hit in best if hit.subject_id in by_id]
     return [_research_hit(row, wanted) for row in there]
 
@@ -202,7 +201,7 @@ def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
-    """Return workflows in whose name or slug each wanted word is the beginning of some word."""
+    """Return workflows whose name or slug has a word beginning with each wanted word."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

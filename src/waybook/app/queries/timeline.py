@@ -10,14 +10,13 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: Maximum length at which the timeline draws a pause, as a share of the total working time; longer
-#: pauses are drawn shortened to this length.
+#: Longer pauses are shortened to this share of the total working time.
 MAX_IDLE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Interval of a step's timeline, with the status that determines its color."""
+    """Interval of a timeline; the status determines its color."""
 
     start: datetime
     end: datetime
@@ -29,7 +28,7 @@ class Span:
 
 
 def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list[Span]]:
-    """Return the intervals in which each step was worked on or waited for a person."""
+    """Return when each step was worked on or waited for a person."""
     spans: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StepStatusChange] = {}
     for move in moves:
@@ -44,7 +43,7 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
 
 
 def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
-    """Return the status that colors an interval: waiting for a person, completed or failed."""
+    """Return the status that colors an interval: awaiting input, completed or failed."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT
     failed = ended.status is StepStatus.FAILED
@@ -52,13 +51,13 @@ def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
 
 
 class Axis:
-    """Time axis on which long pauses between intervals of work are shortened.
+    """Time axis on which long pauses between work are shortened.
 
-    Waiting for a person is a pause too.
+    Waiting for a person counts as a pause.
     """
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        """Create the axis for these intervals; shorten the pauses between them."""
+        """Create the axis for these intervals."""
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]
         self._busy = _merged(worked)
         self._starts = [start for start, _ in self._busy]
@@ -68,18 +67,16 @@ class Axis:
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
     def column(self, at: datetime, width: int) -> int:
-        """Return the column in which an axis of this many columns shows a time."""
         if not self._length:
             return 0
         return min(width - 1, int(width * (self._place(at) / self._length)))
 
     def cuts(self, width: int) -> list[int]:
-        """Return the columns of the axis at which a long pause is shown shortened."""
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Return the positions on the axis at which the intervals of work start."""
+        """Return where on the axis the intervals of work start."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:
@@ -96,7 +93,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return the time from `end` to `at`, but at most the maximum length of a shown pause."""
+        """Return the time from `end` to `at`, shortened to the longest pause shown."""
         return min(max(at - end, timedelta()), self._pause)
 
 
@@ -111,12 +108,11 @@ def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:
-    """Return the total working time of a step over all attempts, excluding waiting time."""
+    """Return the total working time over all attempts, without waiting."""
     worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
     return sum(worked, timedelta())
 
 
 def time_waited(spans: Iterable[Span]) -> timedelta:
-    """Return how long a step waited for a person."""
     waited = (s.length for s in spans if s.status is StepStatus.AWAITING_INPUT)
     return sum(waited, timedelta())

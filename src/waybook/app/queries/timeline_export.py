@@ -32,14 +32,13 @@ def escape_cell(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[str]]) -> str:
-    """Return these rows as CSV, with every cell safe for spreadsheets."""
     out = StringIO()
     csv.writer(out).writerows([escape_cell(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 
 async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
-    """Return as CSV when each step was worked on or waited for a person, in order of time.
+    """Return as CSV when each step was worked on or waited for a person, by time.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
@@ -68,7 +67,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
 
 
 def run_timeline(run_rows: RunRows) -> str:
-    """Return as CSV when each job was worked on, in order of time; unstarted jobs come last."""
+    """Return as CSV when each job was worked on, by time; unstarted jobs come last."""
     lines = []
     for job in run_rows.rows.get("job", {}).values():
         start, end = _read_time(job["started_at"]), _read_time(job["completed_at"])

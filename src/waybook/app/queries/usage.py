@@ -1,4 +1,4 @@
-"""Read-only queries of an org's usage: tool calls, tokens, cost, and notification delivery."""
+"""Read-only queries of an org's usage: tool calls, tokens, cost, and deliveries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from waybook.store.calls import (
 )
 from waybook.store.driver.queries import is_id
 
-#: Maximum number of logged calls from which statistics are computed, starting with the latest call.
+#: Maximum number of logged calls, latest first, from which statistics are computed.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
@@ -39,7 +39,6 @@ class CallStats:
 
     @property
     def cut(self) -> bool:
-        """Return whether there are so many tool calls that counting stopped at its limit."""
         return self.total >= MAX_COUNTED
 
 
@@ -53,21 +52,20 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
-#: Default number of models that one usage answer lists, and default number of plans and runs that
-#: it lists.
+#: Default number of models, and of plans and runs, in a usage answer.
 DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: Name of the model; None for usage that was reported without a model.
+    #: Name of the model; None for usage reported without one.
     model: str | None
     usage: Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """Usage of one plan or run, or usage by the server's own language model on behalf of a tool."""
+    """Usage of a plan or run, or of the server's own language model for a tool."""
 
     kind: str
     id: str | None
@@ -82,8 +80,7 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total number of models, and total number of plans and runs; these totals include items that
-    #: this answer omits.
+    #: Total numbers of models, and of plans and runs, listed or not.
     models_total: int
     work_total: int
 
@@ -91,14 +88,13 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
-    """Return the org's usage since a time (default: 30 days ago), from one database snapshot."""
     return org_usage(*await ctx.read(*calls.org_statements(since, most)))
 
 
 def org_usage(
     sums: Sequence[OrgUsageRow], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
-    """Return the org's usage in the rows that `calls.org_statements` selects."""
+    """Convert the rows that `calls.org_statements` selects."""
     (totals,) = sums
     return OrgUsage(
         since=totals.since.astimezone(UTC),
@@ -118,7 +114,6 @@ def _work(row: WorkUsageRow) -> WorkUsage:
 
 
 async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
-    """Return the last notifications, newest first."""
     (rows,) = await ctx.read(deliveries.latest_statement(limit))
     return deliveries.read_latest(rows)
 
@@ -137,11 +132,9 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """Return the numbers of waiting and of abandoned notifications, with their times."""
     ((counts,),) = await ctx.read(deliveries.counts_statement())
     return counts  # type: ignore[no-any-return]
 
 
 def delivery_not_found() -> NotFound:
-    """Return the error for a notification that does not exist."""
     return NotFound("there is no notice with this id here; see: waybook webhooks list")

@@ -26,17 +26,17 @@ from waybook.store.plans import load, refresh, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Return type of a function that is defined in each call. The type is defined here, because
-#: Python evaluates the annotations of a function whenever it defines the function.
+#: Return type of functions that are defined in each call. Defined here, because Python evaluates a
+#: function's annotations each time it defines the function.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
-#: Maximum number of further steps whose texts are read with a missing text of a cached plan.
+#: When a step text is missing in a cached plan, the texts of this many next steps are read too.
 MAX_NEXT_TEXTS = 7
 
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
-    #: Whether the first statement of the decision updates, and thereby locks, the cached plan.
+    #: Whether the decision's first statement updates the cached plan, which also locks it.
     _locks_by_update = False
 
     def __init__(
@@ -50,7 +50,7 @@ class LockedPlan(Locked[Decision[object]]):
         review: bool = True,
         cached: bool = False,
     ) -> None:
-        """Choose the plan and the parts to load; `cached` allows a decision on a cached plan.
+        """Choose the plan and what to load; `cached` allows a decision on a cached plan.
 
         If `step_id` is given, the step must exist, and its texts are loaded.
         """
@@ -62,9 +62,9 @@ class LockedPlan(Locked[Decision[object]]):
         self._review = review
         self._cached = cached
         self._key = ctx.caller.org_id.int, self._plan_id.lower()
-        #: Whether the cached plan was read or checked by this call.
+        #: Whether this call has read or checked the cached plan.
         self._is_checked = False
-        #: Texts that the call read because the cached plan lacked them.
+        #: Texts read by this call because the cached plan lacked them.
         self._missing_texts: dict[StepId, StepText] = {}
 
     @property
@@ -122,7 +122,7 @@ class LockedPlan(Locked[Decision[object]]):
 
     @staticmethod
     def _next_texts(plan: Plan, missing: list[StepId]) -> list[StepId]:
-        """Return steps that agents get next, to load their texts into the cache too."""
+        """Return the steps that agents get next; their texts are cached as well."""
         known = {*plan.texts, *missing}
         pending = plan.steps_with_status(StepStatus.PENDING)
         return list(islice((step.id for step in pending if step.id not in known), MAX_NEXT_TEXTS))
@@ -144,8 +144,8 @@ class LockedPlan(Locked[Decision[object]]):
     async def _refresh(self) -> bool:
         """Use the plan as it is in the database now, without a lock.
 
-        Read the changes since the plan was cached, or else the whole plan. Return False if the call
-        must lock the plan.
+        Read the changes since it was cached, or else the whole plan. Return False if the call must
+        lock the plan.
         """
         services = self.ctx.services
         if services.plan_cache.must_lock(self._key):
@@ -185,7 +185,7 @@ class LockedPlan(Locked[Decision[object]]):
         (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
         loaded = refresh.read_plan(rows, wanted)
         if loaded is not None:
-            # The sessions of an older copy may not be all sessions of the plan.
+            # An older copy may not list all sessions of the plan.
             services.plan_cache.invalidate(self._key)
             self.ctx.cache_steps(loaded.plan)
         return loaded
@@ -238,12 +238,12 @@ class LockedPlan(Locked[Decision[object]]):
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The org after the change; None if the change affects only users and tokens.
+    #: The org after the change; None if only users and tokens change.
     org: Org | None = None
 
 
 class LockedOrg(Locked[OrgDecision]):
-    """The caller's org, locked so that only one call at a time changes its users and tokens."""
+    """The caller's org, locked while its users and tokens change."""
 
     org: Org
 

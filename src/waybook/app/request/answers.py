@@ -1,11 +1,10 @@
 """Error answers with a suggested next call, hidden-character warnings, and the reply size limit.
 
-The default suggestion is to repeat the call with a change. The suggestion contains only argument
-names of the tool and never user input, because an agent follows it as an instruction; user input
-appears only in the error's message and details. Tools already truncate long replies. A reply that
-is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
-The command line has no such limit: it runs in its own process, so a large reply delays no other
-caller.
+By default, the suggestion is to repeat the call with a change. It contains only argument names of
+the tool and never user input, because agents follow it as an instruction; user input appears only
+in the error's message and details. Tools already cut long replies. A reply that is still too large
+is replaced by an error that suggests a call with a smaller reply. The command line has no such
+limit: it runs in its own process, where a large reply delays no other caller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,13 +36,12 @@ MAX_NAMES_LISTED = 5
 
 
 def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
-    """Return an error as the answer to a tool call, with the suggested next call."""
     error.next_call = error.next_call or retry_call(error, tool, arguments)
     return Answer(error.as_json(), is_error=True)
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the suggestion to repeat the failed call, with the needed change.
+    """Suggest repeating the failed call, with the needed change.
 
     Return None if a repeated call cannot succeed.
     """
@@ -66,7 +64,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Return the failed call if it is safe to repeat, else a call that shows if it took effect."""
+    """Suggest the failed call if it is safe to repeat, else a call that shows if it took effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
@@ -103,7 +101,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the hidden characters in a reply by field, or the number of fields if too many."""
+    """Return the hidden characters by field or, if there are too many, the number of fields."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -111,7 +109,7 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Return the reply that `make` builds, which fits in `room` bytes with its warning, if any.
+    """Build a reply that fits into `room` bytes, together with its warning, if any.
 
     The warning lists the hidden characters in the reply.
     """
@@ -124,7 +122,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """Return the answer, with a warning if its JSON `dumped` contains hidden characters."""
+    """Add a warning to the answer if its JSON `dumped` contains hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -138,7 +136,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer and its size; if the answer is too large, return an error instead."""
+    """Return the answer and its size; replace an answer that is too large by an error."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

@@ -9,13 +9,12 @@ from waybook.errors import InvalidInput, TooLarge
 
 #: Maximum number of errors in a reply.
 MAX_FAULTS = 10
-#: Maximum length at which an error message repeats the name of an unknown argument; a longer name
-#: is truncated.
+#: Longer names of unknown arguments are cut in error messages.
 MAX_NAME_LENGTH = 100
 
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
-    """Return the error for invalid arguments; `arguments` are the names that the tool accepts."""
+    """Return the error for invalid arguments; `names` are those that the tool accepts."""
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(names, error) for error in errors[:MAX_FAULTS]]
     limits = [
@@ -30,7 +29,7 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Return a sort key for argument errors: unknown names, often misspelled, come first."""
+    """Sort key of argument errors: unknown names come first, because they are often typos."""
     return error["type"] != "extra_forbidden"
 
 

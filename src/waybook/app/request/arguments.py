@@ -40,12 +40,10 @@ MAX_RESULT = 256 * 1024
 
 
 def is_blank(value: object) -> bool:
-    """Return whether a value is a text without visible characters."""
     return isinstance(value, str) and (not value or value.isspace())
 
 
 def refuse_blank(text: str) -> str:
-    """Return the text; reject a text that consists of whitespace."""
     if is_blank(text):
         raise PydanticCustomError("blank", "must not be blank")
     return text
@@ -64,7 +62,7 @@ StepIdField = Annotated[Id, Field(description="the step")]
 RunIdField = Annotated[Id, Field(description="the run")]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="long form")]
-#: Attempt number of a step or job, limited to the range of its database column.
+#: Attempt of a step or job, within the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
@@ -89,18 +87,17 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: Integer inside a list argument, where a boolean is refused. For numeric fields that are not in a
-#: list, `ToolArguments` refuses booleans.
+#: Integer in a list argument; booleans are refused. (In other fields, `ToolArguments` does this.)
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
 
 
-#: Argument with a structure (list or object) that a client may also send as a string of JSON text.
+#: List or object that a client may also send as JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Argument that may be any JSON value, and that a client may also send as a string of JSON text.
-#: The published schema declares it as a string, because some clients and model APIs refuse a schema
-#: without a type, with a union of types, or with an object without properties.
+#: Any JSON value, which a client may also send as JSON text. The published schema says string,
+#: because some clients and model APIs refuse a schema without a type, with a union of types, or
+#: with an object without properties.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -117,7 +114,7 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # The type of the field is looked up only for booleans, because the lookup takes time.
+        # Look up the field's type only for booleans, because that takes time.
         if type(value) is bool and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
@@ -152,21 +149,20 @@ class MutatingArguments(SessionArguments):
 
 
 def _spellings(kind: type[BaseModel], names: Iterable[str]) -> frozenset[str]:
-    """Return all names that clients may use for these arguments, such as camelCase spellings."""
+    """Return all spellings that clients may use for these arguments, such as camel case."""
     aliases = (str(kind.model_fields[name].alias) for name in names)
     return frozenset((*names, *aliases))
 
 
 @cache
 def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
-    """Return all names that clients may use for the optional arguments of a tool."""
     fields = kind.model_fields.items()
     return _spellings(kind, [name for name, field in fields if not field.is_required()])
 
 
 @cache
 def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
-    """Return all names that clients may use for a tool's optional arguments with text values."""
+    """Return all spellings of a tool's optional text arguments."""
     texts = [
         name
         for name, field in kind.model_fields.items()
@@ -176,7 +172,7 @@ def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
-    """Return whether clients send values of this type as strings, as they do choices and times."""
+    """Return whether clients send this type as a string, like choices and times."""
     if any(isinstance(each, WithJsonSchema) for each in metadata):
         return WithJsonSchema({"type": "string"}) in metadata
     origin, inner = get_origin(annotation), get_args(annotation)
@@ -191,7 +187,7 @@ def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
 
 @cache
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
-    """Return whether this field of a tool's arguments accepts numbers but not booleans."""
+    """Return whether this field accepts numbers but not booleans."""
     taken = {*_types(kind.model_fields[field].annotation)}
     return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
 
@@ -209,8 +205,8 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
-    """Return the arguments without optional ones that are null or blank, as some clients send."""
-    # As `is_blank`, without a call for each argument.
+    """Remove optional arguments that are null or blank, as some clients send them."""
+    # Like `is_blank`, but without a function call per argument.
     unset = [
         name
         for name, inner in arguments.items()
@@ -265,7 +261,7 @@ def check_result_size(**values: object) -> None:
         TooLarge: a result exceeds the limit of a step.
     """
     for name, value in values.items():
-        # The value was checked before; its size is at most 4.5 times that of its JSON.
+        # The size computed below is at most 4.5 times that of the JSON, so a short value is fine.
         if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)
@@ -279,5 +275,4 @@ def check_result_size(**values: object) -> None:
 
 
 def _names(kind: type[ToolArguments]) -> list[str]:
-    """Return the names of a tool's arguments."""
     return sorted(str(field.alias) for field in kind.model_fields.values())

@@ -1,4 +1,4 @@
-"""Records of answered calls: counts and durations for the metrics, and entries of the call log."""
+"""Records of answered calls: counts and durations for metrics, and log entries."""
 
 import time
 from collections import Counter
@@ -17,18 +17,15 @@ from waybook.store.logged_calls import LoggedCall
 
 
 class CallFigures:
-    """Counts and durations of the calls that this process has answered."""
+    """Counts and durations of the calls answered by this process."""
 
     def __init__(self) -> None:
-        """Create the figures of a process that has answered no call."""
-        #: Number of answered calls for each pair of a tool and an outcome, where the outcome is
-        #: `ok` or an error code.
+        #: Number of calls by tool and outcome: `ok` or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
-        #: Durations in seconds of the calls of each tool.
+        #: Durations in seconds by tool.
         self.durations: dict[str, Histogram] = {}
 
     def record(self, tool: str, outcome: str, seconds: float) -> None:
-        """Count a call, and add its duration."""
         self.counted[tool, outcome] += 1
         durations = self.durations.get(tool)
         if durations is None:
@@ -37,11 +34,11 @@ class CallFigures:
 
 
 class Measured(NamedTuple):
-    """Bytes of a reply, duration of its call in seconds, and time of its end."""
+    """Size of a reply, duration of its call in seconds, and when it ended."""
 
     size: int = 0
     seconds: float = 0.0
-    #: Time of the database; None for the time of this process.
+    #: Database time; None if only this process's time is known.
     at: datetime | None = None
 
 
@@ -55,7 +52,6 @@ def log_entry(
     *,
     is_audited: bool = False,
 ) -> LoggedCall:
-    """Return the log entry of a call."""
     size, seconds, at = measured
     named = arguments.get("sessionId")
     session = None if is_blank(named) else named
@@ -80,11 +76,10 @@ def log_entry(
 
 @lru_cache(maxsize=1024)
 def _logged_session(session: str) -> str:
-    """Return a session id with secrets masked. It is cached, because a session makes many calls."""
+    """Mask secrets in a session id. Cached, because a session makes many calls."""
     return redact(session)
 
 
 def outcome_of(answer: Answer) -> str:
-    """Return `ok`, or the code of the error in an answer."""
     error = answer.body.get("error")
     return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"

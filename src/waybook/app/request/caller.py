@@ -1,7 +1,7 @@
 """Types shared by transports and the dispatcher: caller, answer, readable documents.
 
-The module imports no other module of `app`, so that a transport can start before the rest of `app`
-is loaded. It also contains the scope check for operations that are not tools.
+It imports no other module of `app`, so that a transport can start before the rest is loaded. It
+also has the scope check for operations that are not tools.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,45 +13,44 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum size in bytes of a reply body as JSON. The size is limited because serializing a megabyte
-#: takes up to a hundred milliseconds, during which every other call of the process waits.
+#: Maximum size of a reply as JSON. Serializing a megabyte takes up to a hundred milliseconds,
+#: during which all other calls of the process wait.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 def keep_slot() -> None:
-    """Do nothing; used by transports that do not limit concurrent calls."""
+    """For transports that do not limit concurrent calls."""
 
 
 async def stay_authorized() -> bool:
-    """Return True; used by transports whose callers have no credential that could be revoked."""
+    """For transports whose callers have no credential that could be revoked."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
-    """Functions that the transport provides to a call that waits."""
+    """Functions that a transport provides to calls that wait."""
 
-    #: Function that lets another call of the org run while this call waits.
+    #: Lets another call of the org run while this one waits.
     release_slot: Callable[[], None] = keep_slot
-    #: Function that checks the caller's credential again after a wait.
+    #: Checks the caller's credential again after a wait.
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Caller: a user of an org, and the channel through which the call arrived."""
+    """User of an org, and the channel through which the call arrived."""
 
     org_id: UUID
     user: str
     channel: Channel
-    #: Permissions of the caller.
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: Credential that the caller presented, such as `token:ID` or `session:ID`. Without a
-    #: credential, the channel identifies the caller.
+    #: The presented credential, such as `token:ID` or `session:ID`. Without one, the channel
+    #: identifies the caller.
     credential: str | None = None
-    #: Whether the transport has already counted this call against the rate limit.
+    #: Whether the transport has already counted this call for the rate limit.
     rate_counted: bool = False
-    #: Name that the caller's program reported for itself, such as `claude-code`.
+    #: Name that the caller's program reported, such as `claude-code`.
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
@@ -73,11 +72,10 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Return the caller's identity in the audit, which is unique even if names are equal."""
+        """Return the caller's identity in the audit; unlike names, it is unique."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
-        """Return the caller as an actor for decision rules and audit entries."""
         reviews = Scope.REVIEW in self.scopes
         return Actor(self.user, self.channel, session, self.principal, reviews)
 
@@ -109,7 +107,7 @@ class ReadableDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableOutput:
-    """Deliverable of a plan, with its content."""
+    """Output of a plan, with its content."""
 
     output_id: str
     plan_id: str
@@ -119,20 +117,18 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: Suggested file name for the content; it is derived from the output's title, version and media
-    #: type.
+    #: Suggested file name, derived from title, version and media type.
     file_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableReview:
-    """Review, and the reply to its requester; the reply has the decision if there is one."""
+    """A review, and the reply to its requester, with the decision if there is one."""
 
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
-    #: Time of the decision, or, if the plan ended before a decision, the time of that end; None
-    #: while the review is open.
+    #: When the review was decided, or when the plan ended without a decision; None while open.
     ended_at: datetime | None
     is_decided: bool
     #: Whether the review policy allows the caller to submit the decision.

@@ -1,7 +1,7 @@
-"""Queue for CPU-heavy work: one thread, and at most one task of each org at a time.
+"""Queue for CPU-heavy work: one thread, and one task of each org at a time.
 
-There is only one thread, because computing threads compete with the event loop for the interpreter
-lock, and the event loop would wait for each of them in turn.
+Only one thread, because computing threads compete with the event loop for the interpreter lock, and
+the loop would wait for each of them in turn.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ MAX_WAITING: Final = 16
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue; `jobs` is the word for its tasks in error messages."""
+        """Create a queue; error messages call its tasks `jobs`."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Run a function in the thread after earlier tasks of its org; return the result.
+        """Run a function in the thread, after earlier tasks of its org; return its result.
 
         Raises:
             Busy: too many tasks of this org wait already.

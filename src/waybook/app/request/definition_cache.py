@@ -19,25 +19,23 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_ENTRIES = 200
-#: Name that is recorded as the author of the built-in definitions; no user can have this name.
+#: Recorded as the author of built-in definitions; no user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create a cache for up to `most` definitions; it evicts the least recently used."""
+        """Create a cache of up to `most` definitions; the least recently used one is evicted."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
     def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
-        """Return the compiled workflow definition if it is cached."""
         compiled_dag = self._charts.get((org_id, slug, version))
         if compiled_dag is not None:
             self._charts.move_to_end((org_id, slug, version))
         return compiled_dag
 
     def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
-        """Cache a compiled workflow definition, and return it."""
         self._charts[org_id, compiled_dag.dag.slug, compiled_dag.version] = compiled_dag
         if len(self._charts) > self._most:
             self._charts.popitem(last=False)
@@ -46,7 +44,7 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
-        """Return the result of `current_definition`; it is cached, because checking may take long.
+        """Return the result of `current_definition`, cached because checking may take long.
 
         Raises:
             NotFound: there is no such definition.
@@ -62,7 +60,7 @@ class DefinitionCache:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    """Return a workflow definition, parsed and checked.
+    """Parse and check a workflow definition.
 
     Raises:
         BadRecipe: the definition cannot be executed.
@@ -72,7 +70,6 @@ def compile_definition(body: object, version: int) -> CompiledDag:
 
 
 def definition_body(dag: Dag) -> Json:
-    """Return the workflow definition in the form in which it is stored."""
     return cast("Json", write_definition(dag))
 
 
@@ -83,18 +80,18 @@ def definition_hash(body: Json) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CurrentDefinition:
-    """Version of a workflow definition that a new run uses."""
+    """The version of a workflow definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether the definition is built in and its current version is not stored in the database yet.
+    #: Whether the definition is built in and its current version is not yet stored.
     unsaved_body: bool = False
 
 
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
-    """Return the current definition of a slug; `rows` holds its latest stored version, if any.
+    """Return the definition of a slug for new runs; `rows` has its latest stored version, if any.
 
-    A definition added by a user takes precedence over a built-in one. Of a built-in definition,
-    the version shipped with this program is used, even if an older one is stored.
+    A user's definition takes precedence over a built-in one. Of a built-in definition, the version
+    in this program is used, even if an older one is stored.
 
     Raises:
         NotFound: there is no such definition.
@@ -119,7 +116,6 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
 
 @cache
 def builtin_dags() -> dict[str, CompiledDag]:
-    """Return the built-in workflow definitions by slug."""
     return {
         slug: compile_definition(parse_definition(text), 1)
         for slug, text in builtin_definitions().items()

@@ -1,13 +1,12 @@
 """Drawing of large diagrams in a separate process, so that the event loop is not blocked.
 
 A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs.
-Large maps are therefore drawn in a worker process, which is started on first use and killed if a
-map takes too long. There is one worker process, and each org passes only one map at a time to it,
-so that an org waits for at most one map of each other org. Recent drawings are cached, up to a
-memory limit. Large definitions are checked in a separate thread. The worker process reads pickled
-jobs from stdin and writes drawings to stdout. Drawing is pure Python, so in a thread it would
-compete for the interpreter lock with every call; a separate process at low priority does not delay
-calls. The worker process ends when its parent closes stdin.
+Drawing is pure Python: in a thread it would compete with every call for the interpreter lock. Large
+maps are therefore drawn by a worker process with low priority, which is started on first use and
+killed if a map takes too long. There is one worker process, and each org passes it one map at a
+time, so that an org waits for at most one map of each other org. Recent drawings are cached, up to
+a memory limit. Large definitions are checked in a separate thread. The worker reads pickled jobs
+from stdin, writes drawings to stdout, and ends when its parent closes stdin.
 """
 
 import logging
@@ -31,23 +30,23 @@ from waybook.dag.diagram.svg import render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-#: Number of bytes in the length prefix that precedes every message to and from the worker process.
+#: Size of the length prefix of every message to and from the worker process.
 PREFIX_BYTES: Final = 4
 NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs that a diagram's boxes link to: a prefix plus the step key, or one per stage or step."""
+    """URLs of a diagram's boxes: a prefix plus the step key, or one per stage or step."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
-    #: URLs that the boxes of steps link to, by stage and step key.
+    #: URLs of step boxes, by stage and step key.
     by_step: tuple[tuple[tuple[str, str], str], ...] = ()
-    #: URLs that the headings of stages link to, by stage.
+    #: URLs of stage headings, by stage.
     by_heading: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return a function that maps a stage and a step to the URL of the step's box."""
+        """Return a function that maps a stage and a step to the URL of its box."""
         prefix, by_stage, by_step = self.step_prefix, dict(self.by_stage), dict(self.by_step)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -55,19 +54,18 @@ class Links(NamedTuple):
 
 
 class DrawingJob(NamedTuple):
-    """Drawing job: a diagram to be rendered as SVG."""
+    """A diagram to be rendered as SVG."""
 
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: Whether the SVG contains its style sheet, which it needs if it is saved as a file.
+    #: Whether the SVG contains its style sheet, as needed for a file.
     styled: bool = False
-    #: Whether a page replaces single elements of the SVG when the status of a step changes.
+    #: Whether a page updates single elements of the SVG when a step changes.
     live: bool = False
 
     @property
     def weight(self) -> int:
-        """Return the cost of the drawing: the number of steps plus the number of edges."""
         lanes = (lane for lane in self.drawing.diagram.lanes if not lane.is_collapsed)
         return sum(len(lane.steps) + len(lane.edges) for lane in lanes)
 
@@ -88,13 +86,12 @@ def render(job: DrawingJob) -> str:
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:
-    """Write one message to a stream, preceded by its length."""
     stream.write(len(message).to_bytes(PREFIX_BYTES, "big") + message)
     stream.flush()
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message of a stream, or None if the stream was closed by its writer."""
+    """Return the next message, or None if the writer closed the stream."""
     prefix = stream.read(PREFIX_BYTES)
     if len(prefix) < PREFIX_BYTES:
         return None
@@ -119,8 +116,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of steps plus edges of a map that is drawn without the worker process; drawing a
-#: map of this size takes about ten milliseconds.
+#: Maximum number of steps plus edges drawn without the worker process; this takes about ten
+#: milliseconds.
 MAX_INLINE_COST: Final = 200
 #: Maximum number of maps per org that wait to be drawn.
 MAX_QUEUED: Final = 8
@@ -131,15 +128,14 @@ MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 
 class DrawingProcess:
-    """Worker process that draws one diagram at a time; it is started on first use."""
+    """Worker process that draws one diagram at a time."""
 
     def __init__(self) -> None:
-        """Create the object without starting the worker process."""
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the SVG of a pickled drawing job; other threads can run during the wait.
+        """Return the SVG of a pickled drawing job; other threads can run meanwhile.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -171,7 +167,6 @@ class DrawingProcess:
         )
 
     def close(self) -> None:
-        """Stop the worker process; the next drawing job starts another."""
         self._process = None
         self._end()
 
@@ -186,12 +181,11 @@ class DrawingProcess:
         return self._process
 
 
-def _nothing() -> None:
-    """Do nothing; used while there is no worker process to stop."""
+def _nothing() -> None: ...
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
-    """Return a drawing job as a pickled message, and the hash of that message."""
+    """Pickle a drawing job; return the message and its hash."""
     message = pickle.dumps(job)
     return message, sha256(message).digest()
 
@@ -203,7 +197,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 class LayoutWorker:
     def __init__(self) -> None:
-        """Create a worker with an empty queue and cache."""
         self._drawing = CpuQueue("large maps", MAX_QUEUED)
         self._packing = CpuQueue("large maps", MAX_QUEUED)
         self._checking = CpuQueue("large definitions", MAX_QUEUED)
@@ -212,11 +205,11 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG; a large diagram is taken from the cache or drawn by the worker.
+        """Return a diagram as SVG; a large one comes from the cache or the worker process.
 
         Raises:
-            Busy: too many drawings of this org wait already. TooLarge: the diagram takes too long
-                to draw.
+            Busy: too many drawings of this org wait already.
+            TooLarge: the diagram takes too long to draw.
         """
         if job.weight <= MAX_INLINE_COST:
             return render(job)
@@ -232,7 +225,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run a function for an org: immediately if it is cheap, otherwise in a thread.
+        """Run a function for an org: at once if it is cheap, otherwise in a thread.
 
         Raises:
             Busy: too many functions of this org wait already.
@@ -242,7 +235,6 @@ class LayoutWorker:
         return await self._checking.run(org_id, work)
 
     def close(self) -> None:
-        """Stop the worker process, and thus any drawing in progress."""
         self._worker.close()
 
     def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
@@ -255,5 +247,4 @@ class LayoutWorker:
 
 
 def layout_cost(dag: Dag) -> int:
-    """Return the cost of a layout: the number of steps plus the number of edges."""
     return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

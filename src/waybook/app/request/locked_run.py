@@ -1,9 +1,9 @@
-"""Run that a call changes: locked in the database, or cached and locked only when it is written.
+"""The run that a call changes: locked in the database, or cached and locked only when written.
 
 Calls on one run take turns in this process. A call on the cached run first reserves a job and reads
-the inputs of the job, without a turn and without a lock; then it decides in a turn that it shares
-with other such calls. One message checks the run, writes the decisions of several calls and
-commits. See `store/runs/cache.py` and `store/runs/pipeline.py`.
+its inputs, without a turn or a lock. It then decides in a turn that it shares with other such
+calls. One message checks the run, writes the decisions of several calls and commits. See
+`store/runs/cache.py` and `store/runs/pipeline.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,15 +44,15 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: Maximum time for which a call that has a database connection waits for its turn. A call with a
-#: turn may be waiting for that connection.
+#: Maximum seconds that a call with a database connection waits for its turn: the call whose turn it
+#: is may be waiting for that connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
     compiled_dag: CompiledDag
-    #: Columns of a cached run that never change; None if the run is not cached.
+    #: The run's columns that never change; None if it is not cached.
     brief: RunBriefRow | None = None
 
     def __init__(
@@ -63,10 +63,10 @@ class LockedRun(Locked[RunDecision[object]]):
         is_locked: bool = True,
         unless_cached: Callable[[], Sequence[Statement]] | None = None,
     ) -> None:
-        """Choose the run to load; `is_locked` is False if the call does not change the run.
+        """Choose the run to load; `is_locked` is False if the call does not change it.
 
-        `unless_cached` allows a decision on the cached run, and returns the statements `more` that
-        are needed only for a decision on the locked run.
+        `unless_cached` allows a decision on the cached run; it returns further statements that only
+        a decision on the locked run needs.
         """
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
@@ -75,13 +75,14 @@ class LockedRun(Locked[RunDecision[object]]):
         self._unless_cached = unless_cached
         self._slot = ctx.services.run_cache.slot((ctx.caller.org_id.int, self._run_id.lower()))
         self._has_turn = False
-        #: Whether the call has a shared turn, in which it has not decided yet.
+        #: Whether the call has a shared turn and has not decided yet.
         self._is_sharing = False
         self._reserved: list[str] = []
-        #: Cached run on which the call decides, and the same after the call's earlier decision.
+        #: Cached run on which the call decides, and the run after its first decision, if it has
+        #: two.
         self._before: CachedRun | None = None
         self._state: CachedRun | None = None
-        #: Earlier decision of the same call on a cached run, which is written with the last one.
+        #: First of two decisions of this call on a cached run; written with the second.
         self._deferred: list[RunWrite] = []
 
     # Locked run
@@ -127,7 +128,7 @@ class LockedRun(Locked[RunDecision[object]]):
         """Lock the run, which was loaded without a lock, and load its current state."""
         self.more = ()
         self._load = runs.lock_statements
-        # Without a turn, the lock in the database suffices; a turn only avoids conflicts.
+        # Without a turn, the database lock suffices; a turn only avoids conflicts.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
@@ -135,8 +136,7 @@ class LockedRun(Locked[RunDecision[object]]):
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
         """Write the first of a call's two decisions without a commit, and load the run again.
 
-        The second decision ends the call, and both are committed together. The results of
-        the statements `more` are in `results`.
+        Both are committed together with the second one. The results of `more` are in `results`.
         """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
@@ -162,8 +162,8 @@ class LockedRun(Locked[RunDecision[object]]):
     async def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
         """Reserve a free job of the cached run; None if the call needs the locked run.
 
-        `besides` is the job that the caller is about to submit. Free jobs are read from the
-        database if the cache has none.
+        `besides` is the job that the caller is about to submit. If the cache has no free jobs, some
+        are read from the database.
         """
         database = self.ctx.services.database
         if self._slot.needs_load(wanted, database.now()):
@@ -188,9 +188,9 @@ class LockedRun(Locked[RunDecision[object]]):
         self._slot.put(cache.read_cached(results, wanted, most))
 
     async def recall(self) -> bool:
-        """Use the committed state of the cached run; return False if the run is not cached.
+        """Use the committed state of the cached run; return False if it is not cached.
 
-        It suffices to prepare a reply; a decision needs a turn.
+        That suffices to prepare a reply; a decision needs a turn.
         """
         cached = self._slot.cached
         if cached is None or not await self._recall_definition():
@@ -201,8 +201,8 @@ class LockedRun(Locked[RunDecision[object]]):
     async def begin_turn(self) -> bool:
         """Wait for this call's turn, then use the cached run after all earlier decisions.
 
-        The caller decides and commits at once, without waiting for anything, so that no other call
-        decides on the same state.
+        The caller must decide and commit at once, without waiting for anything, so that no other
+        call decides on the same state.
         """
         if not await self._recall_definition():
             return False
@@ -211,7 +211,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return self._recall(self._slot.state)
 
     async def _recall_definition(self) -> bool:
-        """Load the definition of the cached run, unless this call has it already."""
+        """Load the definition of the cached run, unless this call already has it."""
         if self._state is None:
             cached = self._slot.cached
             if cached is None:
@@ -231,16 +231,15 @@ class LockedRun(Locked[RunDecision[object]]):
 
     @property
     def cached_run(self) -> CachedRun | None:
-        """Return the cached run on which the call decides; None if it uses the locked run."""
+        """Return the cached run to decide on; None if the call uses the locked run."""
         return self._state if self.is_cached else None
 
     def can_claim(self, job: Job, wanted: JobRequest) -> bool:
-        """Return whether the caller can still claim a job that it reserved."""
         state = self._state
         return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
 
     def held_job(self, job_id: str) -> Job | None:
-        """Return a job in progress of the cached run; None if the cache does not contain it.
+        """Return a held job of the cached run; None if the cache lacks it.
 
         In the call's turn, this is the state after all earlier decisions.
         """
@@ -248,7 +247,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Use the state after the first of a call's two decisions, and write it with the second."""
+        """Continue from the state after the first of two decisions; write it with the second."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -265,7 +264,7 @@ class LockedRun(Locked[RunDecision[object]]):
         earlier = [statement for part in self._written_before for statement in part.notifications]
         more = [*earlier, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
-        # Another call may send the batch, so the check of this call's credential is added to it.
+        # Another call may send the batch, so add the check of this call's credential to it.
         check = pending_check(self.ctx.caller.org_id)
         if check is not None:
             more.append(check.statement)
@@ -284,14 +283,14 @@ class LockedRun(Locked[RunDecision[object]]):
         return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
-        """Execute the statements of a batch in one message, and update the estimated time."""
-        # The calls of the batch see to their credentials and to what follows the commit.
+        """Execute the statements of a batch in one message, and update the database clock."""
+        # Each call of the batch handles its own credential and what follows the commit.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute SQL statements under the lock; for a cached run, read without a lock."""
+        """Execute statements under the lock; for a cached run, read without a lock."""
         if self.is_cached:
             return await self.ctx.read(*statements) if statements else []
         return await super().send(*statements)
@@ -306,7 +305,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return written._replace(statements=writer.statements(self.run, [write]))
 
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
-        """Return the sealed decision, and what follows its commit, without its statements."""
+        """Return the sealed decision, and what to do after its commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         write_context = self.write_context

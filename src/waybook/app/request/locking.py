@@ -1,8 +1,8 @@
 """Locked plans, runs and orgs, and the loop that updates them: lock, decide, reply, commit.
 
-The first round trip to the database locks and loads the rows, and looks up the stored answer of a
-repeated call; the last one writes and commits. A plan from the cache needs only one round trip,
-which locks, writes and commits.
+The first round trip locks and loads the rows, and looks up the stored answer of a repeated call;
+the last one writes and commits. A cached plan needs only one round trip, which locks, writes and
+commits.
 """
 
 from abc import ABC, abstractmethod
@@ -31,9 +31,9 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: Maximum number of attempts to carry out a call. Three can fail: because a cached copy was out of
-#: date, because a new row had the short id of another row, and because a concurrent call had the
-#: same idempotency key. The fourth uses new ids, or returns the answer of the concurrent call.
+#: Maximum number of attempts at a call. Three can fail: the cached copy was outdated, a new row got
+#: the short id of another row, and a concurrent call had the same idempotency key. The fourth uses
+#: new ids, or returns the answer of the concurrent call.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -41,58 +41,57 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of an attempt to commit; changes were written only if the outcome is DONE."""
+    """Outcome of a commit; changes were written only if it is DONE."""
 
     DONE = auto()
-    #: Nothing was written, because the cached copy on which the decision was based is out of date.
+    #: The decision was based on an outdated cached copy; nothing was written.
     STALE = auto()
-    #: Nothing was written, because a row has a key of this call already: a concurrent call has the
-    #: same idempotency key, or a new row has the short id of another row of the org.
+    #: A key exists already; nothing was written. A concurrent call has the same idempotency key, or
+    #: a new row got the short id of another row of the org.
     KEY_TAKEN = auto()
-    #: Nothing was sent, because an earlier decision, on which this one is based, was not committed.
+    #: An earlier decision, on which this one is based, was not committed; nothing was sent.
     DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """A decision and the reply of the tool call, which are committed together."""
+    """A decision and the reply, committed together."""
 
     decision: DecisionT_co
     body: Body
-    #: Additional SQL statements, executed with the decision unless it is a refusal.
+    #: Further statements, executed with the decision unless it is a refusal.
     more: Sequence[Statement] = ()
-    #: Jobs that the decision changes, in their state before the change.
+    #: The jobs that the decision changes, before the change.
     jobs: Sequence[Job] = ()
-    #: Whether the body is the final answer, which is stored under the call's idempotency key.
+    #: Whether the body is the final answer, to be stored under the idempotency key.
     is_answer: bool = True
 
 
-#: Function that decides a call and formats the reply. It returns a proposal if something is to be
-#: written, a body if nothing is to be written, or None if the cached copy lacks data that the reply
-#: needs.
+#: Decides a call and formats the reply. Returns a proposal if something is to be written, a body if
+#: not, or None if the cached copy lacks data that the reply needs.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
 class Written(NamedTuple):
-    """SQL statements that write a decision, and the effects that follow their commit."""
+    """Statements that write a decision, and what follows their commit."""
 
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
-    #: Function that updates the caches of this process after the commit.
+    #: Updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
-    #: Error to raise after the statements are committed; None if the call succeeds.
+    #: Error to raise after the commit; None if the call succeeds.
     refusal: Refused | None = None
 
 
 class Locked(ABC, Generic[DecisionT]):
     """Locked plan, run or org, or a cached copy that is locked only when it is written.
 
-    Subclasses implement how a plan, run or org is loaded and written; `enter` sets the state.
+    Subclasses know how to load and write it; `enter` sets the state.
     """
 
     now: datetime
     head = ChainHead()
-    #: Results of the additional statements that were executed with the lock statement.
+    #: Results of the additional statements sent with the lock statement.
     results: Results
     #: Transaction that holds the lock; unset for a cached copy.
     tx: Transaction
@@ -100,10 +99,10 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock; the additional SQL statements are sent with the lock statement."""
+        """Prepare to lock; the statements `more` are sent with the lock statement."""
         self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
-        #: Earlier decisions of the same call, which are written but not committed.
+        #: Earlier decisions of this call, written but not committed.
         self._written_before: list[Written] = []
 
     @abstractmethod
@@ -111,17 +110,14 @@ class Locked(ABC, Generic[DecisionT]):
         """Return the SQL statements that write a decision."""
 
     def statements(self, key: Key | None) -> Message:
-        """Return the SQL statements that lock and load the rows and find the stored answer."""
-        # The lock statement must be sent before the reads, so that the reads see every change that
-        # was committed while the lock statement waited.
+        # The lock comes before the reads, so that they see every change committed while it waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
-        """Return the stored answer if the tool call was carried out before."""
         return calls.read_answer(results[-1][0], key) if results[-1] else None
 
     async def read(self, results: Results, tx: Transaction) -> None:
-        """Set the attributes of this object from the loaded rows.
+        """Set the state from the loaded rows.
 
         Raises:
             NotFound: the plan, run or org does not exist, or belongs to another org.
@@ -133,12 +129,12 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load the state, unless a stored answer or a cached copy makes it unnecessary.
+        """Lock and load the state, unless a stored answer or a cached copy makes that unnecessary.
 
         Raises:
             NotFound: the plan, run or org does not exist, or belongs to another org.
         """
-        del use_cache  # `use_cache` is ignored here, because orgs are not cached.
+        del use_cache  # Ignored here, because orgs are not cached.
         self._written_before.clear()
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
@@ -149,7 +145,6 @@ class Locked(ABC, Generic[DecisionT]):
         return stored
 
     async def leave(self) -> None:
-        """End the transaction, if one was opened; roll back uncommitted changes."""
         scope, self._scope = self._scope, None
         if scope is not None:
             await scope.__aexit__()
@@ -167,16 +162,15 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def decision_context(self) -> DecisionContext:
-        """Return the data for making a decision: time, actor, and generator of new ids."""
+        """Return what a decision needs: time, actor, and a generator of ids."""
         return DecisionContext(self.now, self.actor, new_id)
 
     @property
     def write_context(self) -> WriteContext:
-        """Return the data for writing a decision: time, actor, and end of the audit chain."""
+        """Return what writing a decision needs: time, actor, and the end of the audit chain."""
         return WriteContext(self.now, self.actor, self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute SQL statements in the transaction that holds the lock."""
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
@@ -227,19 +221,18 @@ class Locked(ABC, Generic[DecisionT]):
         return statements
 
     async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
-        """Send the last SQL statements of the transaction, commit it, and call `on_commit`."""
         await self.tx.commit(*statements)
         on_commit()
 
     def mark_stale(self) -> None:
-        """Mark the cached copy as out of date; orgs are never cached."""
+        """Mark the cached copy as outdated; orgs are never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: first with a cached copy, if there is one, then with a lock.
+    """Load, decide and commit: first on a cached copy, if there is one, then with a lock.
 
-    Return the reply, or the stored answer if the call was carried out before. If an attempt
-    fails, the state is loaded and `decide` is called again.
+    Return the reply, or the stored answer if the call was executed before. If an attempt fails, the
+    state is loaded and `decide` is called again.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -267,7 +260,7 @@ async def _propose(
         return await decide()
     except WaybookError as error:
         if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None  # A refusal based on a cached copy is retried on the locked row.
+            return None  # Refused on a cached copy: try again on the locked row.
         raise
 
 
@@ -288,9 +281,7 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run and the results of the SQL statements `more`, read in one database snapshot.
-
-    The run is not locked.
+    """Return a run, without a lock, and the results of `more`, in one snapshot.
 
     Raises:
         NotFound: the run does not exist, or belongs to another org.
@@ -335,7 +326,6 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
 
 
 def run_not_found() -> NotFound:
-    """Return the error for a run that does not exist or belongs to another org."""
     return NotFound(
         "there is no run with this id here",
         next_call=NextCall("list_dags", {}, "List the workflows and runs."),
@@ -343,7 +333,6 @@ def run_not_found() -> NotFound:
 
 
 def job_not_found() -> NotFound:
-    """Return the error for a job that does not exist or belongs to another org."""
     return NotFound(
         "there is no job with this id here",
         next_call=NextCall("get_next_job", {}, "Claim a job."),

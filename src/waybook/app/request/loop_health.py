@@ -1,4 +1,4 @@
-"""Record of background loops that fail repeatedly, for the health page."""
+"""Keeps track of background loops that fail repeatedly, for the health page."""
 
 from dataclasses import dataclass, field
 
@@ -12,16 +12,15 @@ MAX_ERROR_LENGTH = 200
 
 @dataclass(slots=True)
 class LoopHealth:
-    """Number of consecutive failures of each background loop; a success resets it to zero."""
+    """Consecutive failures of each background loop; a success resets them."""
 
     failures: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def note_failure(self, loop: str, error: Exception) -> int:
-        """Count a failure of a background loop; return the number of consecutive failures."""
+        """Count a failure; return the number of consecutive ones."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Only the message of a `WaybookError` is shown. Messages of other errors may contain data
-        # of any org, so they appear only in the log.
+        # Other errors may contain data of any org, so their messages appear only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (
@@ -30,6 +29,5 @@ class LoopHealth:
         return self.failures[loop]
 
     def note_success(self, loop: str) -> None:
-        """Reset the failure count of a background loop."""
         self.failures.pop(loop, None)
         self.errors.pop(loop, None)

@@ -15,27 +15,23 @@ class OrgSignal:
     """
 
     def __init__(self) -> None:
-        """Create a signal without orgs."""
         self._orgs: set[UUID] = set()
         self._event = asyncio.Event()
 
     def add(self, org_id: UUID) -> None:
-        """Add an org, and wake up the loop."""
         self._orgs.add(org_id)
         self._event.set()
 
     def is_set(self) -> bool:
-        """Return whether an org was added since the last `take`."""
         return self._event.is_set()
 
     def take(self) -> set[UUID]:
-        """Return the orgs that were added, and remove them."""
         orgs, self._orgs = self._orgs, set()
         self._event.clear()
         return orgs
 
     async def wait(self, at_most_seconds: float) -> set[UUID]:
-        """Wait until an org is added or the time has passed; return and remove the orgs."""
+        """Wait until an org is added or the time is over; return and remove the orgs."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), at_most_seconds)
         return self.take()

@@ -17,7 +17,7 @@ from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 
-#: Kinds of notifications that ask a person for the decision on a review.
+#: Notifications that ask a person to decide a review.
 REVIEW_KINDS: Final = frozenset(
     {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
 )
@@ -33,19 +33,17 @@ def plan_url(plan_id: str, base_url: str) -> str:
 
 
 def review_url(plan_id: str, base_url: str) -> str:
-    """Return the dashboard URL where a person decides a review."""
     return f"{plan_url(plan_id, base_url)}#review"
 
 
 def run_url(run_id: str, base_url: str) -> str:
-    """Return the dashboard URL of a run, where people give feedback on its stages."""
+    """Return the dashboard URL of a run, where people give feedback."""
     return f"{base_url}/runs/{run_id}"
 
 
 def plan_notification_statements(
     services: Services, caller: Caller, before: Plan, after: Plan, write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that store the notifications about a change of a plan."""
     if not services.notification_events:
         return []
     return _statements(services, caller, plan_notifications(before, after), write_context)
@@ -75,9 +73,9 @@ def notification_statement(
     *,
     notification_id: str | None = None,
 ) -> tuple[str, Statement]:
-    """Return the id of a new notification, and the SQL statement that stores it.
+    """Return the id of a new notification, and the statement that stores it.
 
-    If `notification_id` is the id of a stored notification, the statement stores nothing.
+    If `notification_id` is already stored, the statement does nothing.
     """
     notification_id = notification_id or new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
@@ -101,7 +99,7 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that store the action links of a notification, if it has any."""
+    """Return the statements that store a notification's action links, if it has any."""
     configured, target = services.action_links, _link_target(notification)
     if configured is None or target is None:
         return []
@@ -116,7 +114,7 @@ def link_statements(
 
 
 def _link_target(notification: Notification) -> LinkTarget | None:
-    """Return the review or the stage that the links of a notification decide, if it has any."""
+    """Return the review or stage that a notification's links decide, if it has any."""
     subject_id, data = notification.subject_id, notification.data
     if notification.kind is NotificationKind.AWAITING_FEEDBACK:
         return LinkTarget(LinkKind.FEEDBACK, run_id=subject_id, stage=str(data["stageSlug"]))

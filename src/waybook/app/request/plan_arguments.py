@@ -29,7 +29,7 @@ from waybook.plan.model import (
 )
 
 SECONDS_PER_MINUTE = 60
-#: Maximum value of `maxAttempts`, a step's limit on the number of holders that stop responding.
+#: Highest allowed `maxAttempts`: how many holders of a step may stop responding.
 MAX_ATTEMPTS = 100
 
 
@@ -52,12 +52,12 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
-    #: `branchingConditions` is published in the schema of steps that are added later, but not in
-    #: the schema of a new plan's steps, because a new plan has a separate list of conditions.
+    #: Published in the schema of steps that are added later, but not of a new plan's steps, because
+    #: a new plan has a separate list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
-        """Convert the step argument to the type that the plan rules use."""
+        """Convert the argument to the type of the plan rules."""
         return NewStep(
             type=self.step_type,
             instructions=self.instructions,
@@ -71,8 +71,8 @@ class StepArgument(Nested):
         )
 
 
-#: Steps to add. Their published schema has few fields, to keep the tool list small; the full schema
-#: of a step is published with the steps of a new plan.
+#: Steps to add. Their published schema is short, to keep the tool list small; the full one is
+#: published with the steps of a new plan.
 AddedSteps = Annotated[
     LenientJson[list[StepArgument]],
     WithJsonSchema(
@@ -113,7 +113,7 @@ class StepConditionArgument(Nested):
     )
 
     def new_condition(self) -> NewCondition:
-        """Convert the condition argument to the type that the plan rules use."""
+        """Convert the argument to the type of the plan rules."""
         params = self.action_params or ActionParams()
         return NewCondition(
             expression=self.condition_expression,
@@ -132,14 +132,13 @@ class ConditionArgument(StepConditionArgument):
     after_step_order: int = Field(description="the tested step")
 
     def new_condition(self) -> NewCondition:
-        """Convert the condition argument to the type that the plan rules use."""
         return replace(super().new_condition(), after_step_order=self.after_step_order)
 
 
 StepArgument.model_rebuild()
 
-#: Conditions of one step. To keep the tool list small, the schema of their fields is published only
-#: with the conditions of a new plan.
+#: Conditions of one step. To keep the tool list small, their schema is published only with the
+#: conditions of a new plan.
 StepConditions = Annotated[
     LenientJson[list[StepConditionArgument]],
     WithJsonSchema({"type": "string"}),
@@ -147,12 +146,12 @@ StepConditions = Annotated[
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """Return a stall threshold in whole seconds, at least one; return None for None."""
+    """Convert a stall threshold to whole seconds, at least one."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: Maximum number of tokens that a caller may report. It is more than any single result can use, and
-#: small enough that no sum of such values overflows.
+#: Maximum number of tokens in a report: more than a single result can use, and small enough that
+#: sums do not overflow.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -161,7 +160,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Return the accepted spellings of an argument: camelCase, and the snake_case of model APIs."""
+    """Return the accepted spellings: camel case, and the snake case of model APIs."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -190,7 +189,7 @@ BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
-    """Convert the usage argument to the plan rules' type; return None if no field is set."""
+    """Convert the argument to the type of the plan rules; None if no field is set."""
     if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(
@@ -202,7 +201,7 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    """Convert the budget argument to the type that the plan rules use.
+    """Convert the argument to the type of the plan rules.
 
     Raises:
         InvalidInput: the budget has no limit.

@@ -1,7 +1,7 @@
 """Semantic search without a database extension: SQL statements, and ranking in memory.
 
-The vector cache has only a few bits of each vector. It finds candidates, several times as many as
-are needed, and the database returns the exact embeddings of these, by which they are ranked.
+The vector cache has only a few bits of each vector. It finds several times as many candidates as
+needed. The database returns their exact embeddings, by which they are ranked.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from waybook.store.research.search import (
     filters,
 )
 
-#: Minimum number of candidates of a search whose exact embeddings are read.
+#: Minimum number of candidates whose exact embeddings are read.
 MIN_CANDIDATES = 4 * MAX_RANKED
 #: A search in a large org reads one candidate per this many vectors, because the number of vectors
-#: that are about as near as the last hit grows with the number of vectors.
+#: about as near as the last hit grows with their total number.
 VECTORS_PER_CANDIDATE = 1_000
-#: Maximum number of vectors that are ranked before the statements of a search are sent, so that the
-#: same message requests the exact embeddings. More vectors are ranked while the database searches.
+#: Up to this many vectors are ranked before the statements are sent, so that the same message
+#: requests the exact embeddings. More vectors are ranked while the database searches.
 MAX_RANKED_FIRST = 16_384
-#: Maximum number of exact embeddings that are ranked on the event loop, in less than a millisecond,
-#: because numpy is loaded and a change of threads would take longer on a busy machine.
+#: Maximum number of exact embeddings ranked on the event loop. This takes less than a millisecond;
+#: on a busy machine, switching threads would take longer.
 MAX_INLINE_RECORDS = 512
-#: Number of nearest passages that the search examines first, if most passages match the filters. If
-#: too few of them match, the search multiplies this number by `WIDER` and tries again.
+#: Number of nearest passages examined first if most passages match the filters. If too few do, the
+#: search tries again with `WIDER` times as many.
 CANDIDATES = 1_000
 WIDER = 4
 
@@ -49,18 +49,17 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: Version of the cached vectors since which `begin` requests the changes; None if `begin`
-    #: requests no changes.
+    #: Version of the cached vectors; `begin` requests the changes since then. None for no request.
     _base: int | None = field(init=False, default=None)
-    #: Keys of the candidates among the cached vectors; None if the search has filters.
+    #: Keys of the candidates among the cached vectors; None for a search with filters.
     _candidates: asyncio.Future[bytes] | None = field(init=False, default=None)
-    #: True if `begin` requests the exact embeddings of the candidates.
+    #: Whether `begin` requests the exact embeddings of the candidates.
     _requested: bool = field(init=False, default=False)
-    #: Exact embeddings that were added since the candidates were found.
+    #: Exact embeddings added since the candidates were found.
     _added: bytes = field(init=False, default=b"")
 
     async def begin(self) -> list[Statement]:
-        """Return the SQL statements that the search needs; load embeddings not yet cached."""
+        """Return the statements that the search needs; load embeddings that are not cached."""
         model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
             return [
@@ -112,12 +111,12 @@ class PortableSearch:
         return any(value is not None for value in filters(self.scope).values())
 
     async def _update(self, results: Results) -> Vectors | None:
-        """Apply the changes in the results to the cached vectors; return the vectors."""
+        """Apply the changes in the results to the cached vectors, and return these."""
         if self._base is None:
             return None
         changes = embeddings.read_changes(*results[:2])
         if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
-            # The candidates, which were found before, are complete together with these.
+            # Add what changed since the candidates were found; together they are complete.
             self._added = changes.added
         else:
             self._candidates = None
@@ -133,7 +132,7 @@ class PortableSearch:
         )
 
     def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
-        # The future of an executor, unlike a task, may be dropped if the statements fail.
+        # Unlike a task, an executor's future may be dropped if the statements fail.
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
 
@@ -145,7 +144,7 @@ class PortableSearch:
         return embeddings.read_packed(rows)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors; take more candidates until enough of them match the filters."""
+        """Rank the cached vectors; take more candidates until enough match the filters."""
         model, wanted, most = self.query_vector.model, _wanted(vectors), CANDIDATES
         while True:
             keys = await self._find_candidates(vectors, most)
@@ -158,7 +157,7 @@ class PortableSearch:
             most *= WIDER
 
     async def _stream(self) -> list[RankedPassage]:
-        """Rank all embeddings page by page, because they do not fit into memory together."""
+        """Rank all embeddings page by page, because they do not fit into memory."""
         best: list[RankedPassage] = []
         after = FIRST
         while True:

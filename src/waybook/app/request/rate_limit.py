@@ -1,9 +1,9 @@
 """Token-bucket rate limiter with one bucket per org.
 
-Each bucket is one number: the time at which its calls so far would end if they were evenly spaced
-at the permitted rate. A caller has to wait if this time is further in the future than the burst
-allows. A bucket whose time has passed is equal to a new one, and is deleted. Times are whole
-nanoseconds, to avoid rounding.
+A bucket is one number: the time at which its calls so far would end if they were evenly spaced at
+the permitted rate. A caller must wait if this time is further in the future than the burst allows.
+A bucket whose time has passed is like a new one, and is deleted. Times are whole nanoseconds, to
+avoid rounding.
 """
 
 import mmap
@@ -14,21 +14,20 @@ from typing import Final
 from waybook.errors import RateLimited
 
 NANOSECONDS: Final = 1_000_000_000
-#: Maximum number of keys that are remembered as refused; beyond it, they are all forgotten.
+#: Maximum number of refused keys to remember; beyond it, all are forgotten.
 MAX_REFUSED: Final = 10_000
 
 
 class LocalTimes:
-    """Times of the buckets of one process: for each key, when its admitted calls would end.
+    """The buckets of one process, by key.
 
-    The keys are ordered by the time of their last call, latest last.
+    The keys are in the order of their last calls, latest last.
     """
 
     def __init__(self) -> None:
         self._until: dict[Hashable, int] = {}
 
     def get(self, who: Hashable, now: int) -> int:
-        """Return the time of a bucket; `now` for a new bucket."""
         return self._until.get(who, now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:
@@ -39,21 +38,20 @@ class LocalTimes:
         self._until[who] = until
 
     def count(self) -> int:
-        """Return the number of buckets."""
         return len(self._until)
 
 
 class SharedTimes:
-    """Times of buckets in memory that this process shares with the processes that it forks.
+    """Buckets in memory shared with the processes that this one forks.
 
-    A key is mapped to one of many slots by its hash; two keys in one slot share a limit. If two
-    processes set a slot at the same instant, one call is not counted.
+    A key's hash selects one of many slots; two keys in one slot share a limit. If two processes set
+    a slot at the same instant, one call is not counted.
     """
 
     SLOTS: Final = 65_536
 
     def __init__(self) -> None:
-        """Create slots without times; call this before the fork."""
+        """Create empty slots; call this before the fork."""
         self._memory = memoryview(mmap.mmap(-1, self.SLOTS * 8)).cast("q")
 
     def get(self, who: Hashable, now: int) -> int:
@@ -67,11 +65,9 @@ class SharedTimes:
         return max(self._memory[hash(who) % self.SLOTS], now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:  # noqa: ARG002 - slots are not deleted
-        """Set the time of a bucket."""
         self._memory[hash(who) % self.SLOTS] = until
 
     def count(self) -> int:
-        """Return the number of slots that were used."""
         return sum(1 for until in self._memory if until)
 
 
@@ -79,15 +75,14 @@ class TokenBuckets:
     def __init__(
         self, per_second: int, burst: int, times: LocalTimes | SharedTimes | None = None
     ) -> None:
-        """Create a limiter: `per_second` calls a second on average, `burst` calls at once."""
+        """Allow `per_second` calls a second on average, and `burst` calls at once."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: For each rate limit key, the time at which its admitted calls would end if they were
-        #: evenly spaced.
+        #: When the admitted calls of each key would end if they were evenly spaced.
         self._times = times or LocalTimes()
-        #: Rate limit keys that were refused and have not been admitted since.
+        #: Keys that were refused and not admitted since.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
@@ -120,7 +115,7 @@ class TokenBuckets:
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
-        """Charge an expensive call, after it was carried out, as this many additional calls.
+        """Count an expensive call, once executed, as this many additional calls.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
@@ -132,7 +127,7 @@ class TokenBuckets:
             self._times.put(who, until + calls * self._pace, now)
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refused call; return True unless this key's previous call was refused too."""
+        """Record a refusal; return whether it is the first in a row for this key."""
         first = who not in self._refused
         if len(self._refused) >= MAX_REFUSED:
             self._refused.clear()
@@ -140,7 +135,7 @@ class TokenBuckets:
         return first
 
     def rate_limited_error(self, wait: float) -> RateLimited:
-        """Return the error for a caller that has to wait `wait` seconds before its next call."""
+        """Return the error for a caller that must wait this many seconds."""
         seconds = max(1, ceil(wait))
         return RateLimited(
             f"your org has used up its {self.per_second} calls a second and its burst of "
@@ -152,5 +147,4 @@ class TokenBuckets:
         )
 
     def tracked_count(self) -> int:
-        """Return the number of buckets."""
         return self._times.count()

@@ -16,8 +16,8 @@ class ReplicaContext(RequestContext):
     replica: Replica
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Execute read-only SQL statements for the org on the replica, else on the primary."""
-        # A credential is checked on the primary only, because a revocation may not be replayed yet.
+        """Read rows of the org from the replica or, if it fails, from the primary."""
+        # Check a credential only on the primary: the replica may not have a revocation yet.
         if pending_check(self.caller.org_id) is None:
             results = await self.replica.read_org(self.caller.org_id, *statements)
             if results is not None:

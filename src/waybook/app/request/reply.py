@@ -19,34 +19,31 @@ from waybook.run.model import CompiledDag, Job, Run, StageRun
 #: Maximum number of bytes for all step results in one reply, unless the caller requests detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: Maximum number of bytes for all step results in a reply for which the caller requests detail; the
-#: rest of the reply is reserved for the lists of steps.
+#: Maximum bytes of all step results if the caller requests detail; the rest of the reply is for the
+#: lists of steps.
 DETAIL_RESULTS_BUDGET = 96_000
-#: Maximum number of bytes that one character takes in JSON, where it may be escaped.
+#: An escaped character takes up to this many bytes in JSON.
 MAX_BYTES_PER_CHARACTER = 6
 #: Maximum size of a reply in bytes, unless the caller requests detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: Maximum size in bytes of a reply for which the caller requests detail. The remaining bytes of
-#: `MAX_REPLY_BYTES` are reserved for the hidden-character warning and for the notice about
-#: truncated texts.
+#: Maximum size of a reply if the caller requests detail. The rest of `MAX_REPLY_BYTES` is for the
+#: hidden-character warning and the notice about cut texts.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return the size limit of a reply in bytes; detailed replies to the CLI are unlimited."""
+    """Return the maximum size of a reply in bytes; detailed replies to the CLI are unlimited."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
 
 
 def non_empty(**fields: Json) -> Body:
-    """Return only those fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def next_call(tool: str, why: str, **args: Json) -> Json:
-    """Return the JSON form of a suggested next tool call."""
     return {"tool": tool, "args": args, "why": why}
 
 
@@ -64,19 +61,18 @@ def wait_call(plan_id: str, why: str) -> Json:
 
 
 def author_view(plan: Plan) -> Body:
-    """Return the author of a plan, for replies that contain the plan's texts."""
     return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
 
 
 def origin_view(plan: Plan) -> Body | None:
-    """Return the original of a copied plan: the plan and the audit entry at which it was copied."""
+    """Return which plan, at which audit entry, this plan is a copy of."""
     if plan.copied_from is None:
         return None
     return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
 
 
 def step_header(step: Step, **more: Json) -> Body:
-    """Return a step as a list entry, without the steps that it depends on."""
+    """Return a step as a list entry, without its dependencies."""
     return non_empty(
         stepId=step.id,
         stepOrder=step.order,
@@ -88,12 +84,11 @@ def step_header(step: Step, **more: Json) -> Body:
 
 
 def step_view(step: Step, **more: Json) -> Body:
-    """Return a step as a list entry."""
     return step_header(step, dependsOn=[*step.depends_on] or None, **more)
 
 
 def completion_view(step: Step) -> Body:
-    """Return the user and time of a step's completion, and the step it was copied from, if any."""
+    """Return who completed a step and when, and the step it was copied from, if any."""
     if step.completed_at is None:
         return {}
     return non_empty(
@@ -104,7 +99,7 @@ def completion_view(step: Step) -> Body:
 
 
 def holder_view(step: Step) -> Body:
-    """Return the JSON form of a step with its holder and the time it was claimed."""
+    """Return a step with its holder and the time of the claim."""
     return step_view(
         step,
         attempt=step.attempt,
@@ -116,7 +111,7 @@ def holder_view(step: Step) -> Body:
 
 
 def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
-    """Return the stalled steps, with their holders and the minutes since the last heartbeat."""
+    """Return the stalled steps with their holders and the minutes since the last heartbeat."""
     return [
         non_empty(
             stepId=step.id,
@@ -147,19 +142,17 @@ def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
 
 
 def budget_view(plan: Plan) -> Body | None:
-    """Return how much of a plan's budget is used, if it has one."""
     return budget_json(plan.budget, plan.usage) if plan.budget else None
 
 
 def format_time(at: datetime | None) -> str | None:
-    """Return a time in RFC 3339 format, always in UTC."""
     return at.astimezone(UTC).isoformat() if at else None
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step; if the total is too long, cut the longest.
+    """Return each result as fields of its step; if they are too long together, cut the longest.
 
-    The fields of a truncated result include the call that returns the rest.
+    The fields of a cut result include the call that returns the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
     if sum(len(text) for text in texts.values()) <= budget:
@@ -174,12 +167,11 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    """Return the maximum length of a result at which all results fit into the budget."""
+    """Return the length to which results must be cut so that all fit into the budget."""
     return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
 def cut_result(step_id: str, text: str, left: int) -> Body:
-    """Return the beginning of a step's result, and the tool call that returns the rest."""
     rest = next_call(
         "get_step_context", "Read the rest.", stepId=step_id, part="result", offset=len(text)
     )
@@ -189,9 +181,9 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 def fit_reply(
     body: Body, lists: tuple[str, ...], detail_call: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
-    """Return the reply with its longest lists shortened until it fits the size limit.
+    """Shorten the longest lists of a reply until it fits.
 
-    The reply then contains the number of omitted items, and the call that returns all items.
+    The reply then has the number of omitted items, and the call that returns all.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
     kept_counts = {name: len(items) for name, items in sizes.items()}
@@ -238,7 +230,6 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
 
 
 def stage_status(run: Run, slug: str) -> str:
-    """Return the status of a stage."""
     stage = run.stages.get(slug)
     if stage is None:
         return "not_started"
@@ -249,14 +240,13 @@ def stage_status(run: Run, slug: str) -> str:
 
 
 def started_view(stage: StageRun, run: Run) -> Body:
-    """Return the JSON form of a stage that has just been started."""
     opened = [step for step in run.steps.values() if step.stage == stage.slug]
     steps: list[Json] = [{"stepKey": step.key, "jobs": step.total} for step in opened]
     return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
 
 
 def cancellation_view(run: Run) -> Body:
-    """Return the user, time and reason of a run's cancellation, or nothing if it is active."""
+    """Return by whom, when and why a run was canceled, or nothing."""
     return non_empty(
         canceledBy=run.canceled_by,
         canceledAt=format_time(run.canceled_at),
@@ -265,7 +255,7 @@ def cancellation_view(run: Run) -> Body:
 
 
 def run_origin_view(run: Run) -> Body | None:
-    """Return the original of a copied run: the run and the audit entry at which it was copied."""
+    """Return which run, at which audit entry, this run is a copy of."""
     if run.copied_from is None:
         return None
     return {"runId": run.copied_from, "auditSeq": run.copied_seq}
@@ -294,7 +284,7 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """Return the tool call to suggest to an agent whose job has ended."""
+    """Return the call to suggest to an agent whose job has ended."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "The run has ended. See its documents.", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
@@ -304,7 +294,6 @@ def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
 
 
 def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
-    """Return whether the run is blocked until a person gives feedback on this stage."""
     stage = run.stages[slug]
     can_proceed = stage.feedback is not None or not compiled_dag.dag.after(slug)
     return stage.completed_at is not None and not can_proceed
@@ -325,7 +314,7 @@ def output_view(output: Output) -> Body:
 def next_after_completion(
     plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
 ) -> Json:
-    """Return the next call for a completed plan: store output, end skill, or list plans."""
+    """Return the next call for a completed plan: store the output, end the skill, or list plans."""
     if is_missing(outputs, media_type):
         why = "Write the output from all results (see get_research_context) and store it."
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)

@@ -9,8 +9,8 @@ from waybook.app.request.short_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 
-#: Reply fields that contain an id, or a list of ids, of objects with short ids. Entries of such a
-#: list that are not ids are left unchanged.
+#: Reply fields with an id, or a list of ids, of objects that have short ids. List entries that are
+#: not ids stay unchanged.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "stepId": IdKind.STEP,
@@ -29,10 +29,10 @@ REPLY_KINDS: Final = {
     "newJobId": IdKind.JOB,
     "reviewId": IdKind.REVIEW,
 }
-#: Reply fields that contain the URL of a page with ids in its path.
+#: Reply fields with the URL of a page whose path has ids.
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Reply fields whose ids are never shortened: JSON that agents or workflows wrote, and the changes
-#: of a dry run, which have the form of audit entries.
+#: Reply fields whose ids are never shortened: JSON written by agents or workflows, and the changes
+#: of a dry run, which look like audit entries.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",
@@ -49,9 +49,9 @@ OPAQUE_FIELDS: Final = frozenset(
 )
 #: Types of values that can contain ids in their fields or items.
 CONTAINERS: Final = frozenset({dict, list})
-#: Fields whose text contains an id and more.
+#: Fields with an id inside a longer text.
 TEXT_FIELDS: Final = URL_FIELDS | {"part"}
-#: Pattern for an id in the path of a page, preceded by the folder that shows the kind of the id.
+#: An id in the path of a page, after the folder that shows its kind.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
 #: Function that takes a kind and a full id, and returns the short id.
@@ -62,7 +62,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
     """Return a reply with short ids; parts without ids are not copied."""
     changed: dict[str, object] = {}
     for name, inner in body.items():
-        # Most fields are neither ids nor containers, so they are skipped without a call.
+        # Most fields are neither ids nor containers: skip them without a call.
         if type(inner) is str:
             new: object = inner
             if name in REPLY_KINDS:
@@ -79,7 +79,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
 
 
 def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
-    """Return a dictionary or a list with short ids; `kind` is the kind of ids in a list."""
+    """Return a dictionary or list with short ids; `kind` is that of the ids in a list."""
     if isinstance(value, dict):
         return shorten_ids(value, shorten)
     if not isinstance(value, list):

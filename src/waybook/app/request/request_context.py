@@ -1,6 +1,6 @@
 """Request context of one tool call: its caller, its idempotency key, and the services.
 
-The module also contains lookups that tools share: of ids, and of the requested plan.
+It also has lookups that tools share: of ids, and of the requested plan.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ from waybook.store.driver.queries import Statement, first_value, is_id
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
-#: Nil UUID, which is the id of no row.
+#: An id that no row has.
 NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def id_or_nil(row_id: str) -> str:
-    """Return the id if it is a valid UUID, else the nil UUID, which no row has as its id."""
+    """Return the id if it is a valid UUID, else the nil UUID, which no row has."""
     return row_id if is_id(row_id) else NIL_ID
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan; if a step id is given, check that the plan contains the step.
+    """Return the loaded plan; if `step_id` is given, check that the plan has the step.
 
     Raises:
         NotFound: the plan does not exist, or the step was removed.
@@ -53,18 +53,17 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
 
 
 def _do_nothing() -> None:
-    """Follow a commit that has written nothing."""
+    """Called after a commit that has written nothing."""
 
 
 def not_found(what: str) -> NotFound:
-    """Return the error for an id that does not exist or belongs to another org."""
     return NotFound(
         f"there is no {what} with this id here",
         next_call=NextCall("list_active_plans", {}, "List the open plans."),
     )
 
 
-#: Reply that a tool has just produced, or the stored answer if the call repeats an earlier call.
+#: A new reply, or the stored answer of a repeated call.
 ToolReply: TypeAlias = Body | StoredAnswer
 
 
@@ -73,24 +72,21 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: Identity of the call, if it has an idempotency key. It is set when the ids are resolved.
+    #: Identity of a call with an idempotency key; set once ids are resolved.
     key: Key | None = None
-    #: Number of operations of each condition evaluated so far in this call, which the rate limit
-    #: charges.
+    #: Operations of each condition evaluated in this call, charged by the rate limit.
     operations: list[int] = field(default_factory=list, compare=False)
-    #: Plans to whose audit this call has added entries.
+    #: Plans whose audit this call has extended.
     audited: list[str] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
-        """Return the caller as an actor for decision rules and audit entries."""
         return self.caller.actor(self.session)
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Execute read-only SQL statements for the org, in one database snapshot."""
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute SQL statements in one transaction and one round trip; return their results."""
+        """Execute statements in one transaction and one round trip; return their results."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -105,8 +101,8 @@ class RequestContext:
     ) -> Results:
         """Lock this plan or run, write and commit in one message; return the results.
 
-        Concurrent calls of the org may share the transaction; see `GroupCommit.commit`, also
-        for the errors.
+        Concurrent calls of the org may share the transaction; for this and the errors see
+        `GroupCommit.commit`.
         """
         org_id, database = self.caller.org_id, self.services.database
         check = pending_check(org_id)
@@ -121,20 +117,17 @@ class RequestContext:
     async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:
         """Read rows of a plan in one message, which concurrent calls of the org may share.
 
-        Each statement has its own snapshot. Until the caller commits a decision, it is not known
-        whether the rows are still current.
+        Each statement has its own snapshot. Only the commit of a decision shows whether the rows
+        were still current.
         """
         return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
 
     def transaction(self) -> TransactionScope:
-        """Return a transaction limited to the org; it is rolled back unless committed."""
+        """Return a transaction of the org; it is rolled back unless committed."""
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan and the results of the SQL statements `more`, from one database snapshot.
-
-        The plan is not locked.
-        """
+        """Return a plan, without a lock, and the results of `more`, in one snapshot."""
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -157,14 +150,13 @@ class RequestContext:
         return plan_id
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
-        """Cache the id of the plan that a step belongs to."""
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
 
     def cache_steps(self, plan: Plan) -> None:
-        """Cache the ids of the open steps of a plan, which later calls may name."""
+        """Cache the ids of a plan's open steps, which later calls may name."""
         org_id, services = self.caller.org_id, self.services
         open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-        # Steps are cached together, so that it is enough to look for the last one.
+        # Steps are cached together, so looking for the last one is enough.
         if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
             for step_id in open_steps:
                 self.cache_step_plan(step_id, plan.id)
@@ -173,7 +165,7 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the SQL statements that store the answer of a call with an idempotency key."""
+        """Return the statements that store the answer, if the call has an idempotency key."""
         if self.key is None:
             return []
         return [

@@ -27,6 +27,5 @@ def check_search(settings: Settings) -> None:
 
 
 def open_library(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
-    """Return the search backend for these settings."""
     max_bytes = settings.search_memory_mb * MEGABYTE
     return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)

@@ -1,6 +1,6 @@
-"""Services shared by all calls, among them the search backend and the built-in embedding model.
+"""Services shared by all calls, including the search backend and the built-in embedding model.
 
-The word table of the built-in model is loaded on first use, in a thread.
+The built-in model's word table is loaded on first use, in a thread.
 """
 
 import asyncio
@@ -49,11 +49,10 @@ class BuiltinEmbeddingModel:
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return a vector for each text, computed in a thread."""
+        """Compute a vector for each text, in a thread."""
         return await asyncio.to_thread(_all, texts)
 
     async def warm(self) -> None:
-        """Load the table of word vectors."""
         await asyncio.to_thread(builtin_embedder)
 
 
@@ -72,33 +71,30 @@ class SearchBackend:
         backend: str = "auto",
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Create a search backend with this embedding model, or with the built-in model.
+        """Create a search backend with this embedding model, or with the built-in one.
 
-        `backend` names the backend that ranks vectors, or `auto` for the best available;
+        `backend` names the backend that ranks vectors, or is `auto` for the best available;
         `max_bytes` limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: For each org, the time up to which all stored rows are indexed; later rows may not be
-        #: indexed yet.
+        #: Per org, the time up to which all rows are indexed; later ones may not be.
         self.swept: dict[UUID, datetime] = {}
-        #: For each passage, the number of database connections that broke while its vector was
-        #: being written.
+        #: Per passage, how often the database connection broke while its vector was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the query for the search capabilities, or nothing if they are known already."""
+        """Return the query for the search capabilities, or nothing if they are known."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
-        """Store the search capabilities in the result of `pending_statements`, if it was sent."""
         for rows in answers:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """Return the database's search capabilities, queried once since they do not change."""
+        """Return the database's search capabilities, which are queried once."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.capabilities_statement())
             self._abilities = search.read_capabilities(rows, self._backend)
@@ -122,7 +118,7 @@ class SearchBackend:
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return a vector for each text, or None if the embedding model is unavailable."""
+        """Return a vector for each text; None if the embedding model is unavailable."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:
@@ -144,12 +140,10 @@ class SearchBackend:
     def portable_search(
         self, database: Database, query_vector: QueryVector, scope: Scope
     ) -> PortableSearch:
-        """Return a semantic search that ranks the passages in this process."""
         return PortableSearch(self.cache, database, query_vector, scope)
 
 
 def default_base_url() -> str:
-    """Return the base URL of dashboard links for a server with default settings."""
     return Settings().base_url
 
 
@@ -158,62 +152,54 @@ class Services:
     """Services and settings shared by all calls."""
 
     database: Database
-    #: Read replica that serves the pages of the dashboard; None if no replica is configured.
+    #: Read replica for the dashboard; None if not configured.
     replica: Replica | None = None
     skills: tuple[Skill, ...] = ()
     stall_threshold: timedelta = timedelta(minutes=30)
-    #: Function that returns the base URL of links to the dashboard. The URL changes when another
-    #: process starts to serve the dashboard.
+    #: Returns the base URL of dashboard links. It changes when another process starts to serve the
+    #: dashboard.
     find_base_url: Callable[[], str] = default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     run_cache: RunCache = field(default_factory=RunCache)
-    #: Cache that maps each job to its run, as `step_parents` maps each step to its plan.
+    #: Maps each job to its run, as `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
-    #: Cache that maps each short id to its full id.
     short_ids: ShortIdCache = field(default_factory=ShortIdCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
     #: Worker process that draws large maps.
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)
     cpu: CpuQueue = field(default_factory=CpuQueue)
-    #: Time a claimed job stays with its holder without a heartbeat.
     lease: timedelta = timedelta(minutes=15)
-    #: Kinds of events that trigger a notification, and the sender of the notifications. Without a
-    #: configured webhook, there are no such events and no sender.
+    #: Events that trigger a notification, and the sender; both are missing without a webhook.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Settings of the links with which a message about a review can be answered; None if messages
-    #: have no such links.
+    #: Settings of the links by which a message about a review can be answered; None for no links.
     action_links: ActionLinks | None = None
     #: Time after which an undecided review is overdue; None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
-    #: Orgs with notifications that this process stored and that are not delivered yet.
+    #: Orgs with undelivered notifications stored by this process.
     delivery_requested: OrgSignal = field(default_factory=OrgSignal)
-    #: Orgs with documents that a call in this process made ready to be rendered.
+    #: Orgs with documents that calls of this process made ready to render.
     render_requested: OrgSignal = field(default_factory=OrgSignal)
     #: Whether this process does the periodic background work for all orgs.
     leadership: Leadership = field(default_factory=Leadership)
-    #: Language model that the server calls, and the time limit in seconds for such a call. If the
-    #: server has no model, agents use their own models.
+    #: The server's language model, and the maximum seconds of a request. Without one, agents use
+    #: their own models.
     model: Model | None = None
     model_seconds: float = 55
-    #: Event bus that announces committed changes within this process.
     bus: Bus = field(default_factory=Bus)
-    #: Calls that wait until a step or job becomes free.
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
-    #: Rate limiter for the calls of each org; None if calls are not limited.
+    #: Rate limiter of orgs; None if calls are not limited.
     rate_limit: TokenBuckets | None = None
-    #: Times at which API tokens were used, collected here until they are written to the database.
+    #: Uses of API tokens, collected until they are written.
     last_used: LastUsed = field(default_factory=LastUsed)
-    #: Background loops that are currently failing.
     loops: LoopHealth = field(default_factory=LoopHealth)
-    #: Numbers of stalled plans and steps at the time of the last stall sweep.
+    #: Counts of the last stall sweep.
     stalls: StallCounts = field(default_factory=StallCounts)
-    #: Open work of each org at the time of the last stall sweep.
+    #: Open work of each org at the last stall sweep.
     work: WorkCounts = field(default_factory=WorkCounts)
 
     @property
     def base_url(self) -> str:
-        """Base URL of the dashboard that is served now, for links to the dashboard."""
         return self.find_base_url()

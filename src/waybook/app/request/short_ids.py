@@ -1,7 +1,7 @@
-"""Short ids in the arguments of tools: the places where they occur, and their full ids.
+"""Short ids in the arguments of tools: where they occur, and their full ids.
 
-Tools receive only full ids. A text that is neither a full nor a short id is passed unchanged to the
-tool, which rejects it.
+Tools only get full ids. A text that is neither a full nor a short id is passed on to the tool,
+which rejects it.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ from waybook.json_values import Json
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-#: Tool arguments that contain an id, or a list of ids, of objects with short ids.
+#: Arguments with an id, or a list of ids, of objects that have short ids.
 ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -50,7 +50,7 @@ ARGUMENT_KINDS: Final = {
     "copy_of_plan": IdKind.PLAN,
     "copy_of_run": IdKind.RUN,
 }
-#: Kinds of packet parts whose name in the argument `part` contains an id, as in `result:ID`.
+#: Parts of a context whose name in the argument `part` has an id, as in `result:ID`.
 PART_KINDS: Final = {
     **dict.fromkeys(
         ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
@@ -66,23 +66,23 @@ LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 #: Types whose values need no conversion to JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
-#: Function that replaces an id. It takes the kind of the id, the name of its argument, and the id.
+#: Replaces an id, given its kind, the name of its argument, and the id.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class _IdField(NamedTuple):
-    """Field of tool arguments that contains ids, or models with such fields."""
+    """A field with ids, or with models that have such fields."""
 
     name: str
     alias: str
-    #: Kind of the ids; None for the name of a packet part, and for a list of models.
+    #: Kind of the ids; None for the name of a part, and for a list of models.
     kind: IdKind | None
 
 
 @cache
 def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
-    """Return the fields of a model that can contain ids of objects with short ids."""
+    """Return the fields of a model that can contain ids."""
     return tuple(
         _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
         for name, field in model.model_fields.items()
@@ -91,14 +91,14 @@ def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
 
 
 def _has_models(annotation: object) -> bool:
-    """Return whether a type is, or has as a parameter at any depth, a model."""
+    """Return whether a type is a model or contains one at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return True
     return any(map(_has_models, get_args(annotation)))
 
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
-    """Return the arguments with `convert` applied to the id of every plan, step, run and so on."""
+    """Apply `convert` to every id in the arguments."""
     changed, set_names = {}, args.model_fields_set
     for field in _id_fields(type(args)):
         if field.name in set_names:
@@ -129,7 +129,7 @@ def _flip(convert: Convert, at: str, kind: IdKind, text: str) -> str:
 
 
 def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
-    """Return the name of a part of a packet with its id replaced, if it has one.
+    """Replace the id in the name of a context's part, if it has one.
 
     >>> convert_part("result:1", lambda kind, text: f"{kind}-{text}")
     'result:step-1'
@@ -140,7 +140,7 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 
 def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON with short ids, so that both forms of an id yield equal JSON."""
+    """Return the arguments as JSON with short ids, so that both forms of an id give equal JSON."""
     dumped = _dump(args, exclude)
     for field in _id_fields(type(args)):
         value = dumped[field.name]
@@ -149,14 +149,13 @@ def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json
         if field.kind is None or not isinstance(value, str):
             args = map_ids(args, lambda _, __, text: usual_form(text))
             return args.model_dump(mode="json", exclude=exclude)
-        # An id in a field of its own is replaced in the JSON, which is faster than to copy the
-        # arguments.
+        # Replace a single id in the JSON, which is faster than copying the arguments.
         dumped[field.name] = usual_form(value)
     return dumped
 
 
 def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON; fields whose values are JSON already are not converted."""
+    """Return the arguments as JSON; convert only fields that are not JSON already."""
     values = args.__dict__
     for name in _converted_fields(type(args)):
         if values[name] is not None:
@@ -166,13 +165,12 @@ def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
 
 @cache
 def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the fields of a model whose values must be converted to JSON."""
     fields = model.model_fields.items()
     return tuple(name for name, field in fields if not _is_json(field.annotation))
 
 
 def _is_json(annotation: object) -> bool:
-    """Return whether all values of a type are JSON; arguments of any type are JSON."""
+    """Return whether all values of a type are JSON."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _is_json(inner[0])
@@ -186,10 +184,10 @@ def _is_json(annotation: object) -> bool:
 def with_cached_ids(
     org_id: UUID, cache: ShortIdCache, model: type[BaseModel], arguments: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Return unchecked arguments with the full ids of short ids that are cached.
+    """Replace cached short ids in unchecked arguments by full ids.
 
-    Most calls contain only such ids, in fields of their own, so that their arguments need not be
-    copied after the check.
+    Most calls have only such ids, in fields of their own, so their arguments need not be copied
+    after the check.
     """
     full_ids: dict[str, object] = {}
     for _, alias, kind in _id_fields(model):
@@ -202,7 +200,7 @@ def with_cached_ids(
 
 
 def _has_only_full_ids(args: BaseModel) -> bool:
-    """Return whether all ids are in fields of their own, and as long as full ids."""
+    """Return whether all ids are in fields of their own and as long as full ids."""
     values = args.__dict__
     for name, _, kind in _id_fields(type(args)):
         value = values[name]
@@ -214,7 +212,7 @@ def _has_only_full_ids(args: BaseModel) -> bool:
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
-    """Return the arguments with full ids; one query reads the ids that are not cached.
+    """Return the arguments with full ids; one query reads those that are not cached.
 
     Raises:
         NotFound: an id is mistyped, no object of this org has it, or the object is of another kind.
@@ -249,7 +247,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
 
 
 async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> dict[str, IdKind]:
-    """Return the kinds of objects that have these short ids, which are not of the kinds given."""
+    """Return the actual kinds of these short ids, which are not the kinds given."""
     if not unknown:
         return {}
     wanted = {(kind, short) for wrong, short in unknown for kind in IdKind if kind is not wrong}
@@ -302,9 +300,9 @@ async def _look_up(
 
 
 def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) -> NotFound:
-    """Return the error for a short id that no object of this kind in the org has.
+    """Return the error for a short id that no object of this kind has.
 
-    `other` is the kind of the object that has the id.
+    `other` is the kind of the object that has it.
     """
     problem = f"there is no {kind} {text.strip()!r} here; check it for typos"
     if other is not None:
@@ -317,9 +315,9 @@ def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) 
 
 
 def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
-    """Return the full id of the first of these values that identifies a step, else None.
+    """Return the full id of the first value that identifies a step, else None.
 
-    Short ids are looked up only in the cache, because the logged call has already put them there.
+    Short ids are looked up only in the cache, where the logged call has put them.
     """
     for text in named:
         if isinstance(text, str):

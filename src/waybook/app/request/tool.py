@@ -1,6 +1,6 @@
 """Tool definition, and compact JSON Schemas for tool lists.
 
-Schemas are kept small because every conversation of a client spends tokens on the tool list.
+Schemas are kept small because the tool list costs tokens in every conversation.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,8 +13,8 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: JSON Schema keywords that the published schema of a tool contains. Titles, defaults and limits
-#: are not published; only error messages mention them.
+#: JSON Schema keywords in published schemas. Titles, defaults and limits are left out; error
+#: messages mention them.
 PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
@@ -26,10 +26,9 @@ def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
 
 
 def output_schema(**always: str) -> dict[str, object]:
-    """Return the JSON Schema of a reply: the fields it always has, with their JSON types.
+    """Return the JSON Schema of a reply: the fields that it always has, with their types.
 
-    The schema omits all other fields; the tool's description and `next` in the reply explain
-    them.
+    Other fields are explained by the tool's description and by `next` in the reply.
     """
     return {
         "type": "object",
@@ -61,7 +60,7 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema without references and without null types of optional values."""
+    """Remove references, and the null types of optional values, from a JSON Schema."""
     if "$ref" in schema:
         definition = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
         overrides = {k: v for k, v in schema.items() if k != "$ref"}
@@ -76,8 +75,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Profiles of an administration tool. The set is empty, because only the profile that contains all
-#: tools offers these tools.
+#: Profiles of an administration tool: none, because only the profile with all tools has it.
 ADMIN = frozenset[str]()
 PLAN_READ = frozenset({Scope.PLAN_READ})
 PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
@@ -90,7 +88,7 @@ class Tool:
 
     name: str
     title: str
-    #: Description of the tool for language models: when to call the tool and what it returns.
+    #: Tells language models when to call the tool and what it returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -102,8 +100,7 @@ class Tool:
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: Scopes that allow a caller to call the tool; any one of them suffices. Empty if the default
-    #: scopes apply.
+    #: Scopes of which the caller needs one; empty for the default scopes.
     scopes: frozenset[Scope] = frozenset()
 
     @property
@@ -117,5 +114,4 @@ class Tool:
 
     @property
     def input_schema(self) -> dict[str, object]:
-        """Return the JSON Schema of the tool's arguments."""
         return input_schema(self.arguments)

@@ -1,8 +1,8 @@
-"""Cache of the embeddings of orgs, with a memory limit and incremental updates.
+"""Cache of embeddings by org, with a memory limit and incremental updates.
 
 Several processes may serve one database, so each search also reads the embeddings that were added
-and deleted since the process last read them. If an org's embeddings do not fit into memory, every
-search reads them page by page.
+and deleted since the last read. If an org's embeddings do not fit into memory, every search reads
+them page by page.
 """
 
 import asyncio
@@ -20,36 +20,33 @@ from waybook.store.driver.database import Database
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 
-#: Key of the vector cache: the id of an org and the name of an embedding model.
+#: Key of the cache: org and embedding model.
 Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: Maximum number of orgs in the cache: an org without embeddings takes no bytes of the limit above.
+#: Maximum number of cached orgs; one without embeddings takes no bytes of the limit above.
 MAX_ORGS = 1_000
-#: Maximum time in seconds between two updates of the cached vectors; after a longer gap the process
-#: reloads all vectors. The database keeps records of deletions for two days, so a gap of one day
-#: misses no deletion.
+#: Maximum seconds between two updates; after a longer gap, all vectors are loaded again. The
+#: database keeps records of deletions for two days, so within a day none is missed.
 MAX_GAP_SECONDS = 86_400.0
-#: Number of seconds after which an org's vectors are loaded again if they did not fit into memory.
+#: Seconds after which vectors that did not fit into memory are loaded again.
 RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """Interface of a vector index, implemented in `research.ranking` (imported on first use)."""
+    """Vector index, implemented in `research.ranking`, which is imported on first use."""
 
     @property
-    def size_bytes(self) -> int:
-        """Return the memory that the index takes, in bytes."""
+    def size_bytes(self) -> int: ...
 
-    def __len__(self) -> int:
-        """Return the number of vectors in the index."""
+    def __len__(self) -> int: ...
 
     def extend(self, packed: bytes) -> None:
-        """Add records with keys that the index does not contain yet."""
+        """Add records with keys that the index does not have."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the records with the deleted keys from the index, then add exact records."""
+        """Remove the records with the deleted keys, then add exact records."""
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
         """Return the keys of the vectors that are approximately nearest to the query."""
@@ -57,21 +54,20 @@ class Vectors(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    """Cached embeddings of one org, by one embedding model."""
+    """Cached embeddings of one org and embedding model."""
 
-    #: Vectors of the org; None before the first load, and if the vectors do not fit into memory.
+    #: Vectors of the org; None before the first load, and if they do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Version of the vectors, which is incremented at every change.
+    #: Version of the vectors; incremented at every change.
     version: int = 0
-    #: Time on the event loop's clock before which vectors that did not fit into memory are not
-    #: loaded again.
+    #: Vectors that did not fit into memory are not loaded before this time of the event loop.
     too_large_until: float = 0.0
-    #: Lock that is held while the vectors are loaded or changed.
+    #: Held while the vectors are loaded or changed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to a later database snapshot can be applied to the cache."""
+        """Return whether the changes up to a later snapshot can be applied to the cache."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -98,16 +94,14 @@ class VectorCache:
         self._loading = asyncio.Lock()
 
     def __len__(self) -> int:
-        """Return the number of cached orgs and models."""
         return len(self._held)
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory that all cached embeddings take, in bytes."""
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
     async def get(self, database: Database, owner: Owner) -> Held:
-        """Return the embeddings of an org, loaded now if they are not cached yet."""
+        """Return the embeddings of an org; load them if they are not cached."""
         locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
         if len(self._held) > self.max_orgs:
@@ -134,9 +128,8 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search has updated the vectors since these changes were read. Its
-                # changes may overlap with these changes, so the changes are read again from the new
-                # state.
+                # A concurrent search has updated the vectors meanwhile, perhaps with some of these
+                # changes. Read the changes again from the new state.
                 statements = embeddings.changes_statements(
                     owner[1], locked.snapshot.running, is_cluster=await database.is_cluster()
                 )
@@ -158,9 +151,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load an org's embeddings in pages; the next update adds changes made during loading."""
-        # Only one org is loaded at a time, because the memory limit does not count loads in
-        # progress.
+        # Load one org at a time, because the memory limit does not count loads in progress.
         async with self._loading:
             await self._read_all(database, owner, locked)
 
@@ -194,13 +185,12 @@ class VectorCache:
 
 
 def make_vectors() -> Vectors:
-    """Return an empty vector index; call this in a thread, since it may import numpy."""
+    """Return an empty vector index; call it in a thread, since it may import numpy."""
     made: Vectors = _ranking().VectorIndex()
     return made
 
 
 def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Return the exact embeddings that are nearest to the query, best first."""
     if not packed:
         return []
     ranked: list[RankedPassage] = _ranking().rank_exactly(packed, query, most)
@@ -208,8 +198,8 @@ def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Ranked
 
 
 def _ranking() -> ModuleType:
-    # OpenBLAS is limited to one thread: on busy cores, its threads would wait for each other ten
-    # times as long as a product takes, and each thread would reserve memory at startup.
+    # Limit OpenBLAS to one thread: on busy cores its threads wait for each other ten times as long
+    # as a product takes, and each reserves memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return import_module("waybook.research.ranking")
 

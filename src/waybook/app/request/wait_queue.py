@@ -1,8 +1,8 @@
-"""Queues of waiting calls, one for each combination of plan or run and filter.
+"""Queues of waiting calls, one per plan or run and filter.
 
 After a change event, only the first call of a queue tries to claim work. If it succeeds, it leaves
-the queue and the next call tries; if it finds nothing, it stays first and no other call tries. So
-one freed step causes only a few attempts, no matter how many calls wait.
+and the next one tries; if it finds nothing, it stays first and no other call tries. A freed step
+thus causes only a few attempts, no matter how many calls wait.
 """
 
 import asyncio
@@ -17,24 +17,23 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Maximum number of waiting calls of one process, and of one org in it. A call beyond these limits
-#: does not wait and is answered at once.
+#: Maximum number of waiting calls of a process, and of each org in it. Further calls are answered
+#: at once.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
-#: Minimum time in seconds between two attempts in one queue that find nothing, so that many changes
-#: of a plan or run cost few attempts.
+#: Minimum seconds between two unsuccessful attempts in a queue, so that many changes cost few
+#: attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Safety margin in seconds after the end of a lease or stall threshold before the next attempt,
-#: because the clock of the database, which determines that end, may differ from the clock of this
-#: process.
+#: Seconds to wait after the end of a lease or stall threshold before the next attempt. The end is
+#: determined by the database's clock, which may differ from that of this process.
 TIMER_MARGIN_SECONDS: Final = 0.1
-#: Time in seconds until the next attempt if a lease or stall threshold should have ended, but the
-#: last attempt found no work.
+#: Seconds until the next attempt if a lease or stall threshold should have ended, but no work was
+#: found.
 OVERDUE_SECONDS: Final = 1.0
 
 
 class Subject(NamedTuple):
-    """Plan or run that a call waits for, with the filters that select suitable steps or jobs."""
+    """Plan or run that a call waits for, with the filters for its steps or jobs."""
 
     kind: str
     #: Id of the plan or run; None if the call waits for any run.
@@ -46,10 +45,10 @@ class Nothing(NamedTuple):
     """Reason why a call has to wait."""
 
     subject: Subject
-    #: Seconds after which a client should repeat the call, if the call does not wait on the server.
+    #: Seconds after which a client should repeat a call that does not wait on the server.
     retry_seconds: int
     #: Seconds until a lease or stall threshold ends and work becomes free without a change event;
-    #: None if there is no such end.
+    #: None if there is no such time.
     free_in: float | None = None
 
 
@@ -58,7 +57,7 @@ class Timer(Protocol):
 
 
 class TimerLoop(Protocol):
-    """Interface of the event loop methods that waiting calls use."""
+    """The methods of the event loop that waiting calls use."""
 
     def time(self) -> float: ...
 
@@ -66,8 +65,6 @@ class TimerLoop(Protocol):
 
 
 class Waiter:
-    """One waiting call."""
-
     __slots__ = ("is_expired", "woken")
 
     def __init__(self) -> None:
@@ -75,24 +72,23 @@ class Waiter:
         self.is_expired = False
 
     def expire(self) -> None:
-        """Wake the call because its waiting time is over."""
         self.is_expired = True
         self.woken.set()
 
 
 class WaitQueue:
-    """Calls that wait for work of the same plan or run, first come first served."""
+    """Calls waiting for work of the same plan or run, first come first served."""
 
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
-        #: Call that is making an attempt now; it is always the first in the queue.
+        #: The call that is trying now, always the first in the queue.
         self._trying: Waiter | None = None
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt, which found nothing; calls whose waiting time is over get this
-        #: reply.
+        #: Reply of the last attempt, which found nothing; given to calls whose waiting time is
+        #: over.
         self.reply: Body = {}
         self.is_closed = False
 
@@ -103,7 +99,7 @@ class WaitQueue:
         self._waiters[waiter] = None
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a call; if it was making an attempt, let the next call make one."""
+        """Remove a call; if it was trying, let the next one try."""
         del self._waiters[waiter]
         if self._trying is waiter:
             self._trying = None
@@ -112,7 +108,7 @@ class WaitQueue:
             self._stop_timer()
 
     def wake(self) -> None:
-        """Let the first call make an attempt, because the plan or run has changed."""
+        """Let the first call try: the plan or run has changed."""
         self._has_changed = True
         if self._loop.time() >= self._quiet_until:
             self._wake_first()
@@ -120,11 +116,11 @@ class WaitQueue:
             self._wake_at(self._quiet_until)
 
     def start_trying(self) -> None:
-        """Mark the start of an attempt, which takes all changes so far into account."""
+        """Mark the start of an attempt, which sees all changes so far."""
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
-        """Keep the reply of an attempt that found no work; schedule the next attempt if possible.
+        """Keep the reply of an attempt that found no work.
 
         The next attempt is scheduled if it is known when work becomes free.
         """
@@ -135,14 +131,13 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """End the attempt of the first call; the call retries soon if changes arrived during it."""
+        """End the attempt of the first call; it tries again soon if changes arrived meanwhile."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
             self._wake_at(self._quiet_until)
 
     def close(self) -> None:
-        """Answer all calls, because the process is stopping."""
         self.is_closed = True
         for waiter in self._waiters:
             waiter.woken.set()
@@ -170,7 +165,7 @@ class WaitQueue:
 
 
 class OrgQueues:
-    """Wait queues of one org, subscribed to the org's change events while any queue exists."""
+    """Wait queues of one org; subscribed to its change events while there is a queue."""
 
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
@@ -180,14 +175,13 @@ class OrgQueues:
         return bool(self._queues)
 
     def queue(self, subject: Subject) -> WaitQueue:
-        """Return the queue of a plan or run, which is created if necessary."""
         queues = self._queues.setdefault((subject.kind, subject.id), {})
         if subject.filters not in queues:
             queues[subject.filters] = WaitQueue(self._loop)
         return queues[subject.filters]
 
     def discard(self, subject: Subject) -> None:
-        """Delete the queue of a plan or run if no call waits in it."""
+        """Delete a queue in which no call waits."""
         queues = self._queues[subject.kind, subject.id]
         if not queues[subject.filters]:
             del queues[subject.filters]
@@ -195,18 +189,17 @@ class OrgQueues:
             del self._queues[subject.kind, subject.id]
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Wake the first call of each queue that waits for the changed plan or run."""
+        """Wake the first call of each queue for the changed plan or run."""
         for subject_id in (event.id, None):
             for queue in self._queues.get((event.kind, subject_id), {}).values():
                 queue.wake()
 
     def on_gap(self) -> None:
-        """Wake the first call of every queue, because any plan or run may have changed."""
+        """Wake the first call of every queue: any plan or run may have changed."""
         for queue in self._all():
             queue.wake()
 
     def on_close(self) -> None:
-        """Answer all calls, because the process is stopping."""
         for queue in self._all():
             queue.close()
 
@@ -233,15 +226,12 @@ class WaitingCalls:
         self._orgs: dict[UUID, tuple[OrgQueues, Callable[[], None]]] = {}
 
     def __len__(self) -> int:
-        """Return the number of calls in all queues."""
         return self._queued
 
     def time(self) -> float:
-        """Return the current time of the clock that waiting calls use."""
         return self._loop().time()
 
     def has_capacity(self, org_id: UUID) -> bool:
-        """Return whether one more call of the org may wait without exceeding a limit."""
         return self._counts.total() < self._most and self._counts[org_id] < self._most_of_org
 
     @contextmanager
@@ -259,7 +249,7 @@ class WaitingCalls:
     def queued(
         self, bus: Bus, org_id: UUID, subject: Subject, deadline: float
     ) -> Iterator[tuple[WaitQueue, Waiter]]:
-        """Keep a call in the queue of its plan or run until the block ends."""
+        """Keep a call in its queue until the block ends."""
         loop, waiter = self._loop(), Waiter()
         if org_id not in self._orgs:
             org_queues = OrgQueues(loop)

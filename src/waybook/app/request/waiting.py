@@ -19,7 +19,7 @@ from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 
 #: Seconds after which a client should repeat a call that found nothing: if agents hold the work, if
-#: a person has to decide, and if the call has already waited on the server.
+#: a person must decide, and if the call has already waited on the server.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
 RETRY_AFTER_WAIT_SECONDS: Final = 1
@@ -32,16 +32,16 @@ class Attempt:
 
     def __init__(self, *, is_last: bool) -> None:
         self._is_last = is_last
-        #: Reason why the attempt found no work; None if its reply is the answer to the call.
+        #: Why no work was found; None if the reply answers the call.
         self.nothing: Nothing | None = None
 
     @property
     def is_answer(self) -> bool:
-        """Return whether the reply of this attempt is the final answer, which may be stored."""
+        """Return whether the reply is the final answer, which may be stored."""
         return self._is_last or self.nothing is None
 
     def retry_advice(self) -> Body:
-        """Return the field `retryAfterSeconds` of a reply without work."""
+        """Return the field `retryAfterSeconds` for a reply without work."""
         if self.nothing is None:
             return {}
         _, seconds, free_in = self.nothing
@@ -50,16 +50,17 @@ class Attempt:
         return {"retryAfterSeconds": seconds}
 
 
-#: Function that tries to answer a call; it sets `Attempt.nothing` if it finds no work.
+#: Tries to answer a call; sets `Attempt.nothing` if there is no work.
 TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 
 
 async def answer_or_wait(
     ctx: RequestContext, seconds: int | None, try_answer: TryAnswer
 ) -> ToolReply:
-    """Return the answer to a call as soon as there is work, or after `seconds` without work.
+    """Answer a call as soon as there is work, or after `seconds` without any.
 
-    A call is answered at once if it does not request a wait, or if too many calls wait already.
+    A call that does not want to wait is answered at once, and so is any call if too many wait
+    already.
 
     Raises:
         Unauthenticated: the caller's credential became invalid while the call waited.
@@ -77,12 +78,11 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If other calls are in the queue, no check for missed changes is needed, because the
-            # first of these calls has already reacted to every change, or is about to.
+            # With other calls in the queue, missed changes need no check: the first of them has
+            # reacted to every change, or is about to.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # The queue stores one reply for all its calls, so this call frees its own copy to save
-            # memory.
+            # The queue keeps one reply for all calls, so free this copy to save memory.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 
@@ -92,9 +92,9 @@ async def _wait(
 ) -> ToolReply:
     """Return the answer to a queued call.
 
-    A call whose waiting time is over gets the last reply of its queue, which is current because
-    every change leads to an attempt. This reply is not stored under the call's idempotency key,
-    so that a repeated call waits again.
+    When its waiting time is over, it gets the last reply of its queue, which is current because
+    every change causes an attempt. That reply is not stored under the idempotency key, so that a
+    repeated call waits again.
     """
     while True:
         await waiter.woken.wait()
@@ -115,7 +115,7 @@ async def _wait(
 
 
 def _has_changed(bus: Bus, org_id: UUID, subject: Subject, since: str) -> bool:
-    """Return whether the plan or run may have changed since a position of the event bus."""
+    """Return whether the plan or run may have changed since this position of the event bus."""
     events = bus.events_since(org_id, since)
     return events is None or any(
         event.kind == subject.kind and subject.id in {None, event.id} for event in events

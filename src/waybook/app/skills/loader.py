@@ -1,8 +1,8 @@
-"""Loader of skills: directories with a `SKILL.md`, which has front matter and instructions.
+"""Loads skills: directories with a `SKILL.md`, which has front matter and instructions.
 
-The front matter contains `name` and `description` and, under `metadata`, the Waybook extensions
-`output-media-type` and `formatting-instructions`. Unknown fields are kept unchanged. Skills are
-read once, at startup. An invalid folder is skipped with a warning that lists its errors.
+The front matter has `name` and `description` and, under `metadata`, the Waybook extensions
+`output-media-type` and `formatting-instructions`. Unknown fields are kept. Skills are read once, at
+startup. An invalid folder is skipped with a warning that lists its errors.
 """
 
 import logging
@@ -30,8 +30,8 @@ MAX_COMPATIBILITY_LENGTH = 500
 MAX_FORMATTING_LENGTH = 20_000
 MAX_BYTES = 40_000
 MAX_FRONT_MATTER_BYTES = 8_000
-#: Maximum number of opening brackets in the front matter of a skill. It limits the nesting, because
-#: the YAML parser is slow on deeply nested input.
+#: Maximum number of opening brackets in the front matter: the YAML parser is slow on deeply nested
+#: input.
 MAX_BRACKETS = 100
 
 
@@ -84,7 +84,7 @@ def _head(text: str) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return a YAML value as JSON; convert keys and values that JSON lacks to strings."""
+    """Convert a YAML value to JSON; keys and values that JSON lacks become strings."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -200,7 +200,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return all built-in and configured skills; of skills with the same name, only the last."""
+    """Return all built-in and configured skills; of those with the same name, the last."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -250,7 +250,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files of a skill folder except hidden ones; reject links to files outside."""
+    """Yield the files of a skill folder, without hidden ones; reject links to the outside."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

@@ -1,4 +1,4 @@
-"""MCP clients: the location of their configuration files, and the field names in these files."""
+"""MCP clients: where their configuration files are, and the field names in them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Places:
     environment: Mapping[str, str]
 
     def from_variable(self, variable: str, default: str) -> Path:
-        """Return the directory that this variable contains, or one below the home directory."""
+        """Return the directory in this variable, or the default below the home directory."""
         return Path(self.environment.get(variable) or self.home / default)
 
     @property
@@ -50,39 +50,36 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """MCP client with a configuration file, and the names that it uses in this file."""
+    """MCP client with a configuration file, and the names used in this file."""
 
     title: str
-    #: Instruction shown to the user after the configuration file was changed.
+    #: What the user must do after the file was changed.
     activation: str
     syntax: Syntax = Syntax.JSON
     container: str = "mcpServers"
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
-    #: Additional fields at the beginning of a configuration entry for a server over stdio.
+    #: Additional first fields of an entry for a server over stdio.
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Additional fields at the beginning of a configuration entry for a server over HTTP, and the
-    #: name of the field for the URL (None for a client that cannot connect over HTTP from its
-    #: configuration file).
+    #: Additional first fields of an entry for a server over HTTP, and the field for the URL (None
+    #: if the client cannot connect over HTTP from its file).
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: Reference to the environment variable with the token, in the syntax of this client.
+    #: The client's syntax for the environment variable with the token.
     token_reference: str = f"${{{TOKEN_VARIABLE}}}"
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the configuration of a server that the client starts with this command."""
         return {**self.stdio_fields, "command": command[0], "args": command[1:]}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
-        """Return the configuration of a server at this URL."""
         entry: dict[str, Any] = {**self.http_fields, str(self.url_field): url}
         if authorization is not None:
             entry[self.headers_field] = {"Authorization": f"Bearer {authorization}"}
         return entry
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
-        """Return the configuration text with the entry of Waybook.
+        """Return the configuration text with Waybook's entry.
 
         Raises:
             ConfigError: the text cannot be parsed or edited safely.
@@ -93,7 +90,7 @@ class Client:
         return json_edit.add_entry(text, self.container, SERVER_NAME, entry, comments=comments)
 
     def remove(self, text: str, before: str | None) -> str:
-        """Return the configuration text without the entry of Waybook.
+        """Return the configuration text without Waybook's entry.
 
         Raises:
             ConfigError: the text cannot be parsed or edited safely.
@@ -106,7 +103,7 @@ class Client:
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """Return the entry of Waybook in the configuration text, or None.
+        """Return Waybook's entry in the configuration text, if any.
 
         Raises:
             ConfigError: the text cannot be parsed.
@@ -119,14 +116,13 @@ class Client:
 
 
 class Codex(Client):
-    """Codex, whose configuration names the environment variable that contains the bearer token."""
+    """Codex: its configuration names the environment variable with the bearer token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the configuration of a server over stdio, for which Codex waits at startup."""
+        """Return the configuration of a stdio server, for which Codex waits at startup."""
         return {**Client.stdio_entry(self, command), "required": True}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
-        """Return the configuration of a server at this URL."""
         if authorization == self.token_reference:
             return {"url": url, "bearer_token_env_var": TOKEN_VARIABLE}
         return Client.http_entry(self, url, authorization)
@@ -188,7 +184,6 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def config_file(client: Client, scope: ConfigScope, places: Places) -> Path | None:
-    """Return the configuration file of a client, or None if it has none in this scope."""
     if scope is ConfigScope.USER:
         return client.user_file(places) if client.user_file else None
     return places.project / client.project_file if client.project_file else None

@@ -9,19 +9,17 @@ from typing import Final
 
 from waybook.cli.client_config.errors import ConfigError
 
-#: Maximum size in bytes of a configuration file. The limit is large, because Claude Code also keeps
-#: its history in its configuration file.
+#: Maximum size of a configuration file. Large, because Claude Code also keeps its history in it.
 MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
 BACKUP_SUFFIX: Final = ".waybook-backup"
 
 
 def backup_of(path: Path) -> Path:
-    """Return the path of a file's backup copy."""
     return path.with_name(path.name + BACKUP_SUFFIX)
 
 
 def read_config(path: Path) -> str | None:
-    """Return the text of a file with its line breaks unchanged, or None if there is no file.
+    """Return the text of a file with its line breaks unchanged; None if there is no file.
 
     Raises:
         ConfigError: the file cannot be read, is too large, or is not UTF-8.
@@ -43,10 +41,12 @@ def read_config(path: Path) -> str | None:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Replace a file atomically and keep its permissions; only the owner can read a new file.
+    """Replace a file atomically and keep its permissions; a new file is private to its owner.
 
-    If the path is a symbolic link, its target is replaced and the link stays. Raises:
-    ConfigError: the file cannot be written; the old file is unchanged.
+    The target of a symbolic link is replaced, and the link stays.
+
+    Raises:
+        ConfigError: the file cannot be written; the old file is unchanged.
     """
     target = path.resolve()
     try:
@@ -84,9 +84,10 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file, and its folder if the folder is then empty and is not in `folders_before`.
+    """Delete a file, and its folder if that is then empty and not in `folders_before`.
 
-    Raises: ConfigError: the file cannot be deleted.
+    Raises:
+        ConfigError: the file cannot be deleted.
     """
     try:
         path.unlink()

@@ -1,8 +1,8 @@
-"""Minimal edits of JSON text: one named entry of an object is added, replaced or removed.
+"""Minimal edits of JSON text: add, replace or remove one named entry of an object.
 
-All other bytes stay as they are, including comments, which some clients allow. A new entry becomes
-the first member of its object, so that the edit is one contiguous insertion. The text after every
-edit is parsed again and compared with the expected value.
+All other bytes stay, including comments, which some clients allow. A new entry becomes the first
+member of its object, so that the edit is one contiguous insertion. After every edit, the text is
+parsed again and compared with the expected value.
 """
 
 import json
@@ -33,8 +33,8 @@ class Member(NamedTuple):
 class Document:
     """Parsed JSON text with the positions of its members.
 
-    `bare` and `strict` have the same length as `text`: `bare` has blanks instead of comments, and
-    `strict` also has blanks instead of trailing commas.
+    `bare` and `strict` are as long as `text`: `bare` has blanks instead of comments, and `strict`
+    also instead of trailing commas.
     """
 
     text: str
@@ -44,7 +44,6 @@ class Document:
 
     @property
     def start(self) -> int:
-        """Return the position of the opening brace of the top-level object."""
         return self.skip(0)
 
     def skip(self, position: int) -> int:
@@ -53,7 +52,7 @@ class Document:
         return blanks.end() if blanks else position
 
     def members(self, start: int) -> list[Member]:
-        """Return the members of the object that starts at this position."""
+        """Return the members of the object at this position."""
         members, position = list[Member](), self.skip(start + 1)
         while self.strict[position] != "}":
             key, key_end = _DECODER.raw_decode(self.strict, position)
@@ -66,7 +65,7 @@ class Document:
         return members
 
     def member(self, start: int, key: str) -> Member | None:
-        """Return the member with this key of the object that starts at this position, or None.
+        """Return the member with this key of the object at this position, if any.
 
         Raises:
             ConfigError: the key occurs twice.
@@ -77,7 +76,7 @@ class Document:
         return matches[0] if matches else None
 
     def container(self, key: str) -> Member | None:
-        """Return the top-level member with this key, which must be an object, or None.
+        """Return the top-level member with this key, which must be an object, if any.
 
         Raises:
             ConfigError: its value is not an object, or the key occurs twice.
@@ -109,7 +108,7 @@ def parse(text: str, *, comments: bool) -> Document:
 
 
 def _blank(first: str) -> Callable[[re.Match[str]], str]:
-    """Return a function that blanks out a regex match if it begins with this character."""
+    """Return a function that blanks out a match that begins with this character."""
     return lambda match: (
         re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
     )
@@ -165,10 +164,10 @@ def add_entry(
 def remove_entry(
     text: str, container: str, name: str, *, comments: bool, before: str | None = None
 ) -> str:
-    """Return the text without `container.name`, and without the container if it is then empty.
+    """Return the text without `container.name`, and without the container if that is then empty.
 
     `before` is the text before the entry was added, if known. If the entry is the only change
-    since then, `before` is returned, so that its formatting is restored exactly.
+    since, `before` is returned, so that its formatting is restored exactly.
 
     Raises:
         ConfigError: the text cannot be parsed or edited safely.
@@ -216,7 +215,7 @@ def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
 
 
 def _insert(document: Document, start: int, key: str, value: object) -> str:
-    """Return the text with a new first member in the object that starts at this position."""
+    """Return the text with a new first member in the object at this position."""
     text, members = document.text, document.members(start)
     newline = "\r\n" if "\r\n" in text else "\n"
     own = _indent_at(text, start)
@@ -238,7 +237,7 @@ def _insert(document: Document, start: int, key: str, value: object) -> str:
 
 
 def _render(document: Document, value: object, indent: str) -> str:
-    """Return the value as JSON in the style of the document, for a member with this indent."""
+    """Return the value as JSON in the style of the document."""
     if "\n" not in document.text.strip() and document.value:
         return json.dumps(value, ensure_ascii=False)
     newline = "\r\n" if "\r\n" in document.text else "\n"
@@ -247,7 +246,7 @@ def _render(document: Document, value: object, indent: str) -> str:
 
 
 def _unit(document: Document) -> str:
-    """Return one level of indentation as the document uses it."""
+    """Return one level of indentation as used in the document."""
     members = document.members(document.start)
     lead = document.text[document.start + 1 : members[0].key_start] if members else ""
     indent = _indent_at(document.text, members[0].key_start) if "\n" in lead else ""
@@ -255,13 +254,12 @@ def _unit(document: Document) -> str:
 
 
 def _indent_at(text: str, position: int) -> str:
-    """Return the indentation of the line that contains this position."""
     line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _cut(document: Document, start: int, key: str) -> str:
-    """Return the text without one member of the object that starts at this position."""
+    """Return the text without one member of the object at this position."""
     text, members = document.text, document.members(start)
     place = next(n for n, member in enumerate(members) if member.key == key)
     begin, end = members[place].key_start, members[place].value_end

@@ -1,4 +1,4 @@
-"""Test of a client's configuration: connects as the client would, and calls the tool `ping`."""
+"""Tests a client's configuration: connects as the client would, and calls `ping`."""
 
 import asyncio
 import tempfile
@@ -14,8 +14,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from waybook.cli.client_config.clients import TOKEN_VARIABLE
 
-#: Maximum time in seconds for the whole test; it is long because the first start creates a
-#: database.
+#: Maximum seconds of the test; long, because the first start creates a database.
 MAX_PROBE_SECONDS: Final = 90.0
 #: Maximum length in characters at which an error message is shown.
 MAX_ERROR_LENGTH: Final = 500
@@ -27,7 +26,7 @@ class ProbeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Answers of the MCP server that a client configuration names."""
+    """Answers of the MCP server in a client's configuration."""
 
     server: str
     protocol: str
@@ -36,7 +35,7 @@ class ProbeReport:
 
 
 def probe(entry: Mapping[str, Any], token: str | None) -> ProbeReport:
-    """Connect to the server of this configuration entry and return its answers.
+    """Connect to the server of this entry and return its answers.
 
     Raises:
         ProbeFailed: the server does not start, does not answer in time, or refuses the call.
@@ -78,7 +77,7 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
 async def _transport(
     entry: Mapping[str, Any], token: str | None, log: TextIO
 ) -> AsyncIterator[Any]:
-    """Yield the SDK's transport: stdio for a server to be started, HTTP for a server URL."""
+    """Yield the SDK's transport: stdio for a server to start, HTTP for a URL."""
     if "command" in entry:
         command = StdioServerParameters(command=entry["command"], args=list(entry["args"]))
         yield stdio_client(command, errlog=log)
@@ -90,10 +89,9 @@ async def _transport(
 
 
 def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
-    """Return the token that a client would send with this entry, or None.
+    """Return the token that a client would send with this entry, if any.
 
-    If the entry refers to an environment variable, return the value of the variable, as the
-    client does.
+    A reference to an environment variable is replaced by its value, as the client does.
     """
     if "bearer_token_env_var" in entry:
         return environment.get(entry["bearer_token_env_var"])
@@ -105,7 +103,7 @@ def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> st
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the message of the first error in nested exception groups."""
+    """Return the message of the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).strip() or type(error).__name__

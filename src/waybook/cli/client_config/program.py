@@ -1,4 +1,4 @@
-"""Command with which a client starts this installation of Waybook."""
+"""The command with which a client starts this installation of Waybook."""
 
 import re
 import shutil
@@ -8,13 +8,11 @@ from pathlib import Path, PurePath
 from typing import Final
 
 PROGRAM: Final = "waybook"
-#: Names of the folders in uv's cache that contain environments for a single run, which uv deletes
-#: later.
+#: Folders in uv's cache with environments for a single run, which uv deletes later.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 
 def program_command() -> list[str]:
-    """Return the command that starts the running program again, with absolute paths."""
     return command_for(sys.argv[0], sys.executable, sys.prefix, shutil.which)
 
 

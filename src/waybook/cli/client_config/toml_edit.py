@@ -1,7 +1,7 @@
-"""Minimal edits of TOML text: the table of one MCP server is added, replaced or removed.
+"""Minimal edits of TOML text: add, replace or remove the table of one MCP server.
 
-The standard library reads TOML but does not write it, so the edits are made line by line. The text
-after every edit is parsed again and compared with the expected value.
+The standard library does not write TOML, so edits are made line by line. After every edit, the text
+is parsed again and compared with the expected value.
 """
 
 import json
@@ -22,7 +22,7 @@ _ERROR_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines of one table: its header and its keys, without the comments and blanks after them."""
+    """Lines of a table: header and keys, without the comments and blanks after them."""
 
     path: tuple[str, ...]
     start: int
@@ -108,8 +108,8 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # First try to remove also the line break that was added before Waybook's comment; if that
-    # changes other tables, keep the line break.
+    # First try to remove the line break that was added before Waybook's comment, too; if that
+    # changes other tables, keep it.
     for with_break in (True, False):
         changed = text
         for section in sections:
@@ -194,9 +194,9 @@ def _others(text: str, container: str, name: str) -> dict[str, Any]:
 
 
 def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return the start of the comment that Waybook writes before a table, or of the table itself.
+    """Return where Waybook's comment before a table starts, or else the table.
 
-    If `with_break` is set, the line break before the comment is included.
+    `with_break` includes the line break before the comment.
     """
     for newline in ("\r\n", "\n"):
         mark = MARK + newline

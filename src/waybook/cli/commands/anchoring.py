@@ -1,4 +1,4 @@
-"""Audit anchors on the command line: location of anchor files, verification, and output."""
+"""Audit anchors on the command line: where they are, verification, and output."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -19,19 +19,18 @@ from waybook.cli.terminal.audit_text import (
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 
-#: Name of the file with the audit anchor of an embedded database. The file is in the data
-#: directory, next to the files of the database.
+#: File with the audit anchor of an embedded database, in the data directory.
 ANCHOR_NAME = "audit-anchor.jsonl"
 BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
 
 
 class Verification(NamedTuple):
-    """Results of verifying the database and of comparing it with each anchor."""
+    """Results of verifying the database and comparing it with each anchor."""
 
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
-    #: Path of the anchor in the data directory, if the verification renewed that anchor.
+    #: The anchor in the data directory, if the verification renewed it.
     renewed: Path | None = None
 
     @property
@@ -43,14 +42,14 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the path of the embedded database's anchor file; None for another database."""
+    """Return the embedded database's anchor file; None for another database."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
     """Verify all orgs and compare them with the anchors.
 
-    If everything matches, the anchor file of the embedded database is written again.
+    If everything matches, the embedded database's anchor file is written again.
 
     Raises:
         InvalidInput: an anchor file is missing or damaged.
@@ -69,7 +68,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor file; do not replace an existing file that the database does not match.
+    """Write an anchor file, unless it exists and the database does not match it.
 
     Raises:
         InvalidInput: the file is a backup, or is damaged and `force` is not set.
@@ -91,7 +90,7 @@ def _is_anchor_there(file: Path) -> bool:
 
 
 def show_verification(console: Console, verification: Verification) -> None:
-    """Print the result of a verification; an empty database is never reported as verified."""
+    """Print the result of a verification; an empty database never counts as verified."""
     if verification.verdicts:
         show_verdicts(console, verification.verdicts)
     else:
@@ -131,7 +130,6 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
 
 
 def verification_json(verification: Verification) -> dict[str, object]:
-    """Return the verification results as a JSON object."""
     return {
         **verdict_json(verification.verdicts),
         "ok": verification.exit_code == 0,
@@ -140,7 +138,6 @@ def verification_json(verification: Verification) -> dict[str, object]:
 
 
 def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
-    """Return the comparison with an anchor as a JSON object."""
     errors = {str(org_id): messages for org_id, messages in check.errors.items()}
     anchored = {"file": str(file), "at": check.at, "chains": check.chains}
     return {**anchored, "ok": check.ok, "errors": errors}

@@ -186,7 +186,7 @@ async def _as_of(settings: Settings, plan: str, moment: str) -> SubjectAsOf:
 
 
 async def _resolve_subject_id(here: AppSession, text: str) -> str:
-    """Return the id of the plan that matches the text, or else of the matching run."""
+    """Return the id of the matching plan or, if no plan matches, of the matching run."""
     for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await resolve(here.call, text)).id

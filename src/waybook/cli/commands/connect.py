@@ -34,12 +34,10 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 CHATGPT: Final = "chatgpt"
-#: Clients for which instructions are only printed, because their configuration file is not known or
-#: does not exist.
+#: Clients with instructions only, because their configuration file is unknown or does not exist.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
-#: Pattern for a literal token in a configuration file; a reference to an environment variable does
-#: not match.
+#: A literal token in a configuration file, in contrast to a reference to a variable.
 _TOKEN: Final = re.compile(r"Bearer (?!\$\{)[^\"]+")
 
 CHATGPT_STEPS: Final = """\
@@ -67,11 +65,9 @@ class Request:
 
     @property
     def client(self) -> Client:
-        """Client to be connected."""
         return CLIENTS[self.name]
 
     def entry(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        """Return the configuration entry for these options."""
         if self.url is None:
             return self.client.stdio_entry([*program_command(), "mcp", *self.arguments])
         reference = self.client.token_reference if environment.get(TOKEN_VARIABLE) else None
@@ -146,7 +142,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _check_options(request: Request) -> None:
-    """Raise an error if options exclude each other, or do not apply to the client.
+    """Check the options.
 
     Raises:
         UsageError: options exclude each other, or do not apply to the client.
@@ -190,7 +186,7 @@ def _places() -> Places:
 
 
 def _file_of(request: Request) -> Path | None:
-    """Return the configuration file; None if the client's entry can only be printed.
+    """Return the configuration file; None if the entry can only be printed.
 
     Raises:
         UsageError: the client has no configuration file for a project.
@@ -237,7 +233,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Print warnings about environment variables of the shell, and about paths in project files."""
+    """Warn about environment variables of the shell, and about paths in project files."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -259,7 +255,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file; keep a backup of the text from before Waybook's entry was first added."""
+    """Write the file; keep a backup from before Waybook's entry was first added."""
     if old is None:
         write_config(file, new)
         print_line(f"✓ created {file}")
@@ -274,7 +270,8 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
 def _test(request: Request, file: Path) -> None:
     """Start or call the server with the written configuration, and print its answers.
 
-    Raises: HintedError: the server does not answer.
+    Raises:
+        HintedError: the server does not answer.
     """
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")

@@ -1,6 +1,6 @@
 """`waybook doctor`: settings with their origins, and checks with remedies.
 
-Most checks apply at any time; some apply only before a server is started.
+Most checks always apply; some only before a server is started.
 """
 
 import asyncio
@@ -169,7 +169,7 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 
 def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
-    """Print the state of several servers; return 1 if one of them is not ready, else 0."""
+    """Print the state of several servers; return 1 if one is not ready."""
     states = asyncio.run(probe_servers(read_urls(fleet), metrics_token))
     notes = differences(states)
     if as_json:

@@ -29,8 +29,7 @@ from waybook.settings import Settings
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
     """Return a file path without extension for each document, in one folder per stage.
 
-    The file name includes the model. If several documents would have the same name, their names
-    also include the lineage and the reviewer.
+    The name includes the model and, if it would not be unique, the lineage and the reviewer.
     """
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
     long = Counter(_short(item) for item in listed)
@@ -44,7 +43,7 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, numbered if it is taken; ignore case, as some file systems do."""
+    """Return the file name, numbered if it is taken; upper and lower case count as the same."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1
@@ -63,7 +62,7 @@ def _more(item: DocumentListItem) -> list[str]:
 
 
 def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    """Raise an error if one of these paths exists already.
+    """Raise an error if one of these paths exists.
 
     Raises:
         InvalidInput: a path exists already.
@@ -198,7 +197,7 @@ def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Return the last part of a document's lineage name, and the reviewer if there is one."""
+    """Return the last part of a document's lineage, and the reviewer if there is one."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

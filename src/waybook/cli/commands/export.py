@@ -36,8 +36,7 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-#: Value of `--output` that selects standard output (`-`); for input files, `-` selects standard
-#: input.
+#: `--output -` is standard output, as `-` is standard input for input files.
 STDOUT: Final = STDIN
 
 

@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 
 
-#: Command-line options for importing a plan file of another tool.
+#: Options for importing another tool's plan.
 READING = (
     click.option(
         "--format",
@@ -45,7 +45,6 @@ READING = (
 
 
 def reading_options(command: Command) -> Command:
-    """Add the options for reading a file of another tool to a command."""
     for option in reversed(READING):
         command = option(command)
     return command
@@ -76,7 +75,6 @@ class ReadingOptions:
 
 
 def pop_reading_options(flags: dict[str, Any]) -> ReadingOptions:
-    """Remove the options for reading a file from a command's options, and return them."""
     return ReadingOptions(**{field.name: flags.pop(field.name) for field in fields(ReadingOptions)})
 
 
@@ -125,10 +123,10 @@ def command(
 
 
 def confirm(question: str, file: str, *, yes: bool) -> bool:
-    """Ask the user whether to write the plan, and return the answer.
+    """Ask whether to write the plan.
 
-    Raises: InvalidInput: the file was read from standard input, so no answer can be read from
-    it.
+    Raises:
+        InvalidInput: the file was read from standard input, so no answer can be read from it.
     """
     if yes:
         return True
@@ -147,7 +145,7 @@ def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) 
         click.echo("Nothing was written.", err=True)
 
 
-# Functions that import plans of other tools
+# Plans of other tools
 
 
 def show_plan(plan: ImportedPlan) -> None:
@@ -187,13 +185,14 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
     return str(answer.body["planId"])
 
 
-# Functions that import complete exports of Waybook
+# Complete exports of Waybook
 
 
 def _read_export(data: bytes) -> ExportFile | None:
-    """Return the content of a complete export; None if the file is not an export.
+    """Return the content of a complete export; None if the file is not one.
 
-    Raises: InvalidInput: the export is not complete, or its parts contradict each other.
+    Raises:
+        InvalidInput: the export is not complete, or its parts contradict each other.
     """
     if data.lstrip()[:1] != b"{":
         return None

@@ -1,4 +1,4 @@
-"""`waybook map`: check the structure of any workflow, and show the expected work units."""
+"""`waybook map`: check the structure of any workflow, and show the expected work."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -33,7 +33,7 @@ MAX_MODELS = 1000
 
 
 def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return generated names for a number of models, or the names in a comma-separated list."""
+    """Return the names in a comma-separated list or, for a number, as many generated names."""
     if value is None:
         return ()
     if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
@@ -113,7 +113,7 @@ def _answer(
 
 
 def _read(text: bytes) -> object:
-    """Parse a text as JSON of any size, or else as a workflow definition in YAML."""
+    """Parse JSON of any size or, if it is not JSON, a YAML workflow definition."""
     try:
         return read_json(text)
     except InvalidInput:

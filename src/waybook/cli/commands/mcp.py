@@ -28,8 +28,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        # Imported objects are never freed, so garbage collection during the import would only take
-        # time.
+        # Imported objects are never freed, so collecting garbage meanwhile would only take time.
         gc.disable()
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
@@ -41,8 +40,7 @@ def command(**flags: object) -> None:
 def _database_starting(settings: Settings) -> Iterator[None]:
     """Start the embedded PostgreSQL during the imports, and keep it running inside the block.
 
-    An error is ignored here, because it occurs again and is reported when the application
-    connects to PostgreSQL.
+    An error is ignored: it will occur again, and be reported, when the application connects.
     """
     attached: list[Attachment] = []
 

@@ -133,7 +133,6 @@ def _policy(word: str | None) -> ReviewPolicy | None:
 
 
 def org_json(org: Org) -> dict[str, object]:
-    """Return an org as a JSON object."""
     return {
         "orgId": org.id,
         "slug": org.slug,

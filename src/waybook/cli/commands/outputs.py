@@ -22,7 +22,7 @@ from waybook.core.durations import format_age
 from waybook.plan.output import Output, latest
 from waybook.settings import Settings
 
-#: Minimum terminal width for showing the type and the author of outputs in the list.
+#: Narrower terminals do not show type and author of outputs.
 MIN_WIDTH_FOR_DETAILS = 120
 MIN_TITLE_WIDTH = 12
 

@@ -39,13 +39,11 @@ from waybook.page_address import current_base_url
 from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
-#: Minimum terminal width for drawing progress bars; on a narrower terminal, only the numbers of the
-#: progress are shown.
+#: Narrower terminals show progress as numbers only.
 MIN_WIDTH_FOR_BARS = 100
-#: Minimum width of the column with plan names; columns on the right are left out if the names would
-#: get less space.
+#: Minimum width of plan names; columns on the right are left out to give them this space.
 MIN_NAME_WIDTH = 24
-#: Number of columns that are always shown: id, plan and status.
+#: Columns that are always shown: id, plan and status.
 MIN_COLUMNS = 3
 
 
@@ -81,8 +79,7 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]
-    # Plans are recognized by their names, so the last columns are left out until the names have
-    # enough space.
+    # Plans are recognized by name: leave out the last columns until names have enough space.
     while _room_for_name(taken, width) < min(taken[1], MIN_NAME_WIDTH) and len(taken) > MIN_COLUMNS:
         taken.pop()
     heads, rows = heads[: len(taken)], [row[: len(taken)] for row in rows]
@@ -96,7 +93,6 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
 
 
 def _room_for_name(taken: list[int], width: int) -> int:
-    """Return the columns of the terminal that are left for the second column of a table."""
     return width - sum(taken[:1] + taken[2:]) - 2 * (len(taken) - 1)
 
 
@@ -112,7 +108,7 @@ def _row(plan: PlanSummary, *, bars: bool) -> list[Text]:
 
 
 def progress_text(plan: PlanSummary) -> Text:
-    """Return the progress of a plan as text, such as "4 of 13, 1 failed"."""
+    """Return the progress of a plan, such as "4 of 13, 1 failed"."""
     progress = plan.progress
     text = Text(f"{progress.done} of {progress.total}")
     return text.append(f", {progress.failed} failed", style="red") if progress.failed else text
@@ -229,7 +225,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        # If the database is busy or unavailable, skip this refresh; the next refresh may succeed.
+        # If the database is busy or unavailable, the next refresh may succeed.
         with contextlib.suppress(Busy, Unavailable):
             board = await read_plan_detail(
                 here.call, board.plan.id, PlanInclude.BOARD, before=board
@@ -241,5 +237,5 @@ def _live(board: PlanDetail, console: Console) -> RenderableType:
 
 
 def _frame(console: Console) -> Viewport:
-    """Return the size of the terminal without its last line, which is reserved for the prompt."""
+    """Return the size of the terminal without its last line, which is for the prompt."""
     return Viewport(width=console.width, height=console.height - 1)

@@ -26,7 +26,7 @@ def claude_code_text(folder: Path) -> str:
 
 
 def codex_text(folder: Path) -> str:
-    """Return the lines for the configuration file of Codex, and how its hooks become active."""
+    """Return lines for the configuration file of Codex, and how its hooks become active."""
     command = shlex.join(["python3", "-I", "-S", str(folder / "waybook_hook.py")])
     hooks = "\n".join(
         f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n'
@@ -42,7 +42,6 @@ def codex_text(folder: Path) -> str:
 
 
 def gemini_cli_text(folder: Path) -> str:
-    """Return the command that installs the extension in Gemini CLI."""
     path = shlex.quote(str(folder / "gemini-cli"))
     return f"Install the extension with its tools and hooks:\n\n  gemini extensions install {path}"
 

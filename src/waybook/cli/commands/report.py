@@ -1,7 +1,7 @@
-"""`waybook report`: progress of a run of any system, computed from its exported snapshot.
+"""`waybook report`: progress of a run of any system, from its exported snapshot.
 
-`waybook map` uses the same functions to read snapshots and to print answers, for a whole file or
-for each line.
+`waybook map` uses the same functions to read snapshots and print answers, for a file or for each
+line.
 """
 
 import sys
@@ -21,8 +21,7 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-#: Function that computes the JSON answer for an input. The input is a whole file or one line of a
-#: file.
+#: Computes the JSON answer for a whole file or one line of it.
 AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 
@@ -53,7 +52,7 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print one result for each line of the input, even after an invalid line."""
+    """Print one result per line of the input, even after an invalid line."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -65,8 +64,7 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
     """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON.
 
-    The drawing code is imported only when needed. If an error is printed as JSON, the exit code is
-    1.
+    The drawing code is imported only when needed. An error printed as JSON gives exit code 1.
     """
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
@@ -75,7 +73,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """Return the answer; if the recipe of a DAG is invalid, print its errors and exit."""
+    """Return the answer; if a workflow's recipe is invalid, print its errors and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -85,12 +83,11 @@ def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT
 
 
 def is_interactive(*, as_json: bool) -> bool:
-    """Return whether the output is a terminal and JSON was not requested."""
     return not as_json and sys.stdout.isatty()
 
 
 def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
-    """Print the result, or the error if there is one; return whether there was an error."""
+    """Print the result or the error; return whether there was an error."""
     try:
         body, refused = answer(), False
     except WaybookError as error:

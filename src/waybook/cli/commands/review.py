@@ -76,12 +76,11 @@ async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> di
 
 
 MAX_LINES = 20
-#: Maximum number of open runs that are searched for runs awaiting feedback.
+#: Maximum number of open runs searched for those awaiting feedback.
 MAX_RUNS = 100
 
 
 def print_empty_inbox(console: Console) -> None:
-    """Print that no review is open."""
     console.print(Text.assemble(("✓", "green"), " Nothing is waiting for you."))
 
 
@@ -99,7 +98,7 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
 
 
 def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
-    """Return a panel with the information that a reviewer needs to decide a review."""
+    """Return a panel with what a reviewer needs to decide."""
     parts: list[RenderableType] = [terminal_markdown(review.summary)]
     if review.questions:
         questions = Text(
@@ -123,7 +122,7 @@ def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
 
 
 def awaiting_runs_table(runs: list[RunSummary]) -> Group:
-    """Return the runs that await feedback, each with the command that submits the feedback."""
+    """Return the runs that await feedback, each with the command that submits it."""
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
@@ -134,7 +133,7 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
 
 
 def step_name(review: ReviewRecord) -> str:
-    """Return the number of a step, and its title or the first line of its instructions."""
+    """Return a step's number, and its title or the first line of its instructions."""
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
@@ -183,7 +182,6 @@ def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
 
 
 def can_prompt() -> bool:
-    """Return whether stdin and stdout are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -201,7 +199,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# Functions that decide a single review with command-line flags
+# A decision given by command-line flags
 
 
 async def _carry_out(
@@ -227,7 +225,7 @@ def _seen(review: ReviewRecord) -> dict[str, str]:
 async def submit_decision(
     here: AppSession, decided: DecisionFlags, **named: str
 ) -> dict[str, object]:
-    """Submit the reviewer's decision; raise the tool's error if the decision is refused."""
+    """Submit the decision; raise the tool's error if it is refused."""
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
@@ -258,7 +256,7 @@ CONFIRMATIONS = {
 }
 
 
-# Functions of the interactive inbox
+# The interactive inbox
 
 
 async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
@@ -266,7 +264,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     return await list_reviews(here.call, plan_id)
 
 
-#: Fields of a review that are set only when it is decided, and so are omitted for an open review.
+#: Fields that are set only by a decision, and so omitted for an open review.
 DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
 
 
@@ -311,7 +309,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    """Return the runs that await feedback; return none if the inbox is limited to one plan."""
+    """Return the runs that await feedback; none if the inbox is limited to a plan."""
     runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
     return [run for run in runs if run.awaiting]
 
@@ -329,7 +327,7 @@ def _picked(reviews: list[ReviewRecord]) -> ReviewRecord:
 
 
 def _prompt_decision() -> DecisionFlags | None:
-    """Prompt for a decision; return None if the reviewer postpones it."""
+    """Ask for a decision; None if the reviewer postpones it."""
     prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
     match message:

@@ -79,7 +79,7 @@ def _table(runs: list[RunSummary], width: int) -> Table:
     return table
 
 
-#: Heading of each table column, and the minimum terminal width at which the column is shown.
+#: Table columns, with the minimum terminal width for each.
 COLUMNS = {
     "id": ("id", 0),
     "run": ("run", 0),
@@ -106,7 +106,7 @@ def _row(run: RunSummary) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """Return the number of stages per status, for a progress bar."""
+    """Return the stages per status, for a progress bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.stages_done
     running = len(run.stages) - done - failed
@@ -122,7 +122,7 @@ def _counts(run: RunSummary) -> Counter[StepStatus]:
 
 
 def stage_progress_text(run: RunSummary) -> Text:
-    """Return the current stage's progress as text, such as "synthesis 4 of 13, 1 failed"."""
+    """Return the current stage's progress, such as "synthesis 4 of 13, 1 failed"."""
     stage = run.current or run.awaiting
     if stage is None:
         return Text()
@@ -231,7 +231,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        # If the database is busy or unavailable, skip this refresh; the next refresh may succeed.
+        # If the database is busy or unavailable, the next refresh may succeed.
         with contextlib.suppress(Busy, Unavailable):
             board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
@@ -241,7 +241,7 @@ def _live(console: Console) -> Viewport:
 
 
 def _format_input(board: RunDetail) -> Text:
-    """Return a run's input text, shortened if it is long."""
+    """Return a run's input, shortened if it is long."""
     run_input = board.input_text
     text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
     normalized = " ".join(text.split())

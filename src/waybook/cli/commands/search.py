@@ -21,7 +21,7 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.settings import Settings
 
-#: JSON object that is a part of a search reply.
+#: JSON object in a search reply.
 Body: TypeAlias = dict[str, Any]
 
 MAX_NAMES_LISTED = 2
@@ -103,7 +103,6 @@ def _lines(hit: Body) -> Iterator[Text]:
 
 
 def _marked(text: str) -> Text:
-    """Return a search snippet with the matched words in bold."""
     snippet = Text()
     for place, piece in enumerate(text.split("**")):
         snippet.append(piece, style="bold yellow" if place % 2 else "")

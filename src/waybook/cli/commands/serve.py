@@ -52,7 +52,7 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Time in seconds between two attempts to record the address of the server.
+#: Seconds between two attempts to record the address of the server.
 RECORD_INTERVAL_SECONDS: Final = 1.0
 
 
@@ -75,16 +75,15 @@ def command(**flags: object) -> None:
         listening = sockets.enter_context(
             contextlib.closing(listen(settings.host, settings.port, shared=settings.workers > 1))
         )
-        # The token is removed, because it identifies the caller of a command, and the server acts
-        # for callers with their own tokens.
+        # The token identifies the caller of a command; the server's callers have their own.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         server = HttpServer(replace(loaded, settings=known), listening, claim)
         if settings.workers == 1:
             run(_serve(server))
             return
-        # Each worker has a socket of its own: with one socket for all, the first worker that wakes
-        # up accepts nearly all connections. The supervisor holds all sockets, so that connections
-        # to a worker that died wait for the next one.
+        # Each worker has its own socket: with a shared one, the first worker that wakes up accepts
+        # nearly all connections. The supervisor holds all sockets, so that connections to a dead
+        # worker wait for the next one.
         port = known.port
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
@@ -98,21 +97,21 @@ def command(**flags: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """Settings, socket and shared state that `waybook serve` prepares before an event loop runs."""
+    """Settings, socket and shared state, prepared before an event loop runs."""
 
     loaded: LoadedSettings
     listening: socket.socket
     claim: PageClaim | None = None
-    #: State of the rate limits that all workers share; None if there is one process.
+    #: Rate limits shared by all workers; None for a single process.
     rate_limit_times: SharedTimes | None = None
-    #: Metrics of all workers; None if there is one process.
+    #: Metrics of all workers; None for a single process.
     metrics: SharedMetrics | None = None
 
 
 def _serve_as_worker(
     server: HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
 ) -> int:
-    """Serve in a worker process; print an error as the command line does, and return the status."""
+    """Serve in a worker process; print an error as a command does, and return the status."""
     claim = server.claim if link.index == 0 else None
     try:
         run(_serve(replace(server, listening=sockets[link.index], claim=claim), link))
@@ -160,7 +159,7 @@ async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None
 
 @asynccontextmanager
 async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
-    """Write the metrics of this worker for the other workers, regularly and at the end."""
+    """Write this worker's metrics for the others, regularly and at the end."""
 
     async def publish() -> None:
         while True:
@@ -179,7 +178,7 @@ async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
     try:
         return claim.try_record_server(settings.base_url)
-    except OSError as error:  # Writing the file fails, for example, if the disk is full.
+    except OSError as error:  # For example, because the disk is full.
         log.warning("cannot record the address of the server: %s", error)
         return False
 
@@ -188,8 +187,8 @@ def _try_record(claim: PageClaim, settings: Settings) -> bool:
 async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
     """Try to record the server's URL in the data directory until this succeeds or the block ends.
 
-    Other processes use the recorded URL in links. While the URL of another `waybook serve` is
-    recorded, this server waits until the other one ends.
+    Other processes use it in links. While the URL of another `waybook serve` is recorded, this one
+    waits until that one ends.
     """
 
     async def record() -> None:
@@ -205,7 +204,7 @@ async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterat
 
 
 def report_wait(obstacle: str, waited: float, limit: float) -> None:
-    """Report on standard error that the server is waiting for the database."""
+    """Say on standard error that the server waits for the database."""
     click.echo(f"Waiting for the database ({waited:.0f} of {limit:.0f} s): {obstacle}", err=True)
 
 
@@ -216,9 +215,9 @@ def build_http_app(
     drain: Drain | None = None,
     metrics: CollectMetrics | None = None,
 ) -> ASGIApp:
-    """Return the HTTP application; settings and the issuer determine the authentication.
+    """Return the HTTP application; settings and issuer determine the authentication.
 
-    The function `metrics` returns the metrics; by default, those of this process.
+    `metrics` returns the metrics; by default, those of this process.
     """
     settings, asks = loaded.settings, loaded.settings.requires_auth
     drain = drain or Drain()
@@ -260,7 +259,6 @@ def build_http_app(
 
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
-    """Return the host names that are accepted in HTTP requests to the server."""
     encrypted = (settings.public_url or "").startswith("https:")
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 
@@ -283,14 +281,14 @@ def build_auth_gate(
 
 
 async def _person(services: Application, _: Request) -> Caller:
-    """Return the caller of a browser request in local mode, where there is only one user."""
+    """Return the caller of a browser request in local mode, which has only one user."""
     return services.caller(Channel.DASHBOARD)
 
 
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    """Return the HTTP tool gateway, for authenticated callers or for the single local user."""
+    """Return the HTTP tool gateway, for authenticated callers or the single local user."""
 
     async def dispatcher() -> Dispatcher:
         return services.dispatcher

@@ -44,7 +44,7 @@ def _read_file(path: Path) -> PlanTemplate:
 
 
 def _find(settings: Settings, name: str) -> PlanTemplate:
-    """Return the template with this name, or the template in this file if `name` is a file name."""
+    """Return the template with this name or, if `name` is a file, in this file."""
     if name.endswith((SUFFIX, ".yml", ".json")):
         return _read_file(Path(name))
     return find_template(name, saved_templates(settings.data_dir))
@@ -141,7 +141,7 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of parameters; each word has the form `name=value`.
+    """Return parameter values; each word has the form `name=value`.
 
     Raises:
         InvalidInput: a word does not have this form, or a parameter occurs twice.

@@ -142,7 +142,6 @@ async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:
 
 
 def token_json(token_use: TokenUse) -> dict[str, object]:
-    """Return an API token as a JSON object."""
     token = token_use.token
     return {
         "tokenId": token.id,

@@ -20,7 +20,7 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-#: Width in characters of the usage numbers that follow a name.
+#: Width of the numbers after a name.
 FIGURES = 52
 
 
@@ -84,7 +84,6 @@ def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: i
 
 
 def usage_json(org_usage: OrgUsage) -> dict[str, object]:
-    """Return the usage as a JSON object."""
     return {
         "since": org_usage.since.isoformat(),
         "until": org_usage.until.isoformat(),

@@ -160,7 +160,6 @@ def _of(org: str | None) -> str:
 
 
 def user_json(user: User) -> dict[str, object]:
-    """Return a user as a JSON object."""
     return {
         "userId": user.id,
         "name": user.name,

@@ -123,7 +123,7 @@ async def _revoke_links(settings: Settings, subject: str | None) -> int:
 
 
 async def _plan_or_run_id(ctx: RequestContext, text: str) -> str:
-    """Return the id of the plan that the text names or, without such a plan, of the run."""
+    """Return the id of the matching plan or, if no plan matches, of the matching run."""
     try:
         return (await resolve_plan(ctx, text)).id
     except NotFound:
@@ -161,7 +161,6 @@ def _describe_delivery(sent: Delivery) -> Text:
 
 
 def delivery_json(delivery: Delivery) -> dict[str, object]:
-    """Return a webhook delivery as a JSON object."""
     return {
         "id": delivery.id,
         "event": delivery.event,

@@ -42,7 +42,7 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
-#: Number of terminal lines that the demo uses below the displayed plan or run.
+#: Terminal lines that the demo uses below the plan or run.
 FOOTER_LINES = 3
 Look = Callable[[], Awaitable[DisplayedSubject]]
 Part = Coroutine[object, object, None]
@@ -51,14 +51,14 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console of the demo, and whether the screen is redrawn live or printed line by line."""
+    """Console of the demo, and whether the screen is redrawn or printed line by line."""
 
     console: Console
     live: bool
 
 
 async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
-    """Play the demo's plan to its end and return its overview."""
+    """Play the demo's plan to its end and return its final state."""
     boards: list[PlanDetail] = []
 
     async def look() -> DisplayedSubject:
@@ -75,7 +75,7 @@ async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
 
 
 async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
-    """Play the demo's run to its end and return its overview."""
+    """Play the demo's run to its end and return its final state."""
     boards: list[RunDetail] = []
     scene.feed.lines.clear()
 
@@ -90,7 +90,7 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
 
 
 async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    """Start all simulated agents and people of the demo's plan."""
+    """Start the agents and people of the demo's plan."""
     await plan_agents.create_plan(scene)
     parts = (
         plan_agents.ada,
@@ -103,7 +103,7 @@ async def start_plan_actors(scene: DemoContext, show: Show) -> None:
 
 
 async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    """Start all simulated agents and people of the demo's run."""
+    """Start the agents and people of the demo's run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
     parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]
@@ -121,7 +121,7 @@ async def _perform(
     play: Callable[[DemoContext, Show], Awaitable[None]],
     look: Look,
 ) -> None:
-    """Play a demo scenario to its end, redrawing the screen or printing line by line."""
+    """Play a scenario to its end, redrawing the screen or printing line by line."""
     console = audience.console
     if not audience.live:
         scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)
@@ -151,12 +151,11 @@ async def _act(scene: DemoContext, parts: list[Part], show: Show) -> None:
             raise outcome
 
 
-async def _nothing() -> None:
-    """Do nothing; used when there is no live display."""
+async def _nothing() -> None: ...
 
 
-#: Simulated duration of the demo. The simulated clock starts this long before the current time, so
-#: that the simulated time at the end of the demo is about the current time.
+#: Simulated duration of the demo. Its clock starts this long ago, so that the demo ends at about
+#: the current time.
 STORY = timedelta(minutes=360)
 
 

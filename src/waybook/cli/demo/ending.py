@@ -22,7 +22,7 @@ from waybook.cli.terminal.audit_text import summary
 from waybook.cli.terminal.run_board import documents_available
 from waybook.core.short_ids import short_id
 
-#: Key of the document that is printed in full at the end of the demo.
+#: Document printed in full at the end of the demo.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
 

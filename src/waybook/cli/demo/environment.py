@@ -1,7 +1,7 @@
 """Simulated clock, temporary database, and event log of the demo.
 
-Only one actor runs at a time. When all actors sleep, the clock advances to the moment at which the
-next actor wakes. So events have the same order and the same simulated times at any playback speed.
+Only one actor runs at a time. When all sleep, the clock advances to the moment at which the next
+one wakes. So events have the same order and simulated times at any playback speed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-#: Real time in seconds between two screen updates while simulated time passes.
+#: Real seconds between two screen updates while simulated time passes.
 FRAME_SECONDS = 0.15
 #: Simulated time after which the demo is considered stuck.
 MAX_SIMULATED = timedelta(days=7)
@@ -34,14 +34,14 @@ MAX_SIMULATED = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Playback speed: real seconds per simulated minute, and per line that the user reads."""
+    """Real seconds per simulated minute, and per line that the user reads."""
 
     per_minute: float
     per_line: float
 
 
-#: Playback speeds: `SLOW` for the demo's plan, where every step is logged, `SLOW_RUN` for the
-#: demo's run, where only major events are logged, and `FAST` without pauses.
+#: `SLOW` is for the plan, where every step is logged, `SLOW_RUN` for the run, where only major
+#: events are, and `FAST` has no pauses.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -63,7 +63,6 @@ class SimulatedClock:
 
     @property
     def now(self) -> datetime:
-        """Return the simulated time."""
         return self._now
 
     @now.setter
@@ -71,11 +70,10 @@ class SimulatedClock:
         self._now = self._database.frozen_now = now
 
     def pause_to_read(self) -> None:
-        """Extend the next pause by the time it takes to read one line."""
+        """Extend the next pause by the time to read one line."""
         self._owed += self.pace.per_line
 
     def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Start a task that acts as a simulated agent or user of the demo."""
         self._awake += 1
         return asyncio.create_task(self._act(actor))
 
@@ -89,7 +87,6 @@ class SimulatedClock:
             self._rest()
 
     async def sleep(self, minutes: float) -> None:
-        """Sleep for this many simulated minutes."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         at = self.now + timedelta(minutes=minutes)
         heapq.heappush(self._asleep, (at, next(self._numbers), woken))
@@ -106,7 +103,7 @@ class SimulatedClock:
             self._all_asleep.set()
 
     async def run(self, show: Show) -> None:
-        """Run until no simulated actor is sleeping, or one has failed.
+        """Run until no actor is sleeping, or one has failed.
 
         Raises:
             TimeoutError: the actors wait for something that does not happen.
@@ -155,8 +152,7 @@ def _real_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: Maximum time in seconds to wait until the database server stops after its last client has
-#: disconnected.
+#: Maximum seconds to wait until the database stops after its last client disconnected.
 SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
@@ -164,15 +160,13 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 def temporary_database(*, durable: bool = True) -> Iterator[Path]:
     """Yield a data directory; after the block, stop PostgreSQL and remove the directory.
 
-    With `durable=False`, the server does not flush its writes to disk, and writes no full-page
-    images to its write-ahead log.
+    Without `durable`, the server does not flush its writes to disk.
     """
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    # If root runs the demo, PostgreSQL runs as another user, who needs access to this directory.
+    # For root, PostgreSQL runs as another user, who needs access to this directory.
     above.chmod(0o711)
     data_dir = above / "data"
-    # Exit normally on these signals, so that the directory is also removed when the terminal is
-    # closed.
+    # Exit normally, so that the directory is also removed when the terminal is closed.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
@@ -199,11 +193,11 @@ class Line:
     at: datetime
     who: str
     text_body: str
-    #: Whether the line of the event log is highlighted.
+    #: Whether the line is highlighted.
     strong: bool = False
 
     def text(self) -> Text:
-        """Return a line of the event log, in the color of its actor."""
+        """Return the line in the color of its actor."""
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
             (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
@@ -213,14 +207,13 @@ class Line:
 
 @dataclass
 class EventLog:
-    """Event log of the demo; a listener receives each new line."""
+    """Event log of the demo; a listener gets each new line."""
 
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None
 
     def say(self, who: str, message: str, *, strong: bool = False) -> None:
-        """Add a line to the event log."""
         line = Line(self.clock.now, who, message, strong)
         self.lines.append(line)
         self.clock.pause_to_read()

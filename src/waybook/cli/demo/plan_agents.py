@@ -1,4 +1,4 @@
-"""Actors of the demo's plan: three agents, one of which is killed during a step, and a person.
+"""Actors of the demo's plan: three agents, one of them killed during a step, and a person.
 
 Each agent claims a step, works, and submits the result, independently of the others.
 """
@@ -18,7 +18,6 @@ POLL_MINUTES = 3
 
 
 def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
-    """Return a simulated agent with its own session."""
     return Actor(name=name, scene=scene, session=session or name)
 
 
@@ -26,7 +25,6 @@ def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
 
 
 async def ada(scene: DemoContext) -> None:
-    """Act as ada, the agent that completes three steps and requests two reviews."""
     me = agent(scene, "ada")
     for _ in range(3):
         await complete_step(me)
@@ -39,7 +37,7 @@ async def ada(scene: DemoContext) -> None:
 
 
 async def ben(scene: DemoContext) -> None:
-    """Act as ben, the agent that loses a connection and takes over the abandoned step."""
+    """Act as ben, who loses a connection and takes over the abandoned step."""
     me = agent(scene, "ben")
     await scene.clock.sleep(1)
     await complete_step(me, connection_drops=True)
@@ -52,7 +50,7 @@ async def ben(scene: DemoContext) -> None:
 
 
 async def cleo(scene: DemoContext) -> None:
-    """Act as cleo, the agent that is killed during its second step."""
+    """Act as cleo, who is killed during the second step."""
     me = agent(scene, "cleo")
     await scene.clock.sleep(2)
     await complete_step(me)
@@ -105,11 +103,11 @@ async def _review_comes(scene: DemoContext) -> None:
         await scene.clock.sleep(POLL_MINUTES)
 
 
-# Functions that agents of the demo execute
+# What agents do
 
 
 async def create_plan(scene: DemoContext) -> None:
-    """Create the plan, as the agent that received the user's question."""
+    """Create the plan, as the agent that got the user's question."""
     me = agent(scene, "ada")
     steps: list[dict[str, object]] = [
         {"title": title, "stepType": kind, "instructions": instructions}
@@ -137,7 +135,6 @@ async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
 
 
 async def claim_step(me: Actor) -> dict[str, Any]:
-    """Claim the next step and log it."""
     taken = await me.call("get_next_step", planId=me.scene.plan_id)
     if earlier := taken.get("takenOver"):
         again = f"{taken['title']} (attempt {taken['attempt']})"
@@ -158,7 +155,7 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
 
 
 async def work(me: Actor, taken: dict[str, Any]) -> None:
-    """Wait for the simulated duration of the step, and send heartbeats meanwhile."""
+    """Wait for the simulated duration of the step, sending heartbeats."""
     todo = script.WORK[taken["title"]]
     passed = 0.0
     for sign in (*todo.heartbeats, todo.minutes):
@@ -169,7 +166,7 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 
 
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
-    """Submit the result; `twice` repeats it with the same key, as after a lost connection."""
+    """Submit the result; `twice` repeats the call with the same key, as after a lost connection."""
     todo = script.WORK[taken["title"]]
     args = {
         "stepId": taken["stepId"],
@@ -194,7 +191,6 @@ def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
 
 
 async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
-    """Pause the step until a reviewer decides."""
     result = dict(script.WORK[taken["title"]].result)
     args = {"summary": summary, "resultSummary": result}
     await me.call("request_user_review", stepId=taken["stepId"], **args)

@@ -1,6 +1,6 @@
 """Actors of the demo's run: three agents with three sessions each, and a person.
 
-Each session claims jobs of its model, writes documents and submits them, independently of the
+Each session claims jobs of its model, and writes and submits documents, independently of the
 others. One job fails once, one document is submitted in two parts, one session is killed and
 replaced.
 """
@@ -23,7 +23,7 @@ from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
 
 POLL_MINUTES = 4
-#: Durations of a job in simulated minutes; each session uses one of them for all its jobs.
+#: Simulated minutes per job; each session uses one of these for all its jobs.
 WORK_MINUTES = (4, 6, 5)
 #: Simulated minutes after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
@@ -37,8 +37,8 @@ Handling = Callable[[Actor, Job], Awaitable[None]]
 class AgentSession:
     """One session of an agent, with its start delay in minutes.
 
-    The start delays differ, so no two sessions act at the same moment, and events happen in the
-    same order each time.
+    The delays differ, so that no two sessions act at the same moment, and events always happen in
+    the same order.
     """
 
     name: str
@@ -47,13 +47,12 @@ class AgentSession:
 
 
 def agent_sessions() -> list[AgentSession]:
-    """Return the demo's nine agent sessions."""
     sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
     return [AgentSession(*named, after=number / 20) for number, named in enumerate(sessions)]
 
 
 def scripted_failures() -> dict[tuple[str, str], Handling]:
-    """Return the demo's scripted incidents by model and document; each happens once."""
+    """Return the scripted incidents by model and document; each happens once."""
     return {
         ("beta", "business_case"): fail_job,
         ("gamma", "technical_feasibility_assessment"): submit_in_parts,
@@ -61,7 +60,7 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
     }
 
 
-# Functions that execute the demo's run, in the order of the run
+# The run, in order
 
 
 async def start_run(scene: DemoContext) -> None:
@@ -131,7 +130,7 @@ async def render_documents(scene: DemoContext) -> None:
 
 
 async def give_feedback(scene: DemoContext) -> None:
-    """Act as the person who gives feedback on each completed stage."""
+    """Give a person's feedback on each completed stage."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await scene.clock.sleep(0.7)
     for stage, feedback in script.RUN_FEEDBACK.items():
@@ -154,21 +153,20 @@ async def _awaits(scene: DemoContext, stage: str) -> bool:
 
 
 def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
-    """Log a line under the name of the session, because an agent has several sessions."""
+    """Log a line under the name of the session, because an agent has several."""
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
-# Functions for the possible outcomes of a job in the demo
+# Outcomes of a job
 
 
 async def submit_result(me: Actor, job: Job) -> None:
-    """Submit the document; if the job is a continuation, submit only the rest."""
+    """Submit the document; for a continuation, only the rest."""
     begun = str(job.get("soFar", ""))
     await _submit(me, job, script.document_for(job).removeprefix(begun))
 
 
 async def fail_job(me: Actor, job: Job) -> None:
-    """Report a failure of the job that can be retried."""
     failed = {"error": "the model timed out", "retryable": True}
     await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
     say_as_agent(me, f"reports a failure: {job['stepName']} ({failed['error']})", strong=True)

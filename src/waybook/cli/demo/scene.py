@@ -1,6 +1,6 @@
 """Shared state, actors and screen layout of the demo.
 
-The view of the plan or run and the event log are shown side by side if the terminal is wide enough.
+The plan or run and the event log are shown side by side if the terminal is wide enough.
 """
 
 import asyncio
@@ -35,33 +35,29 @@ class DemoContext:
     plan_id: str = ""
     run_id: str = ""
     run_complete: bool = False
-    #: Id of the job that the killed session holds; empty as soon as another session has claimed the
-    #: job.
+    #: The job that the killed session holds; empty once another session has claimed it.
     abandoned_jobs: str = ""
-    #: Tasks of the agents and the person that were started in the course of the demo.
+    #: Tasks started in the course of the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
-    #: For the demo's plan: number of results that each agent has submitted, and number of decisions
-    #: that the person has made, by name.
+    #: Results submitted, or decisions made, in the demo's plan, by name of the actor.
     counters: dict[str, int] = field(default_factory=dict)
-    #: For the demo's run: number of results that each agent has submitted, and number of feedback
-    #: texts that the person has given, by name.
+    #: Results submitted, or feedback given, in the demo's run, by name of the actor.
     jobs: dict[str, int] = field(default_factory=dict)
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the local user, for operations that no tool provides."""
+        """Return a request context of the local user, for what no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
 
     def count(self, name: str) -> None:
-        """Add one to the counter of the actor with this name."""
         self.counters[name] = self.counters.get(name, 0) + 1
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Simulated caller of the tools: an agent over MCP, or a person."""
+    """Simulated caller: an agent over MCP, or a person."""
 
     name: str
     scene: DemoContext
@@ -79,18 +75,16 @@ class Actor:
         return answer.body
 
     def say(self, message: str, *, strong: bool = False) -> None:
-        """Log a line under the actor's name."""
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: Minimum terminal width at which the event log is shown next to the plan or run and not below it.
+#: On wider terminals, the event log is shown next to the plan or run, not below.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
-#: Number of steps that the demo's plan has at the end.
+#: Number of steps of the demo's plan at the end.
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
-#: Maximum number of lines that the display of the demo's run needs: one for each stage, plus one
-#: for each step of the stage with the most steps.
+#: Maximum lines for the demo's run: one per stage, plus one per step of the largest stage.
 MAX_LINES = 5 + 13
 
 
@@ -104,7 +98,6 @@ class DisplayedSubject:
 
 
 def plan_subject(shown: PlanDetail) -> DisplayedSubject:
-    """Return the terminal view of the demo's plan."""
     lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: plan_board.plan_display(shown, frame), lines, MAX_STEPS + PLAN_FIXED_ROWS
@@ -112,7 +105,6 @@ def plan_subject(shown: PlanDetail) -> DisplayedSubject:
 
 
 def run_subject(shown: RunDetail) -> DisplayedSubject:
-    """Return the terminal view of the demo's run."""
     lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: run_board.run_display(shown, frame), lines, MAX_LINES + RUN_FIXED_ROWS
@@ -120,7 +112,6 @@ def run_subject(shown: RunDetail) -> DisplayedSubject:
 
 
 def build_frame(subject: DisplayedSubject, feed: EventLog, console: Console) -> RenderableType:
-    """Return the current screen of the demo, never higher than the terminal."""
     height = console.height - 1
     if console.width >= MIN_WIDTH_SIDE_BY_SIDE:
         return _side_by_side(subject, feed, console.width, height)

@@ -15,7 +15,7 @@ REQUEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOpinion:
-    """Opinion of a simulated language model, on which all its documents are based."""
+    """Opinion of a simulated model, on which all its documents are based."""
 
     idea: str
     why: str
@@ -59,7 +59,7 @@ AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a rollback in an hour"
 )
 
-#: For each stage of the demo's run, the person's feedback that starts the next stage.
+#: Feedback on each stage of the demo's run.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
         "thesis": "I want a rollback within an hour.",
@@ -73,8 +73,7 @@ _PROPOSAL = "## In short\n\n{idea} {why}\n\n"
 _REVIEW = "## In short\n\n{whose} says: *{theirs}* "
 _PLAN = "## In short\n\nWe do it in {agreed}.\n\n"
 
-#: Text template for each document of the demo's run; documents that are not listed here use
-#: `_BROUGHT_TOGETHER`.
+#: Text of each document of the demo's run; other documents use `_BROUGHT_TOGETHER`.
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "business_case": _PROPOSAL
@@ -141,7 +140,7 @@ _BROUGHT_TOGETHER = (
 
 
 def document_for(job: Mapping[str, object]) -> str:
-    """Return the document that a language model writes for this job."""
+    """Return the document that a model writes for this job."""
     documents = job["documents"]
     wanted = documents if isinstance(documents, list) else []
     key = str(wanted[0]["documentKey"]) if wanted else ""
@@ -165,7 +164,7 @@ def document_for(job: Mapping[str, object]) -> str:
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
-    """Return the content of an internal document, which users do not see."""
+    """Return an internal document, which users do not see."""
     view = VIEWS[model]
     return {
         "title": RUN_NAME,
@@ -177,7 +176,7 @@ def _notes(key: str, model: str) -> dict[str, object]:
 
 
 def _author_before(job: Mapping[str, object], model: str) -> str:
-    """Return the author of the first input that another model wrote, else this model."""
+    """Return the first other model among the authors of the inputs, else this model."""
     inputs = job["inputs"]
     job_inputs: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
     authors = [
@@ -199,7 +198,7 @@ PRICE, HOSTING = "Price three queues", "Compare self-hosting costs"
 EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
-#: The nine steps with which the demo's plan is created; a branch adds two more steps later.
+#: The nine steps of the new plan; a branch adds two more later.
 PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
@@ -236,13 +235,12 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedWork:
-    """Scripted duration of a step in simulated minutes, and scripted result of the step."""
+    """Scripted duration of a step in simulated minutes, and its result."""
 
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: Times, in minutes after the start of the step, at which the agent reads the instructions
-    #: again; each reading is a heartbeat.
+    #: Minutes after the start at which the agent reads the instructions again, as a heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

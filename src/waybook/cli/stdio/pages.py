@@ -1,8 +1,8 @@
 """Dashboard server within a stdio process, so that the links in its replies open in a browser.
 
-One process per data directory serves the dashboard; when it ends, one of the waiting processes
-takes over. The port is opened at once, so that the address is known. The HTTP application is loaded
-only when a browser connects, because most stdio processes never need it.
+One process per data directory serves the dashboard; when it ends, a waiting process takes over. The
+port is opened at once, so that the address is known. The HTTP application is loaded only when a
+browser connects, because most stdio processes never need it.
 """
 
 import asyncio
@@ -21,14 +21,13 @@ from waybook.transport.http.server import listen, serve_in_background
 
 log = logging.getLogger(__name__)
 
-#: Time in seconds between two checks of whether this process should start or stop serving the
-#: dashboard.
+#: Seconds between two checks of whether this process should serve the dashboard.
 POLL_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """Listening socket of the dashboard, and the settings that contain its port."""
+    """Listening socket of the dashboard, and settings with its port."""
 
     listening: socket.socket
     settings: Settings
@@ -36,7 +35,7 @@ class OpenPort:
 
 class PageServer:
     def __init__(self, loaded: LoadedSettings) -> None:
-        """Create a server that serves nothing until `start` is called."""
+        """Create a server that does nothing until `start` is called."""
         self._loaded = loaded
         self._application: Application | None = None
         self._claim: PageClaim | None = None
@@ -45,12 +44,12 @@ class PageServer:
         self._is_ending = False
 
     def base_url(self) -> str:
-        """Return the base URL of links; open the port first if no process serves the dashboard."""
+        """Return the base URL of links; if no process serves the dashboard, open the port first."""
         port = self._try_open()
         return port.settings.base_url if port else current_base_url(self._loaded.settings)
 
     def start(self, application: Application) -> None:
-        """Serve the dashboard while no other process does, in the background, if settings allow."""
+        """Serve the dashboard in the background while no other process does, if settings allow."""
         if not can_serve_pages(self._loaded.settings):
             return
         self._application = application
@@ -72,7 +71,7 @@ class PageServer:
         self._claim = None
 
     def _try_open(self) -> OpenPort | None:
-        """Return the open port of this process, or None while another process has the dashboard."""
+        """Return this process's open port; None while another process has the dashboard."""
         if self._port is None and self._claim is not None:
             try:
                 if not self._claim.is_server_running() and self._claim.try_take():
@@ -110,15 +109,14 @@ class PageServer:
     def _end_streams(self) -> None:
         """End the streams of live pages when the process ends.
 
-        The event bus is closed only then, and not when another process takes over the
-        dashboard, because the MCP client's subscriptions use the same bus.
+        The event bus is closed only then, not when another process takes over the dashboard,
+        because the MCP client's subscriptions use it too.
         """
         if self._is_ending and self._application is not None:
             self._application.dispatcher.bus.close()
 
     def _close(self) -> None:
-        # The port is closed before the claim is released, so that the next process can open the
-        # same port.
+        # Close the port before releasing the claim, so that the next process can open it.
         if self._port is not None:
             self._port.listening.close()
             self._port = None
@@ -133,7 +131,7 @@ class PageServer:
 
 
 def _open_port(settings: Settings, last: int | None) -> OpenPort:
-    """Open the port that was last used, else the configured one, else any free port.
+    """Open the last used port, else the configured one, else any free port.
 
     Raises:
         Misconfigured: no port can be opened.

@@ -1,4 +1,4 @@
-"""Stdio MCP server: lists tools at once, and runs tool calls when the database is ready."""
+"""Stdio MCP server: lists tools at once, runs tool calls when the database is ready."""
 
 import asyncio
 import logging
@@ -21,16 +21,14 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Delay in seconds before the code for tool calls is loaded. The delay lets the server first answer
-#: the client's request for the tool list.
+#: Seconds before the code for tool calls is loaded, so that the tool list is answered first.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: Maximum time in seconds for which a call waits for the database at startup. It is shorter than
-#: the timeouts of clients.
+#: Maximum seconds that a call waits for the database at startup; shorter than clients' timeouts.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """Interface of the application, with only the members that the stdio server uses."""
+    """The application, as the stdio server sees it."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...
@@ -39,7 +37,7 @@ class StdioApplication(Protocol):
 
 
 class DeferredStartup:
-    """Application that starts in the background; if that fails, the next tool call retries."""
+    """Starts the application in the background; if that fails, the next tool call retries."""
 
     def __init__(self, loaded: LoadedSettings, stack: AsyncExitStack) -> None:
         self._loaded = loaded
@@ -47,7 +45,6 @@ class DeferredStartup:
         self._task: asyncio.Task[StdioApplication] | None = None
 
     def start(self) -> asyncio.Task[StdioApplication]:
-        """Start the application, unless it is starting or running."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             self._task = task = asyncio.create_task(self._open())
@@ -61,8 +58,7 @@ class DeferredStartup:
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
-            # The error is logged for the operator; the agent gets the same error as the answer to
-            # its next call.
+            # Log it for the operator; the agent gets the same error with its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         self._stack.push_async_callback(pages.stop)
@@ -70,10 +66,10 @@ class DeferredStartup:
         return services
 
     async def wait_ready(self) -> StdioApplication:
-        """Return the running application; if the wait times out, the startup continues.
+        """Return the running application; after a timeout, the startup continues.
 
         Raises:
-            Unavailable: the application is not running yet; its startup continues.
+            Unavailable: the application is not running yet.
         """
         try:
             async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):
@@ -93,7 +89,6 @@ def _report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def serve(loaded: LoadedSettings) -> None:
-    """Serve until the MCP client closes stdin."""
     asyncio.run(_serve(loaded))
 
 

@@ -20,7 +20,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.run.status import RunState
 
-#: Fields in an audit entry's details that the table shows to explain the entry.
+#: Details shown in the table to explain an entry.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
@@ -54,7 +54,7 @@ def _what(entry: Body) -> Text:
 
 
 def as_of_table(then: SubjectAsOf) -> RenderableType:
-    """Return a terminal view of a plan or run as it was right after an audit entry."""
+    """Show a plan or run as it was right after an audit entry."""
     if "run" in then.rows:
         subject = next(iter(then.rows["run"].values()))
         look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
@@ -86,7 +86,7 @@ def _step_then(step: Row) -> ProgressStatus:
 
 
 def _run_steps_then(then: SubjectAsOf) -> Table:
-    """Return a table of the run's opened steps, in the order in which they were opened."""
+    """Return the run's opened steps, in the order of opening."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("step")
     table.add_column("status", no_wrap=True)
@@ -121,14 +121,14 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """Result of verifying the audit chain of one plan, run or other subject of an org."""
+    """Verification of the audit chain of one subject of an org."""
 
     org_id: UUID
     verdict: AuditVerdict
 
 
 async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
-    """Verify the audit of all orgs, with an optional progress bar; return the results."""
+    """Verify the audit of all orgs, with an optional progress bar."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)

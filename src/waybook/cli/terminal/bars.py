@@ -1,7 +1,7 @@
-"""Status colors, and the progress bar with one segment per status, for terminals.
+"""Status colors, and a progress bar with one segment per status, for terminals.
 
-Each status has an icon, a word and a color, so that no information depends on color alone. Only the
-sixteen colors of the terminal are used, so that they suit dark and light themes.
+Each status has an icon, a word and a color, so that nothing depends on color alone. Only the
+terminal's sixteen colors are used, so that they suit dark and light themes.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,11 @@ class StatusStyle:
     style: str
 
     def text(self) -> Text:
-        """Return the icon and the word of a status, in the color of the status."""
         return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
 
 
 def _drawn(status: str, style: str) -> StatusStyle:
-    """Return the terminal style of a status, with the symbol and label that diagrams use."""
+    """Return the terminal style of a status, with the symbol and label used in diagrams."""
     shown = STATUS_SYMBOLS[status]
     return StatusStyle(shown.symbol, shown.label, style)
 
@@ -65,7 +64,7 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
 })
 # fmt: on
 
-#: A different character for each step status, so that the progress bar is readable without color.
+#: A different character per status, so that the bar is readable without color.
 GLYPHS = {
     StepStatus.COMPLETED: "█",
     StepStatus.SKIPPED: "▓",
@@ -114,7 +113,7 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
 
 
 def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return each occurring status with its count, as words or, if too wide, as icons."""
+    """Return the statuses with their counts, as words or, if too wide, as icons."""
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
         return worded

@@ -1,8 +1,7 @@
 """Terminal output of stored text, detection of resizing, and usage lines.
 
-Stored text may contain escape sequences, bidirectional control characters, or rich markup for
-colors and links; all of it is shown as plain text. After a resize, the screen is redrawn at once
-and not only at the next refresh.
+Stored text may contain escape sequences, bidirectional control characters, or rich markup; all of
+it is shown as plain text. After a resize, the screen is redrawn at once.
 """
 
 import asyncio
@@ -21,16 +20,15 @@ from waybook.plan.progress import BudgetShare, shares, warning
 
 
 class SafeConsole(Console):
-    """Console of the rich library that ignores markup and escapes hidden characters."""
+    """Console that ignores markup and escapes hidden characters."""
 
     def __init__(self) -> None:
-        """Create a console on stdout."""
         super().__init__(highlight=False, markup=False, emoji=False)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the output segments; escape hidden characters except in control segments."""
+        """Yield the output; escape hidden characters except in control segments."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = bool(control) or not contains_hidden(text)
@@ -40,21 +38,20 @@ class SafeConsole(Console):
 def resize_event() -> asyncio.Event:
     """Return an event that is set when the terminal is resized."""
     resized = asyncio.Event()
-    # Ignore platforms without SIGWINCH.
+    # Some platforms lack SIGWINCH.
     with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
     return resized
 
 
 async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
-    """Wait for the given seconds, or until the terminal is resized."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(resized.wait(), seconds)
     resized.clear()
 
 
 def usage_line(took: Totals) -> Text:
-    """Return the usage of a plan or run as a line: tokens, cost, and number of results."""
+    """Return usage as a line: tokens, cost, and number of results."""
     results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
     tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
     cost = format_cost(took.cost_micros)
@@ -62,7 +59,7 @@ def usage_line(took: Totals) -> Text:
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
-    """Return lines with a plan's usage and its share of each budget; empty if there is no usage."""
+    """Return lines with a plan's usage and its share of each budget; none without usage."""
     lines = [usage_line(plan.usage)] if plan.usage.results else []
     if plan.budget is not None:
         lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]

@@ -1,7 +1,7 @@
 """Terminal views of a workflow's map and definition.
 
-A map lists the steps of each stage in order with the expected units; a workflow is a tree of stages
-and steps with the expected jobs.
+A map lists the steps of each stage with the expected units; a workflow is a tree of stages and
+steps with the expected jobs.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,12 @@ from waybook.dag.progress.structure import Map, StageMap
 
 
 def print_map(answer: Map) -> None:
-    """Print the map to the terminal."""
     console = SafeConsole()
     console.print(map_display(answer, console.width))
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    """Return the view of a whole map, for a terminal of this width."""
+    """Return a map for a terminal of this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
@@ -51,19 +50,18 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: Minimum terminal width for showing the strategy column; on a narrower terminal, the step names
-#: use the space of that column.
+#: Narrower terminals have no strategy column, so that step names get more space.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-#: Width of a line without the step's name, including the spaces between columns.
+#: Width of a line without the step's name.
 FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]
 
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
-    """Return the view of a whole workflow, for a terminal of this width."""
+    """Return a workflow for a terminal of this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
     parts: list[RenderableType] = [_dag_heading(answer, models)]
@@ -127,7 +125,6 @@ def _name_width(stages: list[Answered], width: int) -> int:
 
 
 def _room(names: int, width: int) -> tuple[bool, bool]:
-    """Return whether the table has a strategy column, and whether it has a predecessor column."""
     strategies = width >= MIN_WIDTH_FOR_STRATEGIES
     left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
     return strategies, left >= ORDER_WIDTH
@@ -138,7 +135,7 @@ def _jobs(count: int) -> str:
 
 
 def _after(stage: Answered, key: str) -> str:
-    """Return the text "after" with the numbers of the steps that a step depends on."""
+    """Return "after" and the numbers of the steps that a step depends on."""
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

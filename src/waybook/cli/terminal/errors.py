@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: For each tool that an error hint may suggest, the CLI command that does the same.
+#: CLI command that does the same as each tool a hint may suggest.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -19,8 +19,7 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-#: Placeholders shown in a suggested command for arguments that the suggested next call does not
-#: contain.
+#: Placeholders for arguments that the suggested call lacks.
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
@@ -28,12 +27,10 @@ class CommandError(click.ClickException):
     """Error of Waybook with a hint, for display in the terminal."""
 
     def __init__(self, error: WaybookError) -> None:
-        """Create the exception with the message of an error and a hint for it."""
         super().__init__(error.message)
         self.hint = hint_for(error)
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error line and the hint."""
         print_error(self.message, self.hint, file)
 
 
@@ -41,12 +38,10 @@ class HintedError(click.ClickException):
     """Error of a command itself with a hint, for display in the terminal."""
 
     def __init__(self, message: str, hint: str) -> None:
-        """Create the exception with a message and a hint."""
         super().__init__(message)
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error line and the hint."""
         print_error(self.message, self.hint, file)
 
 
@@ -54,7 +49,6 @@ class InternalError(click.ClickException):
     """Unexpected error, for display in the terminal."""
 
     def __init__(self, error: Exception) -> None:
-        """Create the exception from the type and the first line of an unexpected error."""
         lines = str(error).strip().splitlines()
         super().__init__(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
@@ -67,19 +61,16 @@ class ToolError(click.ClickException):
     """Error that a tool returned, for display in the terminal."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
-        """Create the exception from the error in a tool's answer."""
         super().__init__(f"{error['code']}: {error['message']}")
         self.error = dict(error)
         following = error.get("next")
         self.hint = _hint_of(NextCall(**following)) if following else None
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error line and the hint."""
         print_error(self.message, self.hint, file)
 
 
 def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
-    """Print one red line, followed by a hint if there is one."""
     text = escape_hidden(redact(" ".join(message.split())))
     click.secho(f"✗ {text}", fg="red", file=file, err=file is None)
     if hint:
@@ -87,7 +78,7 @@ def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> 
 
 
 def hint_for(error: WaybookError) -> str | None:
-    """Return the hint for an error: the next call as a command, `waybook doctor`, or None."""
+    """Return a hint for an error: the next call as a command, `waybook doctor`, or None."""
     if error.next_call is not None:
         return command_for(error.next_call)
     if isinstance(error, Misconfigured | Unavailable):
@@ -96,7 +87,7 @@ def hint_for(error: WaybookError) -> str | None:
 
 
 def _hint_of(call: NextCall) -> str:
-    """Return the suggested tool call as a command line or, for a retry, as an explanation."""
+    """Return the suggested call as a command line or, for a retry, an explanation."""
     return call.why if call.is_retry else command_for(call)
 
 

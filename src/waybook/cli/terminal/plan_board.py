@@ -1,6 +1,6 @@
 """Terminal view of a plan: header, progress bar, counts, steps with timelines, and footer.
 
-The view never exceeds the given height.
+It is never higher than the given height.
 """
 
 from collections.abc import Sequence
@@ -42,56 +42,48 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
 
 
 def event_sentence(happening: HistoryEntry) -> str:
-    """Return a plan's event as a sentence with its actor, without a final period."""
     return (
         f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
     )
 
 
 def run_event_sentence(run_event: RunEvent) -> str:
-    """Return a run's event as a sentence with its actor, without a final period."""
     about = f": {run_event.subject}" if run_event.subject else ""
     label = event_label(run_event.event, run_event.action, RUN)
     return f"{run_event.session or run_event.actor} {label}{about}"
 
 
-#: Minimum terminal width for showing the holder column, and minimum terminal width for showing the
-#: timeline.
+#: Minimum terminal widths for the holder column, and for the timeline.
 MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-#: Number of displayed lines other than steps and footer: border, plan name, progress bar, counts,
-#: and table heading.
+#: Lines other than steps and footer: border, plan name, progress bar, counts, table heading.
 PLAN_FIXED_ROWS = 6
-#: Minimum terminal height for showing the footer; on a lower terminal, the steps use the space of
-#: the footer.
+#: Lower terminals have no footer, so that more steps fit.
 LOW_HEIGHT = 12
 #: Statuses of steps that are being worked on.
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-#: Number of rows above which the display also shows how many steps are hidden.
+#: With more rows than this, the number of hidden steps is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewport:
-    """Size of the terminal and display options; a height of None means no limit."""
+    """Size of the terminal and display options; without a height there is no limit."""
 
     width: int
     height: int | None = None
     live: bool = False
-    #: Whether to show the holder column and not the timeline if only one of them fits into the
-    #: width.
+    #: Whether the holder column is preferred to the timeline if only one fits.
     holders: bool = False
-    #: Whether to show a footer below the steps, which contains the action required from the user
-    #: and the last event.
+    #: Whether to show below the steps what the user must do, and the last event.
     foot: bool = True
-    #: Whether to fill the height of the terminal even if there are fewer lines to show.
+    #: Whether to fill the height of the terminal.
     filled: bool = False
 
     @property
     def is_low(self) -> bool:
-        """Return whether the viewport is so low that only the steps fit into it."""
         return self.height is not None and self.height < LOW_HEIGHT
 
 
@@ -123,7 +115,7 @@ def _bar_line(board: PlanDetail, width: int) -> Text:
     return Text.assemble((label, "bold"), segmented_bar(progress.counts, room), (share, "bold"))
 
 
-# Functions that build the table of steps
+# Table of steps
 
 
 def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> Table:
@@ -156,7 +148,7 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
 
 
 def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the widths of the holder, timeline and name columns; 0 means no column."""
+    """Return the widths of the holder, timeline and name columns; 0 for no column."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS
@@ -169,7 +161,6 @@ def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int
 
 
 def _longest(board: PlanDetail) -> tuple[int, int]:
-    """Return the width of the longest step name, and of the longest holder name."""
     steps = board.plan.steps
     names = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holders = max((cell_len(_holder(step)) for step in steps), default=0)
@@ -177,7 +168,7 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit in `rows` rows, and the numbers of hidden steps to show."""
+    """Return the steps that fit in `rows` rows, and how many are hidden before and after."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -190,7 +181,7 @@ def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
 def _current_index(steps: list[Step]) -> int:
     """Return the index of the step in progress, else of the next pending step, else the end.
 
-    A failed step is skipped, because work continues after it.
+    Failed steps are skipped, because work continues after them.
     """
     for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
         for place, step in enumerate(steps):
@@ -236,7 +227,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the lines below a plan: its open review, failure or stall, and the action to take."""
+    """Return the lines below a plan: its open review, failure or stall, and what to do."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

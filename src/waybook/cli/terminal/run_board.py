@@ -23,20 +23,17 @@ from waybook.plan.states import StepStatus
 from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: Minimum terminal widths for showing progress bars, for showing long progress bars, and for
-#: showing the worker column.
+#: Minimum terminal widths for progress bars, for long ones, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: Minimum length in characters to which names may be truncated; if the worker column would require
-#: shorter names, the column is left out.
+#: Names are not cut below this length; the worker column is left out instead.
 MIN_NAME_LENGTH = 22
-#: Number of displayed lines other than stages, steps and footer: border, run name, source, and
-#: progress bar.
+#: Lines other than stages, steps and footer: border, run name, source, and progress bar.
 RUN_FIXED_ROWS = 5
-#: Number of rows above which the display also shows how many lines are hidden.
+#: With more rows than this, the number of hidden lines is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: Count for each step status, from which a progress bar is drawn; empty if no bar is drawn.
+#: Counts per status for a progress bar; empty for no bar.
 Counts = Mapping[StepStatus, int]
 
 
@@ -48,9 +45,9 @@ class DisplayRow:
     status: Text
     bar: Counts
     figures: Text
-    #: Documents of the stage if the row is a stage, or workers of the step if the row is a step.
+    #: Documents of a stage, or workers of a step.
     holders: Text
-    #: Whether the row is the stage or step at which the run currently is.
+    #: Whether the run is currently at this stage or step.
     is_current: bool = False
 
 
@@ -70,7 +67,7 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunDetail) -> int:
-    """Return the number of lines needed for the stages and for the steps of active stages."""
+    """Return the lines needed for the stages and the steps of active stages."""
     return len(list(_lines(board, is_expanded=False)))
 
 
@@ -87,7 +84,6 @@ def _source(board: RunDetail) -> Text:
 
 
 def documents_available(board: RunDetail) -> str:
-    """Return the document counts as text, such as "8 of 36 documents available"."""
     expected = sum(stage["documentsExpected"] or 0 for stage in board.report["stages"])
     return f"{board.documents_available} of {expected} documents available"
 
@@ -103,12 +99,11 @@ def _bar_line(board: RunDetail, width: int) -> Text:
 
 
 def _stages(board: RunDetail) -> list[StageReport]:
-    """Return the stages in the order of the workflow."""
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
 
 
-# Functions that build the rows of stages and steps
+# Rows of stages and steps
 
 
 def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
@@ -152,7 +147,6 @@ def _steps_done(stage: StageReport) -> Text:
 
 
 def _to_come(board: RunDetail, slug: str) -> Text:
-    """Return the number of steps of a stage that has not started, as text."""
     return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
 
 
@@ -206,11 +200,11 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
-# Functions that fit the rows into a table
+# The rows in a table
 
 
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
-    """Return the lines that fit the height, around the line of the current stage or step."""
+    """Return the lines that fit the height, around the current stage or step."""
     if rows is None or len(lines) <= rows:
         return lines
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -246,7 +240,7 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """Return the widths of the name, progress bar and worker columns; 0 hides a column."""
+    """Return the widths of the name, progress bar and worker columns; 0 for no column."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
@@ -271,7 +265,7 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunDetail) -> list[Text]:
-    """Return the lines below a run: its open question or failure, and the action to take."""
+    """Return the lines below a run: its open question or failure, and what to do."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete and needs your feedback")

@@ -18,7 +18,7 @@ UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 
-#: For each progress status, the step status whose style a progress bar uses to draw it.
+#: Step status whose style a progress bar uses for each progress status.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,
@@ -28,13 +28,12 @@ BAR_STATUS = {
 
 
 def print_report(report: Report) -> None:
-    """Print the progress report to the terminal."""
     console = SafeConsole()
     console.print(report_display(report, console.width))
 
 
 def report_display(report: Report, width: int) -> RenderableType:
-    """Return the view of a whole progress report, for a terminal of this width."""
+    """Return a progress report for a terminal of this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
     heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")
@@ -64,7 +63,7 @@ def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
 
 
 def stage_progress_text(stage: StageReport) -> str:
-    """Return a stage's progress as text, such as "3 of 13 steps, 23 %, 8 of 36 documents"."""
+    """Return a stage's progress, such as "3 of 13 steps, 23 %, 8 of 36 documents"."""
     progress = stage["progress"]
     if progress is None:
         return ""

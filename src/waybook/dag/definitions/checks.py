@@ -1,9 +1,8 @@
 """Structural checks of a workflow definition that matches the schema; errors have positions.
 
-A hidden dependency is a step that needs a document of its stage, without a path of edges from the
-document's producer to the step: the step may start before the document exists. If a document has
-several producers, a path from one of them suffices. The stages must have one entry, one end, and no
-cycle.
+A hidden dependency is a step that needs a document of its stage without a path of edges from the
+document's producer: the step may start before the document exists. If there are several producers,
+a path from one suffices. The stages must have one entry, one end, and no cycle.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,12 +20,11 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Maximum number of producers of a document that are examined to find an edge that the error
-#: message can suggest.
+#: Maximum number of a document's producers examined to suggest an edge in an error message.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Set of steps, represented as an integer with one bit per step. Even with ten thousand steps, the
-#: union of two sets is a single operation.
+#: Set of steps as an integer with one bit per step: even for ten thousand steps, a union is a
+#: single operation.
 Bits = int
 
 
@@ -61,7 +59,7 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
 
 
 def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    """Return, for each step, the step itself and all its ancestors."""
+    """Return, for each step, itself and all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
         bits = bit[key]
@@ -95,7 +93,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return duplicate and unknown names of stages and transitions, else other errors.
+    """Return duplicate and unknown names of stages and transitions or, without such, other errors.
 
     Other errors are cycles of stages, and several first or last stages.
     """
@@ -162,20 +160,20 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the distinct templates in a definition, which limits the time for
-#: checking them, and the fixed number of characters that is added to this total for each template.
+#: Maximum total length of the different templates in a definition, to limit the time for checking
+#: them, and the number of characters that each template counts in addition.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the structural errors of a DAG, limited in number per kind and stage."""
+    """Return the structural errors of a workflow, limited in number per kind and stage."""
     errors, _ = check_structure(dag)
     return errors
 
 
 def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
-    """Return the structural errors of a DAG, and the graphs of its valid recipes, by stage."""
+    """Return the structural errors of a workflow, and the graphs of its valid recipes, by stage."""
     faults = transition_errors(dag)
     # If the transitions between stages have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)
@@ -261,7 +259,7 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
-    """Yield every template in the definition with its position; skip texts without a brace."""
+    """Yield every template with its position; texts without a brace are skipped."""
     for place, stage in enumerate(dag.stages):
         for number, step in enumerate(stage.recipe.steps):
             where = f"stages[{place}].recipe.steps[{number}]"

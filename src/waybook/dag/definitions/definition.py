@@ -1,7 +1,7 @@
-"""Reading, checking and writing of workflow definitions, which describe a DAG as data.
+"""Reading, checking and writing of workflow definitions.
 
 A definition that was read matches the published schema and can be run; all errors are reported with
-their names and positions.
+names and positions.
 """
 
 import json
@@ -30,7 +30,7 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
 
-#: Members by value. A lookup takes a tenth of the time of a call of the class.
+#: Members by value; ten times as fast as calling the class.
 JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
 STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy in Strategy}
 
@@ -54,18 +54,18 @@ def _form(*, strict: bool) -> Check:
 
 
 def read_definition(data: object, *, strict: bool = True) -> Dag:
-    """Return the DAG that parsed JSON defines; unknown properties are errors only if `strict`.
+    """Return the workflow that parsed JSON defines; unknown properties are errors only if `strict`.
 
     Raises:
-        BadRecipe: the definition is invalid; the error contains all schema errors or, without
-            schema errors, all structural errors.
+        BadRecipe: the definition is invalid; the error has all schema errors or, without such, all
+        structural errors.
     """
     dag, _ = read_graphs(data, strict=strict)
     return dag
 
 
 def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str, Graph]]:
-    """Return the DAG that parsed JSON defines, and the graph of each of its stages, by slug.
+    """Return the workflow that parsed JSON defines, and the graph of each stage.
 
     Raises:
         BadRecipe: as for `read_definition`.
@@ -84,7 +84,7 @@ def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str,
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
-    """Return the graph of each stage's recipe, by the stage's slug.
+    """Return the graph of each stage's recipe, by slug.
 
     Raises:
         BadRecipe: a recipe is not a valid graph, which `read_definition` excludes.
@@ -184,7 +184,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
-    """Return the DAG as JSON that can be read again; empty values are omitted."""
+    """Return the workflow as JSON that can be read again, without empty values."""
     return {
         "slug": dag.slug,
         "name": dag.name,

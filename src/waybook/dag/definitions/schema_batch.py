@@ -1,9 +1,9 @@
-"""Compiler from a JSON Schema to a check of many values at once, without error messages.
+"""Compiles a JSON Schema to a check of many values at once, without error messages.
 
 A definition has tens of thousands of equal parts. A batch check collects the values of one property
-from all parts and examines them together, with functions of the standard library that iterate in C,
-so that a valid value costs no call of a Python function. For an invalid value, `schema_check` finds
-the errors and their positions.
+from all parts and examines them together. It uses functions of the standard library that iterate in
+C, so a valid value costs no Python call. For an invalid value, `schema_check` finds the errors and
+their positions.
 """
 
 import re
@@ -15,8 +15,8 @@ from types import NoneType
 from typing import cast
 
 Schema = Mapping[str, object]
-#: Function that returns True only if all values are valid. It may return False for unusual valid
-#: values, such as an integer that is written as a float.
+#: Returns True only if all values are valid. It may return False for unusual valid values, such as
+#: an integer written as a float.
 BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {
@@ -30,14 +30,13 @@ _TYPES: Mapping[str, type] = {
 
 
 def compile_batch_check(schema: Schema, *, strict: bool = True) -> BatchCheck:
-    """Return the batch check for a schema; unknown properties are errors only if `strict`."""
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     return _Batches(named, {}, strict).check_of(schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """State of the compilation: the schemas that a `$ref` can name, and the compiled checks."""
+    """State of the compilation: the schemas for `$ref`, and the compiled checks."""
 
     named: Mapping[str, Schema]
     known: dict[str, BatchCheck]
@@ -122,7 +121,7 @@ def _text_check(schema: Schema) -> BatchCheck:
 
 
 def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence[object]) -> bool:
-    # Edges name the same steps many times, so only distinct texts are examined.
+    # Edges name the same steps many times, so examine only distinct texts.
     texts = set(cast("Sequence[str]", values))
     if not all(map(sizes.__contains__, set(map(len, texts)))):
         return False

@@ -1,7 +1,7 @@
-"""Compiler from a JSON Schema to checks that report each error with its position.
+"""Compiles a JSON Schema to checks that report each error with its position.
 
-It supports the keywords that the published schemas use. A check visits only the properties that the
-schema names, once each, so large or deep unknown properties cost nothing.
+It supports the keywords of the published schemas. A check visits only the properties that the
+schema names, so large or deep unknown properties cost nothing.
 """
 
 import re
@@ -16,12 +16,10 @@ from waybook.dag.definitions.schema_batch import BatchCheck, compile_batch_check
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: Function that checks a value and returns the errors found, each with its position inside the
-#: value.
+#: Checks a value; returns errors with their positions inside it.
 Check = Callable[[object], Sequence[Diagnostic]]
 
-#: Maximum number of errors in a list or an object; after this number, the check of the list or
-#: object ends.
+#: After this many errors, the check of a list or object ends.
 MAX_ERRORS = 100
 MAX_QUOTE_LENGTH = 60
 
@@ -48,20 +46,19 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    """Return the check for a schema; unknown properties are errors only if `strict`."""
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     check = _Forms(named, {}, strict).check_of(schema)
     return partial(_check_invalid, compile_batch_check(schema, strict=strict), check)
 
 
 def _check_invalid(batch: BatchCheck, check: Check, value: object) -> Sequence[Diagnostic]:
-    """Return the errors of a value; a valid value passes the much faster batch check."""
+    """Return the errors of a value; a valid one passes the much faster batch check."""
     return NO_DIAGNOSTICS if batch([value]) else check(value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Forms:
-    """State of the compilation: the schemas that a `$ref` can name, and the compiled checks."""
+    """State of the compilation: the schemas for `$ref`, and the compiled checks."""
 
     named: Mapping[str, Schema]
     known: dict[str, Check]

@@ -1,8 +1,8 @@
 """Parser for workflow definitions in YAML or JSON, safe for untrusted input.
 
-It accepts an unambiguous subset of YAML: no tags and no merge keys; keys are texts and unique;
-`yes` and dates are texts too. Toward the size limit, an alias counts as much as the value it refers
-to. The module also loads the texts of the built-in definitions.
+It accepts an unambiguous subset of YAML: no tags and no merge keys; keys are unique texts; `yes`
+and dates are texts too. An alias counts toward the size limit as much as the value it refers to.
+The module also loads the built-in definitions.
 """
 
 import json
@@ -23,8 +23,7 @@ from waybook.errors import BadRecipe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-#: Maximum number of values in a definition text, where each YAML alias counts as all the values to
-#: which it refers.
+#: Maximum number of values in a definition; an alias counts as all the values it refers to.
 MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -73,8 +72,8 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # Valid JSON is parsed by the fast JSON parser. If the text is not valid JSON, the YAML
-        # parser parses it and produces the error messages.
+        # The JSON parser is fast. If the text is not valid JSON, the YAML parser produces the error
+        # messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)
@@ -138,7 +137,7 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """List or object whose end the YAML parser has not reached yet."""
+    """List or object that the YAML parser has not finished yet."""
 
     value: Container
     anchor: str | None
@@ -148,7 +147,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Building:
-    """Builder that creates values from the YAML parser's events, without recursion."""
+    """Builds values from the YAML parser's events, without recursion."""
 
     done: list[object] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)

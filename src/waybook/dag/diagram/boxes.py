@@ -29,8 +29,7 @@ from waybook.dag.diagram.status_marks import (
 #: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Pattern for texts that need no escaping. Most texts match it and are returned unchanged, which is
-#: fast.
+#: Texts that need no escaping, which is true of most texts and quick to check.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -45,7 +44,7 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: XML attributes whose name is a Python keyword, by the argument name used in its place.
+#: Arguments that stand for XML attributes named like a Python keyword.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
@@ -70,7 +69,7 @@ def _escape_value(value: object) -> object:
 
 
 def text(x: int, y: int, content: str, class_: str | None = None, **attributes: object) -> str:
-    """Return the SVG of a line of text that begins at this point; empty for an empty text."""
+    """Return a line of text that begins at this point; nothing for an empty text."""
     return (
         element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
         if content
@@ -80,14 +79,13 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: Offset in pixels between the cards of a box that is drawn as a stack.
+#: Pixels between the cards of a stack.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
-    """Return the icon of a status centered at this point; empty if the status has no icon."""
     shape = symbol_for(status).icon
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
@@ -137,7 +135,7 @@ def draw_box(
 
 
 def _cards(box: Box) -> Iterator[str]:
-    """Yield the rectangle of a step's box and, for a stack, the rectangles behind it."""
+    """Yield the rectangle of a box and, for a stack, those behind it."""
     pile = STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
@@ -146,7 +144,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield the icon and name, and below them the status label and counts, `higher` pixels up."""
+    """Yield icon and name, and below them status label and counts, `higher` pixels up."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
@@ -159,7 +157,7 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
 
 
 def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    """Yield the icon and name of a compact box; legend and title contain the status labels."""
+    """Yield icon and name of a compact box; legend and title have the status labels."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
     yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
@@ -178,7 +176,7 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a bar at the bottom of a stack of steps that shows the share of each status."""
+    """Yield a bar at the bottom of a stack with the share of each status."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
     width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):

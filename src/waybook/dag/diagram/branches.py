@@ -14,19 +14,17 @@ LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 #: Maximum width in pixels of a listed condition.
 MAX_LINE_WIDTH: Final = 700
-#: Horizontal distance in pixels between a box and the middle of a line from the box to another box
-#: in the same column.
+#: How far a line between two boxes of the same column bulges, in pixels.
 BULGE: Final = 30
 
 
 def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
-    """Return the conditions of the steps that the diagram contains."""
     drawn = {(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps}
     return [branch for branch in marks.branches if (branch.stage, branch.source) in drawn]
 
 
 def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a dashed line for each condition that skips to a step, to be drawn under the boxes."""
+    """Yield a dashed line for each condition that skips to a step; drawn under the boxes."""
     if not marks.branches:
         return
     boxes = {
@@ -44,8 +42,7 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
 def _curve(source: Box, target: Box) -> str:
     """Return a curve from the bottom of a box to the top or bottom of another.
 
-    The curve leaves the box vertically, so that it differs from an edge, which leaves a box on the
-    side.
+    It leaves the box vertically, unlike an edge, which leaves on the side.
     """
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x = target.x + target.width // 4

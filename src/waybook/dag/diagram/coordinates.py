@@ -2,13 +2,13 @@
 
 Each item is placed as near to the mean height of its neighbors as the order and the minimum
 distances in its column allow; one pass of the pool-adjacent-violators algorithm finds these
-heights. A band is only as high as its fullest column requires.
+heights. A band is only as high as its fullest column.
 
 A detour leaves its box to the right, goes down a track in the gap after the column, along a track
-in the corridor below the band, and into the gap before the target's column. A target in a band
-further down is reached by a track in the gutter on the left. Gaps, corridors and gutter contain no
-boxes, so no line crosses a box. Detours from the same source share their tracks, and so do detours
-into the same target.
+in the corridor below the band, and into the gap before the target's column. A target in a lower
+band is reached by a track in the gutter on the left. Gaps, corridors and gutter have no boxes, so
+no line crosses a box. Detours from the same source share their tracks, and so do detours to the
+same target.
 """
 
 from collections import defaultdict
@@ -20,17 +20,16 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: Weights with which the layout moves items vertically: of a box, of a passing line, and of an item
-#: without neighbors. A passing line weighs more than a box, because a bend in a line looks worse
-#: than a moved box.
+#: How strongly a box, a passing line, and an item without neighbors pull when items are moved
+#: vertically. A line pulls more than a box, because a bend in it looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: Vertical center of each item (box or passing line), relative to the top of the item's band.
+    #: Vertical center of each item (box or passing line) within its band.
     middle: Sequence[int]
-    #: Height of each band, where a band is a group of columns drawn in one row of the map.
+    #: Height of each band, a group of columns drawn in one row of the map.
     heights: list[int]
 
 
@@ -55,7 +54,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield, for each alignment pass, the neighbors to align with and the order of the columns."""
+    """Yield the passes of the alignment: the neighbors to align with, and the order of columns."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -63,7 +62,7 @@ def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]]
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """Return the y-centers of a column's items, packed tightly, and the total height."""
+    """Return the vertical centers of a column's tightly packed items, and their total height."""
     offsets, bottom, last = list[int](), 0, None
     for item in column:
         box = grid.is_box(item)
@@ -87,7 +86,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move the items of a column as near to the mean height of their neighbors as possible."""
+    """Move a column's items as near to the mean height of their neighbors as possible."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -119,14 +118,12 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Position of a gap between two columns: the number of its band, and the number of the column to
-#: the right of the gap.
+#: A gap between columns: its band, and the column to its right.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free space in a gap between columns: before its tracks, after its tracks (where the arrows are),
-#: and between its tracks.
+#: Free space in a gap: before its tracks, after them (where the arrows are), and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: Number of tracks in a gap between columns above which the tracks are placed closer together.
+#: With more tracks than this in a gap, they are placed closer together.
 COMPACT_TRACK_COUNT = 16
 
 
@@ -134,29 +131,24 @@ COMPACT_TRACK_COUNT = 16
 class Gaps:
     """Vertical tracks for edges in the gaps between columns, and the columns' positions."""
 
-    #: Number of the vertical track, within its gap between columns, for each source from which
-    #: lines leave, and for each target, separately for lines that enter it from above (True) and
-    #: from below (False).
+    #: Number of the track, within its gap, of each source's lines; and of each target's lines,
+    #: separately for those that come from above (True) and from below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of tracks in each gap for lines that leave a source, and number of tracks in each gap
-    #: for lines that enter a target.
+    #: Number of tracks per gap for lines that leave a source, and for lines that enter a target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
-    #: Horizontal position of the left edge of each column, and of the right edge of the last
-    #: column.
+    #: Left edge of each column, and right edge of the last one.
     columns: list[int]
     measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
-        """Return the x-coordinate of the vertical track by which edges leave a source."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
-        """Return the x-coordinate of the vertical track by which edges enter a target."""
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
@@ -176,7 +168,7 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Assign vertical tracks, in the gaps between columns, to all edges that go around boxes."""
+    """Assign vertical tracks in the gaps to all edges that go around boxes."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -206,7 +198,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return the sort key by which edges into the boxes of a column get their vertical tracks.
+    """Return the sort key by which edges into a column get their tracks.
 
     Edges from above come first, the lowest target first; then edges from below.
     """
@@ -251,6 +243,5 @@ def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int],
 
 
 def extent(places: Iterable[int]) -> tuple[int, int]:
-    """Return the minimum and the maximum of these values."""
     values = list(places)
     return min(values), max(values)

@@ -35,12 +35,10 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Factor by which measured text widths are increased, because fonts differ and the text must also
-#: fit in a wide font.
+#: Measured widths are increased by this factor, so that text also fits in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
-#: Maximum length in characters of a text whose width is measured; a longer text is first truncated
-#: to this length.
+#: Longer texts are cut to this length before they are measured.
 MAX_MEASURED_LENGTH = 400
 
 
@@ -94,13 +92,12 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Minimum number of boxes on a map at which the boxes are drawn in a compact form.
+#: With this many boxes or more, they are drawn compact.
 COMPACT_FROM = 400
-#: Minimum number of identical sibling steps that are drawn as one stack.
+#: This many identical siblings or more are drawn as one stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Space to the left and to the right of a text in a box; the space to the left is large enough for
-#: the icon.
+#: Space to the left of a text in a box, which includes the icon, and to the right.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
@@ -112,13 +109,11 @@ class Dimensions:
     box_width: int = 188
     box_height: int = 44
     name_lines: int = 1
-    #: Vertical gap between two boxes, between a box and a passing line, and between two passing
-    #: lines.
+    #: Vertical gaps: between two boxes, between a box and a line, and between two lines.
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Minimum gap between two columns, and minimum gap between two bands; both gaps grow with the
-    #: number of lines in them.
+    #: Minimum gaps between two columns and between two bands; they grow with the lines in them.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
@@ -127,11 +122,10 @@ class Dimensions:
     margin: int = 14
     padding: int = 16
     heading: int = 30
-    #: Minimum width of a frame, so that the frame's heading fits.
+    #: Minimum width of a frame, so that its heading fits.
     narrowest: int = 420
     lane_gap: int = 34
-    #: Maximum number of columns through which an edge is drawn; an edge that spans more columns is
-    #: drawn as a detour around them.
+    #: An edge that spans more columns is drawn as a detour around them.
     longest_passing: int = 6
     compact: bool = False
 
@@ -156,7 +150,7 @@ COMPACT = Dimensions(
 
 
 def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
-    """Return the box dimensions: compact for many boxes, and two lines high for long names."""
+    """Return the box dimensions: compact for many boxes, two lines high for long names."""
     if boxes >= COMPACT_FROM:
         return COMPACT
     measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
@@ -166,7 +160,7 @@ def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
 
 
 def columns_in(width: int, measures: Dimensions) -> int:
-    """Return the number of columns that fit on a page of this width, with frames and tracks."""
+    """Return how many columns fit on a page of this width, with frames and tracks."""
     across = measures.box_width + measures.column_gap
     return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
 

@@ -1,4 +1,4 @@
-"""Drawing: a diagram with its status annotations, and its export formats."""
+"""A diagram with its status annotations, and its export formats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,6 @@ class Drawing:
 
 
 def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
-    """Return the diagram in a text format that can be saved as a file."""
     if form is DrawingFormat.SVG:
         return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
     return _TEXTS[form](drawing.diagram, drawing.annotations)
@@ -45,9 +44,11 @@ def drawing_from_snapshot(
 ) -> Drawing:
     """Return the diagram of an exported run snapshot, or of a workflow definition alone.
 
-    `models` are the models of the first stage, used if the data does not contain them. Raises:
-    InvalidInput: the data is neither a snapshot nor a definition. BadRecipe: the definition is
-    invalid, or the snapshot has no stages.
+    `models` are the models of the first stage if the data lacks them.
+
+    Raises:
+        InvalidInput: the data is neither a snapshot nor a definition.
+        BadRecipe: the definition is invalid, or the snapshot has no stages.
     """
     if form is None and is_definition(data):
         return _definition(data, models)

@@ -1,10 +1,10 @@
 """Grid of a lane in a diagram: columns in bands, the order in columns, and kinds of edges.
 
 An edge to the next column is drawn as a curve. A longer edge within a band passes through the
-columns between its ends, with a slot reserved in each; edges of the same source share these slots.
-Any other edge is drawn as a detour. Items in a column are ordered to reduce crossings: sweeps back
-and forth move each item to the mean position of its neighbors, and ties keep the declared order.
-After each sweep, boxes with the same predecessors are put back into their declared order.
+columns between its ends, with a slot reserved in each; edges of the same source share slots. Any
+other edge is a detour. Items in a column are ordered to reduce crossings: sweeps back and forth
+move each item to the mean position of its neighbors, and ties keep the declared order. After each
+sweep, boxes with the same predecessors return to their declared order.
 """
 
 from bisect import bisect_right, insort
@@ -16,8 +16,7 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.layers import Pairs, bands_of
 
-#: Number of an item in the layout, which is a box or a slot through which a line passes. The slots
-#: are numbered after all boxes.
+#: A box, or a slot through which a line passes; slots are numbered after all boxes.
 Item: TypeAlias = int
 
 
@@ -25,26 +24,22 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Layer (column) number of each item, by item number.
+    #: Layer (column) of each item.
     layer: list[int]
-    #: Number of the first layer of each band, and number of the band of each layer.
+    #: First layer of each band, and band of each layer.
     starts: list[int]
     bands: list[int]
-    #: For each slot, the box at which the line that passes through the slot starts, in the order of
-    #: the slots.
+    #: For each slot, the box at which its line starts.
     origins: list[int] = field(default_factory=list)
-    #: Edges that are drawn through the columns, each with the items on its route, including the
-    #: boxes at both ends.
+    #: Edges drawn through the columns, with the items on their way, including both ends.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
-    #: Edges that are drawn as detours around the columns.
+    #: Edges drawn as detours around the columns.
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
-        """Return the number of the band (row of columns) that contains an item."""
         return self.bands[self.layer[item]]
 
     def column(self, item: Item) -> int:
-        """Return the number of the item's column within its band."""
         layer = self.layer[item]
         return layer - self.starts[self.bands[layer]]
 
@@ -72,7 +67,7 @@ class Grid:
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign boxes to columns; draw an edge across more than `longest` columns as a detour."""
+    """Assign boxes to columns; an edge across more than `longest` columns becomes a detour."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -99,7 +94,7 @@ def _get_or_add_slot(
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """Return, for each item, the items before it and the items after it on these routes."""
+    """Return, for each item, the items before and after it on these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
@@ -110,8 +105,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: Number of items above which the layout makes fewer sweeps and does not count line crossings, and
-#: the number of sweeps (`ROUNDS_BEYOND`) that it then makes.
+#: With more items than this, crossings are not counted, and only `ROUNDS_BEYOND` sweeps are made.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -119,7 +113,7 @@ NeighborMap = Sequence[Sequence[Item]]
 
 
 def order_columns(grid: Grid) -> Columns:
-    """Return the items of each column from top to bottom, ordered to reduce edge crossings."""
+    """Return the items of each column from top to bottom, ordered to reduce crossings."""
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
@@ -134,7 +128,7 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """Yield the order of the items in all columns after each round of reordering."""
+    """Yield the order of all columns after each sweep."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -164,7 +158,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    """Sort a column by the mean position of neighbors; items without neighbors stay in place."""
+    """Sort a column by the mean position of neighbors; items without neighbors stay."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}

@@ -1,10 +1,9 @@
 """Layers of a lane in a diagram: each box comes after its dependencies; long lanes wrap.
 
 Identical siblings (many steps of one kind with the same predecessors and successors) are drawn as a
-stack. The module also reduces the edges of very dense maps, whose lines would overlap and take
+stack. The module also thins out the edges of very dense maps, whose lines would overlap and take
 seconds to draw. Dependencies that follow from others are omitted first; if that is not enough, each
-step keeps only the first of its dependencies. The drawing states the number of omitted
-dependencies.
+step keeps only the first of its dependencies. The drawing states how many are omitted.
 """
 
 from collections import defaultdict
@@ -15,20 +14,20 @@ from typing import Final, NamedTuple, TypeAlias
 
 from waybook.dag.diagram.model import Lane
 
-#: Edges, each as a pair of the index of its source and the index of its target.
+#: Edges as pairs of indexes of source and target.
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Lane of a diagram with steps grouped into boxes; a box is a tuple of step indexes."""
+    """Lane with its steps grouped into boxes, which are tuples of step indexes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
 
 
 def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
-    """Return the lane with each group of at least `stack_from` identical steps as one box."""
+    """Draw each group of at least `stack_from` identical steps as one box."""
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
     families: dict[object, list[int]] = defaultdict(list)
@@ -53,7 +52,7 @@ def _adjacent_positions(
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """Return the lane with each group of identical steps merged into one box."""
+    """Merge each group of identical steps into one box."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
@@ -65,9 +64,9 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 def layers_of(count: int, edges: Pairs) -> list[int]:
     """Return each box's layer: the length of its longest path from a root, then adjusted.
 
-    To shorten edges, boxes with at least as many successors as predecessors are moved to the
-    latest possible layer. Then boxes with at least as many predecessors as successors are moved
-    to the earliest possible layer.
+    To shorten edges, boxes with at least as many successors as predecessors move to the latest
+    possible layer. Then boxes with at least as many predecessors as successors move to the earliest
+    possible layer.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -120,7 +119,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return, for each layer, how many edges cross the boundary before it."""
+    """Return how many edges cross the boundary before each layer."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1
@@ -130,12 +129,11 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: Number of lines that a map may always have, and number of lines that a map may have for each of
-#: its boxes. The larger of the two totals applies.
+#: How many lines a map may always have, and how many per box; the larger total applies.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Maximum number of boxes for which dependencies implied by other dependencies are computed. The
-#: computation takes one bit of memory for each pair of boxes.
+#: Implied dependencies are computed for at most this many boxes, because that takes one bit of
+#: memory per pair.
 MAX_REDUCED_BOXES: Final = 2_000
 
 
@@ -163,7 +161,7 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
-    """Return the edges whose target cannot be reached from their source by another path."""
+    """Return the edges whose target cannot be reached by another path."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -196,7 +194,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return at most `most` edges; keep the first incoming edges of each box."""
+    """Return at most `most` edges: the first incoming edges of each box."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

@@ -3,7 +3,7 @@
 The layout is layered from left to right. It determines the layers, the order in each layer, the
 heights, and routes for the edges, which never cross a box. A map that is too wide for a page is
 wrapped into bands, like text into lines. The layout is deterministic and takes nearly linear time
-in steps and edges. A map that is too large can be reduced to the steps nearest to a given step.
+in steps and edges. A map that is too large can be reduced to the steps nearest to a given one.
 """
 
 from collections import Counter, defaultdict, deque
@@ -34,7 +34,7 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane of a diagram, relative to the lane's top left corner."""
+    """Layout of one lane, relative to its top left corner."""
 
     width: int
     height: int
@@ -47,8 +47,8 @@ def compute_layout(
 ) -> Layout:
     """Compute the layout of a diagram.
 
-    `width` is the page width; without it, a well-proportioned width is chosen. At least
-    `stack_from` identical siblings are drawn as one stack.
+    `width` is that of the page; without it, good proportions are chosen. At least `stack_from`
+    identical siblings are drawn as one stack.
     """
     shown = [
         replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes
@@ -74,7 +74,6 @@ def compute_layout(
 
 
 def _rows(layer: list[int]) -> list[int]:
-    """Return the number of boxes in each layer of a lane."""
     counts = Counter(layer)
     return [counts[place] for place in range(len(counts))]
 
@@ -155,7 +154,7 @@ def _is_framed(sketch: Diagram) -> bool:
 def _moved(
     insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
 ) -> tuple[list[Box], list[EdgeLine]]:
-    """Return the boxes and lines of all lanes, moved to the positions of their lanes."""
+    """Move the boxes and lines of all lanes to the positions of their lanes."""
     boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
@@ -199,9 +198,9 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """Return the lane with at most `most` steps, those nearest to this step, and their edges.
+    """Return the lane with the `most` steps nearest to this one, and their edges.
 
-    Steps without a path of edges to this step are never included.
+    Steps without a path to it are never included.
     """
     neighbors: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:

@@ -1,6 +1,6 @@
 """Data model of a diagram, independent of its source: lanes of steps with edges.
 
-Each stage of a DAG is a lane; a plan is a single lane. Steps are in declared order.
+Each stage of a workflow is a lane; a plan is a single lane. Steps are in declared order.
 """
 
 from dataclasses import dataclass
@@ -14,34 +14,33 @@ from waybook.dag.progress.structure import Structure, stage_order
 class DiagramStep:
     key: str
     name: str
-    #: Kind of the step; only steps of the same kind can be drawn as one stack.
+    #: Only steps of the same kind can be drawn as one stack.
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the lane; empty for the lane of a plan, which is drawn without a frame.
+    #: Name of the lane; empty for a plan, which is drawn without a frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Edges, each as a pair of step keys. The edges form no cycle, and both steps belong to this
-    #: lane.
+    #: Pairs of step keys, without cycles; both steps belong to this lane.
     edges: tuple[tuple[str, str], ...] = ()
-    #: Whether only the frame of the lane is drawn, without boxes and edges.
+    #: Whether only the frame is drawn, without boxes and edges.
     is_collapsed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
     name: str
-    #: Lanes of the diagram in topological order.
+    #: Lanes of the diagram, in topological order.
     lanes: tuple[Lane, ...]
-    #: Transitions, each as a pair of lane slugs. A transition always leads to a later lane.
+    #: Pairs of lane slugs; the second is always a later lane.
     transitions: tuple[tuple[str, str], ...] = ()
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """Return the diagram of a DAG; the lane of a stage with an invalid recipe has no edges."""
+    """Return the diagram of a workflow; a stage with an invalid recipe has no edges."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(
@@ -52,7 +51,7 @@ def diagram_from_structure(structure: Structure) -> Diagram:
 
 
 def diagram_of_stages(structure: Structure) -> Diagram:
-    """Return a diagram of a DAG with a box per stage, for a DAG with too many steps to draw."""
+    """Return a diagram with a box per stage, for a workflow with too many steps to draw."""
     diagram = diagram_from_structure(structure)
     stages = tuple(
         DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in diagram.lanes
@@ -62,7 +61,6 @@ def diagram_of_stages(structure: Structure) -> Diagram:
 
 
 def diagram_of_stage(structure: Structure, slug: str) -> Diagram:
-    """Return the diagram of a single stage."""
     diagram = diagram_from_structure(structure)
     lanes = tuple(lane for lane in diagram.lanes if lane.slug == slug)
     return Diagram(name=diagram.name, lanes=lanes)

@@ -22,9 +22,8 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Points of a line's route. Two consecutive points with the same x or the same y are connected by a
-#: straight segment. Other consecutive points are connected by a curve that begins and ends
-#: horizontally and stays between the two points.
+#: Points of a route. Between two points with the same x or y the line is straight; between others
+#: it is a curve that begins and ends horizontally.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -37,14 +36,14 @@ class Box(NamedTuple):
     height: int
     #: Index of the lane that contains the box.
     lane: int
-    #: Indexes of the steps that the box represents, counted within the lane.
+    #: Steps in the box, as indexes within the lane.
     steps: tuple[int, ...]
-    #: Number of the box's column, counted across all bands.
+    #: Column of the box, counted across all bands.
     layer: int
 
 
 class EdgeLine(NamedTuple):
-    """Line between two boxes, which are given by their indexes."""
+    """Line between two boxes, given by index."""
 
     source: int
     target: int
@@ -80,7 +79,7 @@ class Layout:
     #: Frames of the lanes; empty if the only lane has no name.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Number of edges that are not drawn, because the map has too many edges to distinguish.
+    #: Number of edges left out, because the map has too many to distinguish.
     undrawn: int = 0
 
 
@@ -117,7 +116,7 @@ def path_data(way: Route) -> str:
 
 
 def _without_repetition(way: Route) -> list[Point]:
-    """Return the points of a route without repeated points and without collinear ones."""
+    """Remove repeated and collinear points from a route."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
@@ -133,7 +132,7 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """Return the corner radius of a route: smaller if a side is short, 0 before a curve."""
+    """Return the corner radius: smaller if a side is short, 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -144,7 +143,7 @@ def _length(first: Point, other: Point) -> int:
 
 
 def _toward(start: Point, other: Point, far: int) -> Point:
-    """Return the vector of this length that points from one point toward another."""
+    """Return the vector of this length from one point toward another."""
     dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
@@ -195,11 +194,9 @@ class Corridors:
     #: Vertical position of the top edge of each band.
     tops: list[int]
     height: int
-    #: Vertical position of the horizontal track below a band that is reserved for the lines of a
-    #: source.
+    #: Height of the track below a band for the lines of a source.
     along: Mapping[tuple[int, int], int]
-    #: Distance from the left edge to the vertical track in the gutter that is reserved for the
-    #: lines of a source.
+    #: Distance from the left edge to the track in the gutter for the lines of a source.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -219,7 +216,7 @@ class Routes:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Route:
-        """Return the route of an edge through the columns between its source and target."""
+        """Return the route of an edge through the columns between its ends."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
             left, height = self.left(item), self.middle(item)
@@ -279,8 +276,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: Free space on both sides of the tracks, in the gutter at the left and in the corridors below the
-#: bands.
+#: Free space beside the tracks, in the gutter and in the corridors.
 CORRIDOR_MARGIN = 12
 
 
@@ -289,7 +285,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the y-coordinates of band tops and of the tracks below bands, and the total height."""
+    """Return the heights of band tops and of the tracks below bands, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

@@ -1,8 +1,8 @@
 """Status annotations of a diagram, and the symbol of each status.
 
 Annotations come from a report of a run or snapshot, or from a plan. A status has a symbol and a
-label for texts, and an icon for drawings. Every symbol and every icon has a distinct shape, so that
-no status is shown by color alone.
+label for texts, and an icon for drawings. Every symbol and icon has a distinct shape, so that no
+status is shown by color alone.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 class StatusSymbol:
     symbol: str
     label: str
-    #: SVG path data of the icon, relative to the current point; the icon is about ten pixels wide.
+    #: SVG path of the icon, relative to the current point, about ten pixels wide.
     icon: str
 
 
@@ -46,17 +46,15 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Status given to every box on a map that is drawn without progress.
+#: Status of every box on a map without progress.
 NO_STATUS = "bare"
 #: Statuses of steps that are finished successfully.
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: Status that a box shows if several steps share the box: the first of these statuses that any of
-#: the steps has.
+#: A box shared by several steps shows the first of these statuses that one of them has.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
 def symbol_for(status: str) -> StatusSymbol:
-    """Return the symbol of a status."""
     return STATUS_SYMBOLS.get(status, STATUS_SYMBOLS[UNKNOWN])
 
 
@@ -82,8 +80,7 @@ def aggregate_status(statuses: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Annotation:
     status: str
-    #: Text next to the status, which gives the number of completed jobs and the total number of
-    #: jobs.
+    #: Completed and total jobs, shown next to the status.
     note: str = ""
 
 
@@ -93,13 +90,13 @@ BRANCH_MARK = "◇"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Branching condition of a step, which decides what follows the step."""
+    """Branching condition, which decides what follows a step."""
 
     stage: str
     source: str
-    #: Step to which the condition skips if it is true; None if the condition has another effect.
+    #: Step to which the condition skips; None if it has another effect.
     target: str | None = None
-    #: Text that describes the condition and its effect.
+    #: Describes the condition and its effect.
     text: str
 
 
@@ -107,26 +104,24 @@ class Branch:
 class Annotations:
     """All status annotations of a diagram."""
 
-    #: Annotation of each step, by the pair of its stage and its step key.
+    #: Annotations by stage and step key.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
-    #: Caption of the transition that follows each stage, by stage.
+    #: Captions of the transitions after each stage.
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Branching conditions, in the order in which they are evaluated.
+    #: Branching conditions, in the order of evaluation.
     branches: tuple[Branch, ...] = ()
-    #: Annotation used for steps and stages that have no annotation of their own.
+    #: Annotation of steps and stages that have none of their own.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
-        """Return the status annotation of a step."""
         return self.steps.get((stage, key), self.default)
 
     def stage(self, slug: str) -> Annotation:
-        """Return the status annotation of a stage."""
         return self.stages.get(slug, self.default)
 
 
-#: Annotations of a map that is drawn without progress.
+#: For a map that is drawn without progress.
 NO_ANNOTATIONS = Annotations(default=Annotation(NO_STATUS))
 
 

@@ -1,7 +1,7 @@
 """SVG of a diagram: classes and data attributes show structure and status; CSS sets colors.
 
 The SVG has no external references, scripts or style attributes, so that it looks the same on a page
-with a strict content security policy, in a chat, and as a file. Only a file embeds the stylesheet.
+with a strict content security policy, in a chat, and as a file. Only a file embeds the style sheet.
 """
 
 from collections import Counter
@@ -39,14 +39,13 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Function that takes a stage and a step and returns the URL of the step's page, or None if the
-#: step has no page.
+#: Returns the URL of a step's page, if it has one.
 StepUrl = Callable[[str, str], str | None]
-#: Function that takes a stage and returns the URL that its heading links to, or None.
+#: Returns the URL of a stage's heading, if it is a link.
 StageUrl = Callable[[str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
-#: Marks before the name of a stage whose heading is a link that collapses or expands the stage.
+#: Marks before the name of a stage whose heading collapses or expands it.
 COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
 
 
@@ -61,8 +60,8 @@ def render_svg(
 ) -> str:
     """Return the diagram as SVG.
 
-    `styled` embeds the stylesheet, for use as a file. `live` marks the elements that depend on the
-    status of steps, so that a page can replace them one by one.
+    `styled` embeds the style sheet, for a file. `live` marks the elements that depend on the status
+    of steps, so that a page can replace them one by one.
     """
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
@@ -98,15 +97,14 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # The role must not be `img` if the drawing has links, because links inside an element with
-        # this role are not accessible.
+        # Not `img` if there are links, because links inside an `img` are not accessible.
         role="group" if address else "img",
         aria_label=None if live else summary,
         aria_labelledby="map-title" if live else None,
     )
 
 
-#: Marks in front of and behind an element that depends on the status of steps, around its id. Text
+#: Marks around the id of an element that depends on the status of steps, before and after it. Text
 #: in a drawing cannot contain control characters, as `escape_text` replaces them.
 MARK, END_MARK = "\x02", "\x03"
 
@@ -117,16 +115,15 @@ def _marked(element_id: str, drawn: str) -> str:
 
 @cache
 def style_sheet() -> str:
-    """Return the minified stylesheet that all diagrams use."""
     source = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     lines = (line.strip() for line in source.splitlines())
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
 def _summary(layout: Layout, marks: Annotations) -> str:
-    """Return a text alternative of the diagram for screen readers.
+    """Return a text alternative for screen readers.
 
-    Names are shortened to 200 characters, which is enough to identify them.
+    Names are cut to 200 characters, enough to identify them.
     """
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
@@ -142,7 +139,6 @@ def _summary(layout: Layout, marks: Annotations) -> str:
 
 
 def undrawn_note(layout: Layout) -> str:
-    """Return a note about dependencies that are not drawn, or an empty text."""
     if not layout.undrawn:
         return ""
     return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
@@ -201,8 +197,7 @@ def _heading(
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
-    # The width is enlarged, because the name is bold and `text_width` measures letters that are not
-    # bold.
+    # A bit wider, because the name is bold and `text_width` measures regular letters.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -221,7 +216,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the SVG of the edges, grouped by whether the source is done and by detours."""
+    """Yield the edges, grouped by detours and by whether the source is done."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -236,7 +231,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the SVG of the edges, one element per source, so that a done step changes only one."""
+    """Yield one element per source, so that a step that becomes done changes only one."""
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)
@@ -245,8 +240,7 @@ def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]
         yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
 
 
-#: Order in which edges are drawn, as groups (is completed, is detour); later groups are drawn on
-#: top of earlier groups.
+#: Order in which edges are drawn, as (is completed, is detour); later groups are on top.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 

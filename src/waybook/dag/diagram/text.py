@@ -1,7 +1,7 @@
 """Text exports of a diagram: a Mermaid flowchart, and a Markdown outline.
 
-Many wikis, editors and code hosting services can render Mermaid. The outline has stages as headings
-and steps as lists.
+Many wikis, editors and code hosting services render Mermaid. The outline has stages as headings and
+steps as lists.
 """
 
 import re
@@ -12,12 +12,11 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: Characters that have a meaning in Mermaid or in its output, and are therefore replaced by
-#: entities.
+#: Characters with a meaning in Mermaid or its output; replaced by entities.
 MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
-#: Mermaid style for each status; statuses that are not listed have no color.
+#: Mermaid style of each status; others have no color.
 STYLES = {
     "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
     "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
@@ -29,7 +28,6 @@ STYLES = {
 
 
 def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """Return the diagram as a Mermaid flowchart, with subgraphs for lanes and status marks."""
     return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
 
 
@@ -82,7 +80,6 @@ MAX_OUTLINE_NAME_LENGTH = 500
 
 
 def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """Return the diagram as a Markdown page."""
     return "\n".join([f"# {escape_markdown(sketch.name)}", *_lanes(sketch, marks), ""])
 
 
@@ -103,8 +100,7 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # If a step depends only on the previous step in the list, the dependency is omitted,
-        # because the order of the list implies it.
+        # Omit a dependency on the previous step only, because the order implies it.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

@@ -1,8 +1,8 @@
 """Expected number of work units and outputs of every step, known before any work begins.
 
 Counts and origins are propagated through the graph in topological order. Only the lineages of the
-leaves are enumerated, once for all steps that share them. The module `units` creates the units,
-exactly as many as are counted here.
+leaves are listed, once for all steps that share them. The module `units` creates exactly as many
+units as are counted here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +30,12 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: For every step of the stage, by step key: the number of its units, and the number of its
-    #: outputs.
+    #: Number of units, and of outputs, by step key.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
-    #: Number of units in the whole stage.
+    #: Number of units in the stage.
     total: int
-    #: Lineages (chains of documents) and authors of the stage's final outputs, which are passed to
-    #: the next stage.
+    #: Lineages and authors of the final outputs, passed to the next stage.
     leaves: Origins
 
 
@@ -49,8 +47,8 @@ def expected_counts(
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
     unit_counts: dict[Strategy, int] = {}
-    #: For each step, the step that is reached by following primary sources backward to the end;
-    #: this is the step itself if it has no primary source.
+    #: For each step, the step at which its chain of primary sources starts; the step itself if it
+    #: has no primary source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -75,7 +73,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of the outputs of these steps, without repeating shared origins."""
+    """Yield the origins of these steps' outputs; an origin that steps share comes once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
@@ -108,10 +106,9 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
-    """Return the keys of the documents for people to read, by the steps that produce them.
+    """Return the keys of the documents for people to read, by step.
 
-    These are the outputs with a template or, if the stage has no such output, all outputs of
-    its EXECUTE steps.
+    These are the outputs with a template or, without templates, all outputs of EXECUTE steps.
     """
     steps = stage.recipe.steps
     if any(output.render for step in steps for output in step.outputs):
@@ -125,5 +122,5 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """Return the number of documents that people can read once the stage is completed."""
+    """Return the number of documents for people to read once the stage is completed."""
     return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

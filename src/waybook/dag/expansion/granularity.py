@@ -1,9 +1,9 @@
 """Table of the six strategies: how each splits a step, and its outputs' authors and lineages.
 
-A step has one unit for each combination of values of its strategy's axes, in the order of the axes;
-without axes, it has one unit. The exception is a `per_source_document` step with predecessors,
-which has one unit per output of its primary source (see `primary_source`); the table row of this
-strategy applies only to steps without predecessors.
+A step has one unit per combination of values of its strategy's axes; without axes, it has one unit.
+The exception is a `per_source_document` step with predecessors, which has one unit per output of
+its primary source (see `primary_source`); this strategy's row in the table applies only to steps
+without predecessors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,13 +69,12 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """Return the values over which a step is split: lineages, reviewers or language models."""
+    """Return the values over which a step is split: lineages, reviewers or models."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
-    """Return the number of work units of a step with this strategy and no primary source."""
     return prod(len(axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
 
 
@@ -92,7 +91,7 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the first model of a stage, which gets the units that are not for a certain model."""
+    """Return the stage's first model, which gets the units that are not for a certain model."""
     return models[0] if models else NO_MODEL
 
 

@@ -1,8 +1,8 @@
-"""Selection of the input documents for a work unit.
+"""Selection of the input documents for a unit.
 
-An input that no step produces is external: it is the run's input or a person's feedback. For any
-other input, a unit gets the documents of its lineage, of its reviewer, or of its own model; if no
-document matches, it gets all documents of this input.
+An input that no step produces is external: the run's input or a person's feedback. For any other
+input, a unit gets the documents that match its lineage, its reviewer or its own model. If none
+matches, it gets all documents of this input.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,13 +14,13 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
-#: Document key of an input that is a person's feedback on a stage.
+#: Key of an input that is a person's feedback on a stage.
 FEEDBACK = "feedback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Latest version of a document that a work unit produced."""
+    """Latest version of a document that a unit produced."""
 
     id: str
     stage: str
@@ -28,8 +28,7 @@ class Document:
     document_key: str
     model: str
     lineage: str
-    #: Author of the review that the document is based on, if the work unit that produced the
-    #: document used a review.
+    #: Author of the review that the document is based on, if any.
     reviewer: str | None = None
 
 
@@ -39,18 +38,16 @@ class ResolvedInput:
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: True if no step produces this input, because the input is the run's input or a person's
-    #: feedback.
+    #: Whether the input is the run's input or a person's feedback, which no step produces.
     external: bool = False
 
     @property
     def is_missing(self) -> bool:
-        """Return whether the input is required and its document does not exist yet."""
         return self.input.required and not self.external and not self.documents
 
 
 class DocumentSlot(NamedTuple):
-    """Key of the document index; None stands for any lineage or any language model."""
+    """Key of the document index; None means any lineage or any model."""
 
     stage: str
     document_key: str
@@ -59,12 +56,12 @@ class DocumentSlot(NamedTuple):
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: Documents that steps produce, each as a pair of the stage and the document's key.
+#: Documents that steps produce, as pairs of stage and key.
 ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """Return an index of the documents by every key that a work unit may look up."""
+    """Index the documents by every key that a unit may look up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -75,7 +72,7 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
-    """Return stage and key of each document that steps produce; other inputs are external."""
+    """Return the documents that steps produce; other inputs are external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
@@ -87,7 +84,7 @@ def produced_documents(dag: Dag) -> ProducedDocuments:
 def resolve_inputs(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> tuple[ResolvedInput, ...]:
-    """Return the inputs of this work unit; omit optional inputs without documents.
+    """Return the inputs of this unit, without optional inputs that have no documents.
 
     A step that declares no inputs gets the outputs of its predecessors.
     """
@@ -102,9 +99,9 @@ def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...
 def input_slots(
     unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
 ) -> list[DocumentSlot]:
-    """Return the slots that are looked up first for the inputs of this work unit.
+    """Return the slots that are looked up first for the inputs of this unit.
 
-    If an input has documents in its slot, no other documents are needed to resolve it.
+    An input with documents in its slot needs no others.
     """
     step = graph.steps[unit.step_key]
     slots = []
@@ -117,7 +114,7 @@ def input_slots(
 
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
-    """Return a slot of any lineage for each of these inputs that has no documents."""
+    """Return a slot of any lineage for each input without documents."""
     return [
         _slot(item.input, stage_slug)
         for item in resolved
@@ -132,7 +129,7 @@ def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
 def resolve_all(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
-    """Return all inputs of this work unit, including those without documents."""
+    """Return all inputs of this unit, including those without documents."""
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
@@ -154,7 +151,7 @@ def resolve_all(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all ancestors of a step, which are closed when the step opens."""
+    """Return all ancestors of a step; they are closed when it opens."""
     ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -176,7 +173,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document whose step, author, lineage and reviewer match the source document."""
+    """Return the document whose step, author, lineage and reviewer match the source."""
     here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
     return tuple(
         document
@@ -186,7 +183,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the work unit prefers, or None for any author."""
+    """Return the author whose documents the unit prefers, or None for any."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -194,7 +191,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
-    """Yield the index keys to try in order: lineage and author, lineage, author, and any."""
+    """Yield the keys to try, in order: lineage and author, lineage, author, any."""
     stage, key = place.stage, place.document_key
     yield DocumentSlot(stage, key, unit.lineage, author)
     yield DocumentSlot(stage, key, unit.lineage)
@@ -205,6 +202,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the indexed documents with this key; if `steps` is set, only of these steps."""
+    """Return the documents in a slot; with `steps`, only those of these steps."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

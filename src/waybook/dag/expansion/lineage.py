@@ -1,21 +1,21 @@
-"""Origin of documents: the models that wrote them, and the chains of documents (lineages).
+"""Origin of documents: the models that wrote them, and their lineages.
 
-A lineage is a name known before any work: it consists of the stage, the step and, if a step begins
-one for each model, the model.
+The name of a lineage is known before any work: it consists of the stage, the step and, if a step
+begins one per model, the model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Name used in place of a stage for the input of the first stage.
+#: Name of an imaginary stage before the first one, which supplies the run's input.
 ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """Output of a work unit: its author, its lineage, and the reviewer whose review it used.
+    """Output of a unit: its author, its lineage, and the reviewer whose review it used.
 
-    No two outputs of a step have the same author, lineage and reviewer.
+    No two outputs of a step have the same three.
     """
 
     model: str
@@ -25,13 +25,13 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Document chains (lineages) and authors of final outputs, passed to the next stage."""
+    """Lineages and authors of final outputs, passed to the next stage."""
 
-    #: Lineages (names of document chains) and authors (models) of the stage's final outputs, each
-    #: without duplicates, in the order in which the outputs contain them.
+    #: Lineages and authors (models) of the final outputs, each without duplicates, in the order of
+    #: the outputs.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: For each lineage, the author of its first output.
+    #: Author of the first output of each lineage.
     first_author: Mapping[str, str]
 
 
@@ -54,7 +54,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return origins for lineages (document chains) that each have one author."""
+    """Return origins for lineages with one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -63,12 +63,11 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
-    """Return the lineages (document chains) that begin in the first stage, one per model."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Merge origins in order; keep the first author of each lineage (document chain)."""
+    """Merge origins in order; keep the first author of each lineage."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

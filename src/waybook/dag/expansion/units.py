@@ -1,8 +1,7 @@
-"""Work units that a step is split into, and the outputs of each unit.
+"""The work units of a step, and the outputs of each.
 
 Only the units of the requested step are created, as many as the module `counts` expects. A step
-with a primary source has one unit for each output of the first step in its chain of primary
-sources.
+with a primary source has one unit per output of the first step in its chain of primary sources.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,16 +26,15 @@ from waybook.dag.model import RecipeStep, Stage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     step_key: str
-    #: Number of the unit within its step; the first unit has the number 1.
+    #: Number within the step, from 1.
     number: int
-    #: Language model to which the unit's job is assigned.
+    #: Model to which the unit's job is assigned.
     model: str
-    #: Lineage (document chain) that the unit continues; None if the unit begins a new lineage.
+    #: Lineage that the unit continues; None if it begins one.
     lineage: str | None = None
-    #: Author of the review that the unit uses; None if the unit uses no review.
+    #: Author of the review that the unit uses, if any.
     reviewer: str | None = None
-    #: Document from the step's primary source on which the unit is based; None if the step has no
-    #: primary source.
+    #: Document of the primary source on which the unit is based, if there is one.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 
@@ -44,7 +42,7 @@ class Unit:
 def units_of(
     step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> tuple[Unit, ...]:
-    """Return the work units of a step, in a deterministic order."""
+    """Return the units of a step, in a deterministic order."""
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
@@ -57,7 +55,7 @@ def units_of(
 
 
 def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
-    """Return the chain of primary sources of a step, from the step itself to the first source."""
+    """Return the chain of primary sources, from the step itself to the first source."""
     chain = [graph.steps[step_key]]
     while (source := primary_source(chain[-1], stage, graph)) is not None:
         chain.append(graph.steps[source])
@@ -79,7 +77,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the work units of a step without a primary source: one per combination of values."""
+    """Yield the units of a step without a primary source: one per combination of values."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,7 +1,7 @@
 """Rendered documents that are available in each stage of a run.
 
-A document is available when its RENDER job is completed *and* the rendered document is among the
-resources. If only one of the two is present, the stage gets a warning.
+A document is available when its RENDER job is completed *and* it is among the resources. If only
+one of the two is true, the stage gets a warning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: Type of those resources in a snapshot that are rendered documents.
+#: Type of the resources in a snapshot that are rendered documents.
 RENDERED = "rendered_document"
 
 
@@ -59,15 +59,14 @@ class StageDocuments:
     warnings: tuple[str, ...]
 
 
-#: Result of examining a resource: the stage to which it belongs (None if there is no such stage),
-#: and a document or a warning.
+#: A resource's stage (None if there is no such stage), and a document or a warning.
 Finding = tuple[str | None, AvailableDocument | str]
 
 
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    """Return the available documents of each stage, regardless of the order of the rows."""
+    """Return the available documents of each stage; the order of the rows does not matter."""
     by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = by_stage.setdefault(stage, (set(), set()))
@@ -110,13 +109,13 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # There is no warning for a superseded job, because it produced an older version of the
-        # document, which people should no longer read.
+        # No warning for a superseded job: it produced an older version, which people should not
+        # read.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 
 def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    """Return a sort key that puts completed jobs before others with the same id."""
+    """Return a sort key that puts completed jobs first among those with the same id."""
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 

@@ -1,8 +1,8 @@
 """Invariants of progress reports, each as a function that returns whether it holds.
 
-Invariants 1 to 5 concern a single report. Invariant 6 compares an earlier with a later report of
-the same run. Invariant 7 (the same state gives equal reports) needs no function. Stages with
-unknown progress are ignored.
+Invariants 1 to 5 concern a single report. Invariant 6 compares two reports of the same run.
+Invariant 7 (the same state gives equal reports) needs no function. Stages with unknown progress are
+ignored.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +80,7 @@ def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)
 
 
-#: Invariants that each single report must satisfy, by name, in the order of their numbers.
+#: Invariants of a single report, in order.
 SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule
@@ -96,7 +96,7 @@ SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyT
 
 
 def check(report: Report, before: Report | None = None) -> list[str]:
-    """Return the names of the violated invariants; `before` is an earlier report of the run."""
+    """Return the violated invariants; `before` is an earlier report of the run."""
     broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
     if before is not None and not completed_never_decreases(before, report):
         broken.append(completed_never_decreases.__name__)

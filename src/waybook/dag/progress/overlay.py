@@ -3,8 +3,7 @@
 The first rule that applies decides: `completed` if the step is closed; `failed` if a job failed
 permanently; `in_progress` if a job is unfinished; `completed` if the step has jobs (which are then
 all done), or if any descendant has been reached; `completed` if the step is to be skipped and all
-its predecessors are completed; else `not_started`. Jobs are never compared with an expected number
-of jobs.
+its predecessors are completed; else `not_started`. Jobs are never compared with an expected number.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 
 
 class Evidence(NamedTuple):
-    """Progress evidence of one step: its closed flag and its job counts."""
+    """Closed flag and job counts of a step."""
 
     closed: bool = False
     done: int = 0
@@ -33,14 +32,14 @@ class Evidence(NamedTuple):
         return self.closed or bool(self.done or self.active or self.failed)
 
 
-#: Progress evidence of a step that the run has not reached.
+#: For a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: Fields of a job from which progress is derived: the key of its step, its type, and its status.
+#: What progress needs of a job: its step, type and status.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
-#: Place of each job status in the counts of a step: done, unfinished, permanently failed, ignored.
+#: How a job status is counted: done, unfinished, permanently failed, or ignored.
 DONE, ACTIVE, FAILED, IGNORED = range(4)
 COUNTED: Mapping[str, int] = MappingProxyType(
     {
@@ -55,10 +54,10 @@ COUNTED: Mapping[str, int] = MappingProxyType(
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Derive the progress evidence of each step of a stage from its jobs; also return warnings.
+    """Derive each step's evidence from the jobs of its stage; also return warnings.
 
-    RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown
-    status counts as unfinished. `jobs` may be a Counter, to pass equal jobs only once.
+    RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown status
+    counts as unfinished. `jobs` may be a Counter of equal jobs.
     """
     counts = {step: [0, 0, 0, 0] for step in closed}
     warnings: list[str] = []
@@ -86,7 +85,6 @@ def _unknown(step: str, status: str, many: int) -> str:
 
 
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
-    """Return the status of each step, in the order of the graph."""
     passed = _passed(graph, evidence)
     standings: dict[str, ProgressStatus] = {}
     for key in graph.order:

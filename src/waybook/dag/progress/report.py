@@ -1,7 +1,7 @@
 """Progress report: the structure of a run and its progress, as one JSON value.
 
-Runs, snapshots of other systems and plans use the same report; only the source of the evidence
-differs. Values that are unknown are null and have a warning; all other values are still reported.
+Runs, snapshots of other systems and plans use the same report, with evidence from different
+sources. Unknown values are null and have a warning; all others are still reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,15 +38,14 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Progress status of the stage. If the recipe is not a valid graph, the status is null, and
-    #: `progress` and `steps` are null, too.
+    #: Status of the stage. It is null, like `progress` and `steps`, if the recipe is not a valid
+    #: graph.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Number of documents that the stage is expected to produce; null if the number is unknown or
-    #: the stage has not started.
+    #: Number of expected documents; null if unknown, or if the stage has not started.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]
@@ -60,20 +59,18 @@ class DagProgress(TypedDict):
 class Report(TypedDict):
     dagProgress: DagProgress
     stages: list[StageReport]
-    #: Warnings that do not concern any single stage.
+    #: Warnings that concern no single stage.
     warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    """Progress evidence of a stage that has been initiated."""
+    """Evidence of a stage that has been initiated."""
 
-    #: Language models of the stage, which are fixed when the stage starts; None if they are
-    #: unknown.
+    #: Models of the stage, fixed when it starts; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Status of each step, used in place of the status that would be derived from evidence; set
-    #: only for plans.
+    #: For plans: the status of each step, instead of one derived from evidence.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 
@@ -84,10 +81,9 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """Return the progress report of a run; a stage without evidence is shown as not initiated.
+    """Return the progress report of a run; a stage without evidence is not initiated.
 
-    `warnings` are additional warnings, keyed by stage, or by None if they concern no single
-    stage.
+    `warnings` are additional ones, by stage, or under None if they concern no single stage.
     """
     warnings_by_stage = warnings or {}
     counts = structure_counts(
@@ -181,7 +177,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null; yield nothing for a plan stage."""
+    """Yield the reasons why values of this stage are null; none for a plan."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

@@ -1,7 +1,7 @@
-"""Structure of a DAG: its stages in order, and the expected counts of each stage.
+"""Structure of a workflow: its stages in order, and their expected counts.
 
-If a stage has an invalid recipe or unknown models, the expected counts of this stage and of the
-stages after it are unknown, and they are omitted.
+If a stage has an invalid recipe or unknown models, its counts and those of the stages after it are
+unknown and omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,32 +13,29 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum number of lineages (document chains) in all stages together, because their names take
-#: memory. For stages beyond this limit, no expected counts are computed.
+#: Maximum number of lineages in all stages, because their names take memory. Beyond it, no expected
+#: counts are computed.
 MAX_LINEAGES = 300_000
 
-#: Language models of each stage; a stage is absent if its models are unknown.
+#: Models by stage; missing if unknown.
 ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graph of each stage, by stage slug; a stage is absent if its recipe does not form a valid
-    #: graph.
+    #: Graphs by stage; missing if the recipe is not a valid graph.
     graphs: Mapping[str, Graph]
-    #: Stages without errors in the stage itself and in the transitions that lead to it. A stage's
-    #: outputs can be counted only if the stage is valid; to show its progress, its graph suffices.
+    #: Stages without errors in themselves and the transitions to them. Counting outputs needs a
+    #: valid stage; showing progress only needs its graph.
     valid: frozenset[str]
 
     @property
     def slugs(self) -> frozenset[str]:
-        """Return the slugs of the stages."""
         return frozenset(stage.slug for stage in self.dag.stages)
 
 
 def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
-    """Return the structure of a DAG that was already parsed and checked."""
     return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
 
 
@@ -68,7 +65,7 @@ def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str
 
 
 def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:
-    """Return the expected counts of each stage for which they can be computed."""
+    """Return the expected counts of each stage, where they can be computed."""
     if not structure.valid:
         return {}
     dag, order = structure.dag, stage_order(structure.dag)
@@ -94,7 +91,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
     return counts
 
 
-# Functions that convert the map to JSON
+# The map as JSON
 
 
 class Expected(TypedDict):
@@ -118,7 +115,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: for each stage, its steps in order, roots, leaves and expected work units."""
+    """Return the map: for each stage, its steps in order, roots, leaves and expected units."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

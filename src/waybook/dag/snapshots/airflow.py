@@ -1,8 +1,8 @@
 """Adapter for Airflow: the tasks of a DAG and the task instances of one DAG run.
 
-The file is the answer to `GET /dags/{dag_id}/tasks` merged with the answer to
-`GET /dags/{dag_id}/dagRuns/{run_id}/taskInstances`, or the list that
-`airflow tasks states-for-dag-run --output json` prints, which has no dependencies.
+The file is the answer to `GET /dags/{dag_id}/tasks` merged with that to `GET
+/dags/{dag_id}/dagRuns/{run_id}/taskInstances`, or the list printed by `airflow tasks
+states-for-dag-run --output json`, which has no dependencies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import InvalidInput
 
-#: State of a task instance whose task was removed from the DAG before it ran.
+#: The task was removed from the DAG before it ran.
 REMOVED = "removed"
 
-#: States of task instances. A task instance that has not been scheduled has no state, which the API
-#: writes as null and the command line as an empty text.
+#: States of task instances. One that has not been scheduled has no state: null in the API, an empty
+#: text on the command line.
 STATES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "": JobOutcome.WAITING,
@@ -146,10 +146,9 @@ def _jobs(instances: Sequence[Raw], names: Sequence[str], known: set[str]) -> li
 
 
 def _map_index(value: object, place: str) -> int:
-    """Return the index of an instance of a mapped task; -1 for a task that is not mapped.
+    """Return the index of an instance of a mapped task; -1 if the task is not mapped.
 
-    The API writes the index as a number, and the command line as a text, which is empty for a
-    task that is not mapped.
+    The API writes a number, and the command line a text, which is empty if the task is not mapped.
     """
     if value is None or value == "":
         return -1
@@ -161,7 +160,7 @@ def _map_index(value: object, place: str) -> int:
 
 
 def _dag_id(instances: Sequence[Raw], tasks: Tasks | None) -> str:
-    """Return the id of the DAG; all task instances must be of one DAG run."""
+    """Return the DAG's id; all task instances must be of one DAG run."""
     for field in ("dag_id", "dag_run_id"):
         first = instances[0].get(field) if instances else None
         for number, raw in enumerate(instances):

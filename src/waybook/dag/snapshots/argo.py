@@ -1,8 +1,8 @@
 """Adapter for Argo Workflows: the JSON of one workflow, as `kubectl get workflow` prints it.
 
-Nodes that do work are the executions of steps. Nodes that only group other nodes, such as DAG
-nodes, are omitted, and a dependency through them becomes a dependency between steps. All items of a
-loop, and all attempts of a retry, belong to one step.
+Nodes that do work are executions of steps. Nodes that only group others, such as DAG nodes, are
+omitted, and a dependency through them becomes one between steps. All items of a loop, and all
+attempts of a retry, belong to one step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object, as_text
 from waybook.errors import InvalidInput
 
-#: Outcome of a job for each phase of a node in an Argo workflow.
+#: Outcome of a job for each phase of a node.
 PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "Pending": JobOutcome.ACTIVE,
@@ -41,7 +41,7 @@ PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     }
 )
 
-#: Phases of an Argo workflow; a workflow that the controller has not processed yet has no phase.
+#: Phases of a workflow; one that the controller has not processed yet has none.
 WORKFLOW_PHASES = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Error"})
 FAILED_WORKFLOW = frozenset({"Failed", "Error"})
 UNFINISHED_WORKFLOW = frozenset({"", "Pending", "Running"})
@@ -50,7 +50,6 @@ LISTS = frozenset({"List", "WorkflowList"})
 
 
 def is_argo(data: object) -> bool:
-    """Return whether parsed JSON looks like a workflow of Argo."""
     raw = as_object(data)
     kind, version = as_text(raw.get("kind")), as_text(raw.get("apiVersion")) or ""
     return kind == "List" or (kind is not None and version.startswith("argoproj.io/"))
@@ -108,11 +107,11 @@ def _workflow_phase(status: Raw) -> str:
     return phase
 
 
-# Functions that find the nodes that are executions of steps
+# Nodes that are executions of steps
 
 
 def _working(nodes: Nodes) -> Iterator[ArgoNode]:
-    """Yield the nodes that are executions of steps, in the order of the file."""
+    """Yield the nodes that are executions of steps, in file order."""
     inner = {node.boundary for node in nodes.values()}
     attempts = {
         child
@@ -122,16 +121,14 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
     }
     for node in nodes.values():
         if node.id in attempts:
-            # The Retry node represents its attempts, unless an attempt is a group with its own
-            # steps.
+            # A Retry node stands for its attempts, unless an attempt is a group with its own steps.
             continue
         if node.type in GROUPS:
             is_working = node.id not in inner and not node.children
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only its TaskGroup node, so this node represents the
-            # execution.
+            # A loop without items has only its TaskGroup node, which stands for the execution.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}
@@ -140,7 +137,7 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return a node's children whose names begin with its name: loop items, or retry attempts."""
+    """Return the children whose names begin with the node's name: loop items, or attempts."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)
@@ -159,7 +156,7 @@ def _job(node: ArgoNode, key: str) -> ExportedJob:
 
 
 def _edges(nodes: Nodes, keys: Mapping[str, str]) -> Edges:
-    """Return the dependencies between steps, direct ones and those through grouping nodes."""
+    """Return the dependencies between steps, direct or through grouping nodes."""
     reached = _reached_steps(nodes, keys)
     edges: dict[tuple[str, str], None] = {}
     for node_id, key in keys.items():
@@ -211,7 +208,7 @@ def _missing_children(nodes: Nodes) -> list[str]:
 def _phase_warnings(
     status: Raw, phase: str, jobs: Sequence[ExportedJob], planned: PlannedSteps
 ) -> Iterator[str]:
-    """Yield a warning if the states of the steps do not explain the phase of the workflow."""
+    """Yield a warning if the states of the steps do not explain the workflow's phase."""
     outcomes = {job.outcome for job in jobs}
     if phase in FAILED_WORKFLOW and JobOutcome.FAILED not in outcomes:
         message = status.get("message")

@@ -36,18 +36,18 @@ GROUPS = frozenset({"DAG", "Steps"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgoNode:
     id: str
-    #: Position of the node in the file, for error messages.
+    #: Position in the file, for error messages.
     place: str
     name: str
     type: str
-    #: Phase as written in the file; it is validated only for executions of steps.
+    #: As written in the file; validated only for executions of steps.
     phase: object
     children: tuple[str, ...]
-    #: Id of the DAG or Steps node whose template contains this node; empty for the root node.
+    #: DAG or Steps node whose template contains this one; empty for the root.
     boundary: str
     template: str
     template_ref: Raw
-    #: Location of the template's definition, such as `local/NAME` or `namespaced/NAME`.
+    #: Where the template is defined, such as `local/NAME` or `namespaced/NAME`.
     template_scope: str
     started_at: datetime | None
     finished_at: datetime | None
@@ -102,8 +102,8 @@ def short_name(name: str, workflow: str) -> str:
     return rest.removeprefix(".") if is_inside else name
 
 
-#: Pattern for the name of a step or task within its template. The name may begin with the number of
-#: its group, and end with the item of a loop or the number of an attempt.
+#: Name of a step or task in its template. It may begin with the number of its group, and end with
+#: the item of a loop or the number of an attempt.
 LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 
 

@@ -1,8 +1,7 @@
-"""Steps of an Argo workflow that have no node yet, taken from the templates of its groups.
+"""Steps of an Argo workflow that have no node yet, from the templates of its groups.
 
-Argo creates the node of a task only when the task can start, so the nodes alone would not show the
-later tasks of a running workflow. A task whose template is a group is shown as one step until it
-starts.
+Argo creates a task's node only when the task can start, so nodes alone would not show the later
+tasks of a running workflow. A task whose template is a group is one step until it starts.
 """
 
 import re
@@ -14,11 +13,11 @@ from waybook.dag.snapshots.argo_nodes import GROUPS, ArgoNode, Nodes, short_name
 from waybook.dag.snapshots.exports import MAX_EDGES, invalid_at, list_names
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Dependencies between steps, without duplicates, in order.
+#: Dependencies between steps, in order, without duplicates.
 Edges = dict[tuple[str, str], None]
 
-#: Pattern for the task names in a `depends` expression, such as `a` and `b` in `a.Succeeded || b`;
-#: words after a dot do not match.
+#: Task names in a `depends` expression, such as `a` and `b` in `a.Succeeded || b`; not words after
+#: a dot.
 TASK_NAME = re.compile(r"(?<![.\w-])[A-Za-z0-9_-]+")
 
 #: Key of the step for the exit handler, which runs after the workflow has ended.
@@ -27,14 +26,13 @@ EXIT_HANDLER = "onExit"
 
 @dataclass(slots=True)
 class PlannedSteps:
-    #: Steps without a node, each with the node names of the tasks on which it depends.
+    #: Steps without a node, with the node names of the tasks they depend on.
     before: dict[str, Sequence[str]] = field(default_factory=dict)
     edges: Edges = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> Sequence[str]:
-        """Return the keys of the steps, in the order of the templates."""
         return list(self.before)
 
 
@@ -43,7 +41,7 @@ def planned_steps(
 ) -> PlannedSteps:
     """Return the steps that have no node yet, and their dependencies.
 
-    `keys` contains the steps that have nodes, and `edges` the dependencies between them.
+    `keys` has the steps with nodes, and `edges` the dependencies between them.
 
     Raises:
         InvalidInput: there are too many dependencies.
@@ -71,7 +69,6 @@ def planned_steps(
 
 
 def _add_exit_handler(planned: PlannedSteps, keys: Mapping[str, str], edges: Edges) -> None:
-    """Add the exit handler of a workflow as its last step."""
     sources = {source for source, _ in (*edges, *planned.edges)}
     ends = [key for key in (*dict.fromkeys(keys.values()), *planned.before) if key not in sources]
     planned.before[EXIT_HANDLER] = ends
@@ -108,7 +105,7 @@ def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
 
 
 def _open_groups(workflow: Raw, name: str, nodes: Nodes) -> Iterator[tuple[str, Raw | None]]:
-    """Yield the node names of the groups that may start further steps, with their templates."""
+    """Yield the groups that may start further steps, with their templates."""
     spec, status = as_object(workflow.get("spec")), as_object(workflow.get("status"))
     stored_spec = as_object(status.get("storedWorkflowTemplateSpec"))
     local: dict[str, Raw] = {}
@@ -134,7 +131,7 @@ def _template(node: ArgoNode, local: Mapping[str, Raw], stored: Raw) -> Raw | No
 
 
 def _listed_steps(group: str, template: Raw) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the node name of each step in a template, with the names of the steps before it."""
+    """Yield the node name of each step in a template, with those of the steps before it."""
     tasks = [as_object(task) for task in as_list(as_object(template.get("dag")).get("tasks"))]
     names = {as_text(task.get("name")) for task in tasks} - {None}
     for task in tasks:

@@ -1,8 +1,7 @@
-"""Parts shared by the adapters for exports of other systems.
+"""Shared by the adapters for exports of other systems.
 
-An adapter reads values strictly: it refuses an unexpected type or an unknown state, with an error
-that contains the position in the file. A run becomes one stage, whose steps are the tasks of the
-other system.
+An adapter reads values strictly: it refuses an unexpected type or an unknown state, with the
+position in the file. A run becomes one stage, whose steps are the tasks of the other system.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,20 +28,20 @@ from waybook.dag.snapshots.rows import Raw
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 
-#: Maximum number of edges between the steps of a run; workflow definitions have the same limit.
+#: Maximum number of edges between the steps of a run, as for workflow definitions.
 MAX_EDGES = 100_000
 
-#: Maximum number of names that a warning lists.
+#: Maximum number of names in a warning.
 MAX_NAMES_SHOWN = 5
 
 
 class JobOutcome(StrEnum):
-    """State of one execution of a task, reduced to the states that a report distinguishes."""
+    """State of one execution of a task, as far as a report distinguishes it."""
 
     WAITING = "waiting"
     ACTIVE = "active"
     DONE = "done"
-    #: The execution ended without work, because the other system decided to skip the task.
+    #: Ended without work, because the other system decided to skip the task.
     SKIPPED = "skipped"
     FAILED = "failed"
 
@@ -59,7 +58,7 @@ class ExportedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRun:
-    """A run of another system: its tasks in order, their dependencies and executions."""
+    """Run of another system: its tasks in order, their dependencies and executions."""
 
     name: str
     steps: Sequence[str]
@@ -69,11 +68,10 @@ class ExportedRun:
     warnings: Sequence[str] = ()
 
 
-# Functions that read values and report errors with their position in the file
+# Values, and errors with their position in the file
 
 
 def invalid_at(place: str, message: str) -> InvalidInput:
-    """Return the error for a value; the message contains the position in the file."""
     return InvalidInput(f"{place}: {message}", at=place)
 
 
@@ -164,13 +162,14 @@ def list_names(names: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-# Functions that make the snapshot of a run
+# The snapshot of a run
 
 
 def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
-    """Return the snapshot of a run; `place` is the position of its structure in the file.
+    """Return the snapshot of a run; `place` is where its structure is in the file.
 
-    Raises: InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
+    Raises:
+        InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
     """
     if not run.steps:
         raise invalid_at(place, "the run has no tasks to report on")
@@ -188,8 +187,8 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is listed as valid, so that no expected counts are computed: the number of
-        # executions of a task is not known before the task runs.
+        # No stage is valid, so that no counts are expected: how often a task is executed is unknown
+        # before it runs.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},
@@ -212,9 +211,9 @@ def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
     for job in jobs:
         by_step[job.step].append(job)
     evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # Only the statuses that the other system reports are used. The rules for Waybook's runs would
-    # also infer that a step is completed if its successor has started, which is wrong for some
-    # trigger rules of other systems.
+    # Use only the reported statuses. The rules for Waybook's runs would also infer that a step is
+    # completed if its successor has started, which is wrong for some trigger rules of other
+    # systems.
     return StageEvidence(
         steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
     )
@@ -226,7 +225,7 @@ def _evidence(jobs: Sequence[ExportedJob]) -> Evidence:
         counts[job.outcome] += 1
     waiting = counts[JobOutcome.WAITING]
     reached = len(jobs) > waiting
-    # If only some executions of a task are waiting, the task is in progress.
+    # If only some executions are waiting, the task is in progress.
     active = counts[JobOutcome.ACTIVE] + (waiting if reached else 0)
     started = [job.started_at for job in jobs if job.started_at]
     ended = [job.ended_at for job in jobs if job.ended_at]

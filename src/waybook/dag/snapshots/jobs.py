@@ -1,12 +1,12 @@
 """Jobs of an exported snapshot, counted and assigned to their stages.
 
-A job belongs to the stage and step named in its row. If a continuation has no step, it belongs to
-the step of the job that it continues. If a RENDER job has no stage, it belongs to the stage of its
-parent job. Values of an unexpected type are treated as missing.
+A job belongs to the stage and step in its row. A continuation without a step belongs to the step of
+the job it continues. A RENDER job without a stage belongs to the stage of its parent job. Values of
+an unexpected type count as missing.
 
 A snapshot has up to hundreds of thousands of jobs, of which the report needs only counts. Jobs with
-the same stage, step, type and status are therefore counted together, without a call of a Python
-function for each job; only rows whose other fields matter are examined one at a time.
+the same stage, step, type and status are therefore counted together, without a Python call per job;
+only rows whose other fields matter are examined one by one.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ from waybook.dag.progress.documents import RenderJob
 from waybook.dag.progress.overlay import JobEvidence
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Maximum number of continuations that are followed from a job back to the job that has a step.
+#: Maximum number of continuations followed back to a job with a step.
 MAX_CONTINUATION_DEPTH = 100
 
-#: Types of field values that are used without conversion.
+#: Types of values used without conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(map(str, JobType))
 RENDER = str(JobType.RENDER)
@@ -50,7 +50,7 @@ class Row(NamedTuple):
     document_key: str | None
 
 
-#: Names that the fields of a row have in a snapshot.
+#: Names of a row's fields in a snapshot.
 FIELDS = (
     "id",
     "stageSlug",
@@ -85,13 +85,13 @@ class JobTable:
         except (KeyError, TypeError):
             # A field is missing, a row is not an object, or a value is not hashable.
             return False
-        # A text equals only texts, so the types in one row of each group are those of all its rows.
+        # Rows of a group have equal values, and thus equal types, so checking one row is enough.
         values = chain(self.ids, chain.from_iterable(self.groups))
-        # An empty id counts as missing if the row has a value that is neither a text nor None.
+        # An empty id counts as missing if the row has a value that is neither text nor None.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
     def select(self, groups: Collection[JobGroup]) -> Iterator[tuple[int, JobGroup]]:
-        """Yield the place and the group of each row that has no id or belongs to these groups."""
+        """Yield place and group of each row without an id or in these groups."""
         if not groups and all(self.ids):
             return
         for place, group in enumerate(map(_read_group, self._rows)):
@@ -99,21 +99,20 @@ class JobTable:
                 yield place, group
 
     def row(self, place: int) -> Row:
-        """Return the row at a place."""
         return _read_row(self._rows[place])
 
     def find(self, job_id: str | None) -> Row | None:
         """Return the row with an id.
 
-        If several rows have the same id, it is unknown which row is right, so the smallest row is
-        returned to make the choice deterministic.
+        If several rows have it, it is unknown which is right, so the smallest is returned to be
+        deterministic.
         """
         if job_id is None or job_id not in self._places:
             return None
         return min(map(self.row, self._places[job_id]), key=str)
 
     def count_duplicates(self) -> int:
-        """Return the number of rows whose id another row has already."""
+        """Return the number of rows whose id an earlier row has."""
         distinct = set(self.ids)
         return len(self.ids) - self.ids.count(None) - len(distinct) + (None in distinct)
 
@@ -131,13 +130,12 @@ def _read_row(raw: object) -> Row:
 
 
 def _normalize(raw: object) -> Raw:
-    """Return a row with all fields, each a text or None."""
     return dict(zip(FIELDS, _read_row(raw), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedJobs:
-    """Jobs of a snapshot by stage; `work` has an entry for each stage that has jobs."""
+    """Jobs of a snapshot by stage; `work` has an entry for each stage with jobs."""
 
     work: dict[str, Counter[JobEvidence]] = field(default_factory=dict)
     renders: list[RenderJob] = field(default_factory=list)
@@ -151,7 +149,7 @@ class AssignedJobs:
 
 
 def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    """Assign each job of a snapshot to its stage, and return warnings."""
+    """Assign each job to its stage, and return warnings."""
     jobs = JobTable(raws)
     assigned, strange = AssignedJobs(), Counter[StageWarning]()
     groups = jobs.groups
@@ -177,7 +175,7 @@ def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, lis
 
 
 def _is_single(group: JobGroup) -> bool:
-    """Return whether the rows of a group are examined one at a time.
+    """Return whether the rows of a group are examined one by one.
 
     These are RENDER jobs, and jobs without stage, step or type: whether an empty text is a missing
     value depends on the types of the other values in the row.

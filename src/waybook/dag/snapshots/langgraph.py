@@ -1,10 +1,9 @@
 """Adapter for LangGraph: a graph, and the state history of one thread.
 
 The file has the value of `graph.get_graph().to_json()` as `graph`, and the list of state snapshots
-as `history`, either from `graph.get_state_history()` or from `GET /threads/{thread_id}/history`.
-The report covers the last run of the thread, which begins with the last input of the thread.
-LangGraph does not record whether a task is running, so a task that is scheduled next is reported as
-in progress.
+as `history`, from `graph.get_state_history()` or `GET /threads/{thread_id}/history`. The report
+covers the thread's last run, which begins with its last input. LangGraph does not record whether a
+task is running, so a task that is scheduled next is reported as in progress.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,16 +28,15 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object
 from waybook.errors import InvalidInput
 
-#: Nodes that LangGraph adds to each graph as its start and end.
+#: Start and end nodes, which LangGraph adds to each graph.
 START, END = "__start__", "__end__"
 
-#: Values of a checkpoint's source, which indicates how the checkpoint was created.
+#: Values of a checkpoint's source, which says how it was created.
 INPUT, LOOP, UPDATE, FORK = "input", "loop", "update", "fork"
 SOURCES = (INPUT, LOOP, UPDATE, FORK)
 
 
 def is_langgraph(data: object) -> bool:
-    """Return whether parsed JSON looks like an export of LangGraph."""
     graph = as_object(as_object(data).get("graph"))
     return "nodes" in graph and "edges" in graph
 
@@ -69,7 +67,7 @@ def read_langgraph(data: object) -> Snapshot:
     return snapshot_of(exported, "graph.nodes")
 
 
-# Functions that read the graph
+# The graph
 
 Edge = tuple[str, str]
 
@@ -101,12 +99,12 @@ def _edge_end(value: object, ids: Mapping[str, None], place: str) -> str:
 
 
 def _id_text(value: object, place: str) -> str:
-    """Return the id of a node as text; the id of a node without a name is a number."""
+    """Return a node's id as text; a node without a name has a number."""
     return str(value) if type(value) is int and 0 <= value < 1 << 32 else require_text(value, place)
 
 
 def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    """Return the edges that close no cycle and, as text, the edges that close a cycle."""
+    """Return the edges that close no cycle and, as text, those that do."""
     unique = list(dict.fromkeys(edges))
     back = _back_edges(nodes, unique)
     return (
@@ -116,7 +114,7 @@ def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Ed
 
 
 def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
-    """Return the edges that close a cycle, found by a depth-first search."""
+    """Return the edges that close a cycle, by a depth-first search."""
     after: dict[str, list[str]] = {node: [] for node in nodes}
     for source, target in edges:
         after[source].append(target)
@@ -139,7 +137,7 @@ def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
     return back
 
 
-# Functions that read the history of checkpoints
+# The history of checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,9 +192,9 @@ def _checkpoint(item: object, place: str) -> Checkpoint:
 
 
 def _configuration(raw: Raw, api: str, library: str, place: str) -> tuple[str, Raw]:
-    """Return the values that identify a checkpoint, and their position in the file.
+    """Return what identifies a checkpoint, and where it is in the file.
 
-    The API writes these values to `checkpoint`, the library to `config.configurable`.
+    The API writes it to `checkpoint`, the library to `config.configurable`.
     """
     if raw.get(api) is not None:
         return f"{place}.{api}", require_object(raw[api], f"{place}.{api}")
@@ -217,11 +215,11 @@ def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool
     """Return the checkpoints of the last run, newest first, and whether its input is among them.
 
     Only the newest checkpoint and its ancestors are included: if the thread was forked from an
-    earlier checkpoint, the other successors of that checkpoint were abandoned.
+    earlier one, that one's other successors were abandoned.
     """
     by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     run: list[Checkpoint] = []
-    # A checkpoint's id is a time-ordered UUID, so the newest checkpoint has the largest id.
+    # Checkpoint ids are time-ordered UUIDs, so the newest is the largest.
     current = max(checkpoints, key=lambda checkpoint: checkpoint.id, default=None)
     while current is not None and by_id.pop(current.id, None) is not None:
         run.append(current)
@@ -250,7 +248,7 @@ def _jobs(
             jobs += [job] if job else []
         child = checkpoint
     if complete and run and not run[0].tasks:
-        # The run has ended, so its nodes that were not reached are reported as skipped.
+        # The run has ended, so nodes that were not reached are skipped.
         reached = {job.step for job in jobs}
         jobs += [
             ExportedJob(step=node, outcome=JobOutcome.SKIPPED)
@@ -263,8 +261,8 @@ def _jobs(
 def _job(task: Task, checkpoint: Checkpoint, child: Checkpoint | None) -> ExportedJob | None:
     """Return one execution of a node; None if an edit of the state replaced it.
 
-    A checkpoint lists the tasks that run after it. If LangGraph's loop created the next
-    checkpoint, these tasks have succeeded; otherwise the state was edited before they ended.
+    A checkpoint lists the tasks that run after it. If LangGraph's loop created the next checkpoint,
+    they have succeeded; otherwise the state was edited before they ended.
     """
     if (child is not None and child.source == LOOP) or task.has_result:
         ended = child.created_at if child else None

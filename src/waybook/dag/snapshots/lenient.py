@@ -1,7 +1,7 @@
 """Lenient parsing of workflow definitions from other systems.
 
-If a stage has an error, the outputs of this stage and of later stages cannot be counted, but its
-progress can still be shown from its steps and edges.
+If a stage has an error, its outputs and those of later stages cannot be counted, but its progress
+can still be shown from its steps and edges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: Valid recipe used as a placeholder for the recipe of a stage that is not being checked.
+#: Valid recipe in place of that of a stage that is not being checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -23,12 +23,12 @@ PLACEHOLDER_RECIPE = {
 @dataclass(frozen=True, slots=True)
 class LenientDefinition:
     structure: Structure
-    #: Error messages by stage slug; the key None contains the errors of the definition as a whole.
+    #: Error messages by stage; under None, those of the definition as a whole.
     warnings: Mapping[str | None, Sequence[str]]
 
 
 def read_leniently(data: object) -> LenientDefinition:
-    """Return the structure that parsed JSON defines, without the parts that cannot be parsed.
+    """Return the structure that parsed JSON defines, without parts that cannot be parsed.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -39,8 +39,8 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         definition = _stage_by_stage(as_object(data))
-        # If no single stage has an error, the errors concern the definition as a whole, such as an
-        # input that comes from a later stage.
+        # If no single stage has an error, the errors concern the whole definition, such as an input
+        # from a later stage.
         alone = any(definition.warnings.values())
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
@@ -68,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the slug of each stage or, if a slug is missing or repeated, the stage's position."""
+    """Return the slug of each stage or, if it is missing or repeated, its position."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -78,19 +78,18 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """Return the transitions, or None if they are invalid, and the errors outside of stages."""
+    """Return the transitions, or None if invalid, and the errors outside of stages."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # The DAG's name and description are left out here, because errors in them do not affect the
-    # stages.
+    # Without name and description, because errors in them do not affect the stages.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
-    """Return one stage and its errors; a stage with errors has only its steps and edges."""
+    """Return a stage and its errors; a stage with errors has only its steps and edges."""
     bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
         return bare, ["slug: it has none of its own, and goes by its place"]
@@ -112,13 +111,12 @@ def _read(data: object) -> Dag | BadRecipe:
 
 
 def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
-    """Return the errors as texts with their positions, without the prefix `inside`."""
     faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
     return [f"{str(error['at']).removeprefix(inside)}: {error['message']}" for error in faults]
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:
-    """Yield the stages whose documents a stage declares as inputs."""
+    """Yield the stages whose documents a stage takes as inputs."""
     for step in as_list(as_object(raw.get("recipe")).get("steps")):
         for wanted in as_list(as_object(step).get("inputsRequired")):
             name = as_object(wanted).get("stage")
@@ -126,11 +124,11 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Functions that parse recipes of which only the steps and edges are used
+# Recipes of which only the steps and edges are used
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return a recipe reduced to its steps and edges; empty if they cannot be parsed."""
+    """Return a recipe with only steps and edges; empty if they cannot be parsed."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

@@ -1,4 +1,4 @@
-"""Snapshot: the structure and the progress of a run of another system."""
+"""Structure and progress of a run of another system."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from waybook.dag.progress.structure import Structure
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: Progress evidence of each stage that has started, by stage slug.
+    #: Evidence of each started stage.
     evidence: Mapping[str, StageEvidence]
-    #: Warnings by stage slug; the key None contains the warnings that belong to no stage.
+    #: Warnings by stage; under None, those of no stage.
     warnings: Mapping[str | None, Sequence[str]]

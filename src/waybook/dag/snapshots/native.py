@@ -1,8 +1,8 @@
 """Snapshots in Waybook's own format, which other systems can export.
 
-Only input that is not a snapshot is refused: for missing or unexpected data, the report contains a
-warning and all other data. For a map, an invalid structure is refused, because callers rely on the
-counts of the map.
+Only input that is not a snapshot is refused: missing or unexpected data causes a warning, and all
+other data is reported. For a map, an invalid structure is refused, because callers rely on its
+counts.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import InvalidInput
 
-#: Names of the lists that a snapshot contains in addition to its DAG.
+#: Lists in a snapshot besides its workflow.
 LISTS = ("stageRuns", "jobs", "resources")
 
 
@@ -39,7 +39,7 @@ def read_native(data: object) -> Snapshot:
     """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: the data is not a snapshot. BadRecipe: the DAG has no stages.
+        InvalidInput: the data is not a snapshot. BadRecipe: the workflow has no stages.
     """
     raw = require_dag(data)
     lenient = read_leniently(raw["dag"])
@@ -106,7 +106,7 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield a warning for each step that jobs refer to but the recipe does not contain."""
+    """Yield a warning for each step that jobs refer to but the recipe lacks."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps

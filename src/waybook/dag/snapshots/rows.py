@@ -1,7 +1,7 @@
-"""Values and stage runs of an exported snapshot, parsed from rows of another system.
+"""Values and stage runs of an exported snapshot, from rows of another system.
 
-Values of an unexpected type are treated as missing. Stage runs contain the initiated stages, their
-models, and their closed steps.
+Values of an unexpected type count as missing. Stage runs have the initiated stages, their models,
+and their closed steps.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,10 @@ EMPTY_OBJECT: Raw = {}
 
 
 def as_object(value: object) -> Raw:
-    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else EMPTY_OBJECT
 
 
 def as_list(value: object) -> Sequence[object]:
-    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else ()
 
 
@@ -36,14 +34,13 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Upper bound of integers that are accepted as ids; larger integers are implausible and slow to
-#: format.
+#: Larger integers are not accepted as ids: they are implausible and slow to format.
 MAX_ID = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: Language models of the stage run; None if the snapshot does not list them.
+    #: Models of the stage run; None if the snapshot does not list them.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -51,7 +48,7 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """Return, by stage, the stage run that the snapshot contains, and warnings.
+    """Return the stage run of each stage in the snapshot, and warnings.
 
     Several runs of one stage are merged, so that their order does not matter.
     """
@@ -81,8 +78,8 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of models has a meaning within one stage run, but not across several stage runs,
-    # whose models are therefore sorted.
+    # The order of models means something within one stage run, but not across several, so sort
+    # those.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

@@ -1,8 +1,8 @@
 """Snapshots: the state of a run exported by another system, in any of the known formats.
 
-For missing or unexpected data in Waybook's own format, the report contains a warning and all other
-data. An export of another system is refused if it contains a value that its adapter does not know.
-For a map, an invalid structure is always refused, because callers rely on the counts of the map.
+In Waybook's own format, missing or unexpected data causes a warning, and all other data is
+reported. An export of another system is refused if it has a value that its adapter does not know.
+For a map, an invalid structure is always refused, because callers rely on its counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
 
 
 def detect_format(data: object) -> SnapshotFormat:
-    """Return the format of parsed JSON: of another system if recognized, else Waybook's format."""
+    """Return the format of parsed JSON: of another system if recognized, else Waybook's."""
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
     matches = (form for form, matches in DETECTORS.items() if matches(data))
@@ -65,7 +65,8 @@ def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
     """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: the data is not a snapshot in this format. BadRecipe: the DAG has no stages.
+        InvalidInput: the data is not a snapshot in this format.
+        BadRecipe: the workflow has no stages.
     """
     return READERS[form or detect_format(data)](data)
 
@@ -74,13 +75,14 @@ def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Re
     """Return the progress report of an exported run snapshot.
 
     Raises:
-        InvalidInput: the data is not a snapshot in this format. BadRecipe: the DAG has no stages.
+        InvalidInput: the data is not a snapshot in this format.
+        BadRecipe: the workflow has no stages.
     """
     snapshot = read_snapshot(data, form)
     return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
 
 
-# Functions that compute the map of a snapshot
+# The map of a snapshot
 
 
 def map_from_snapshot(
@@ -88,16 +90,17 @@ def map_from_snapshot(
 ) -> Map:
     """Return the map of an exported run snapshot, or of a workflow definition alone.
 
-    `models` are the models of the first stage, used if the data does not contain them. Raises:
-    InvalidInput: the data is neither a snapshot nor a definition. BadRecipe: the structure is
-    invalid.
+    `models` are the models of the first stage if the data lacks them.
+
+    Raises:
+        InvalidInput: the data is neither a snapshot nor a definition.
+        BadRecipe: the structure is invalid.
     """
     known = form or detect_format(data)
     return _native_map(data, models) if known is SnapshotFormat.WAYBOOK else _map(data, known)
 
 
 def is_definition(data: object) -> bool:
-    """Return whether parsed JSON is a workflow definition without a run."""
     return isinstance(data, dict) and "dag" not in data and "stages" in data
 
 

@@ -1,10 +1,10 @@
 """Template engine: Jinja's sandbox, restricted to data, with a cost limit per rendering.
 
-Every operation is defined for all types of values, so rendering a checked template can fail only
-because it exceeds its budget. The budget is counted in syntax nodes and parts of values, never in
-time: each iteration of a loop costs the number of nodes in its body; a filter or a comparison costs
-the size of its operands. So for any data, a rendering costs at most the size of the template plus
-`BUDGET`. An array is a `list` or a `tuple`, and an object a `dict`, as `json.loads` creates them.
+Every operation is defined for all types of values, so rendering a checked template can fail only by
+exceeding its budget. The budget is counted in syntax nodes and parts of values, never in time: each
+iteration of a loop costs the nodes in its body; a filter or comparison costs the size of its
+operands. So for any data, a rendering costs at most the size of the template plus `BUDGET`. An
+array is a `list` or `tuple`, and an object a `dict`, as `json.loads` creates them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: Number of characters of a text that together cost as much as one element of a value.
+#: This many characters of a text cost as much as one element of a value.
 TEXT_PER_PART = 64
 #: Maximum nesting depth of the data that is passed to a template.
 MAX_DATA_DEPTH = 64
@@ -45,7 +45,6 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        """Create a full budget."""
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
@@ -91,8 +90,7 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Names of variables for internal use. They are not valid identifiers, so that no template can use
-# them.
+# Internal variables. Their names are not valid identifiers, so no template can use them.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"
@@ -121,7 +119,7 @@ def strip_unstorable(text: str) -> str:
 
 
 class MissingField(Undefined):
-    """Value of a missing field: it is empty, and so are all fields below it."""
+    """A missing field: it is empty, and so are all fields below it."""
 
     def __init__(
         self,
@@ -214,10 +212,10 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Transformer that makes Jinja's loops and comparisons charge the template's budget."""
+    """Makes loops and comparisons charge the template's budget."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Charge the budget in each iteration for the nodes in the loop's body."""
+        """Charge each iteration for the nodes in the loop's body."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
@@ -225,7 +223,7 @@ class _Metered(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
-        """Replace the comparison with a function that accepts values of all types."""
+        """Replace the comparison by a function that accepts all types."""
         self.generic_visit(node)
         operand = node.ops[0]
         return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)

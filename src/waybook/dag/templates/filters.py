@@ -1,7 +1,6 @@
 """Filters and comparisons for templates, which accept values of all types.
 
-A missing field is passed as None. No function in this module raises an error, for any document
-content.
+A missing field has the value None. No function here raises an error, for any document content.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +73,6 @@ def last(value: Json) -> Json:
 
 
 def pairs(value: Json) -> Sequence[Json]:
-    """Return the pairs of keys and values of a mapping."""
     return [[key, inner] for key, inner in value.items()] if isinstance(value, dict) else []
 
 
@@ -87,7 +85,7 @@ def is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: Filters that visit every part of a value and are therefore charged for every part.
+#: Filters that visit every part of a value, and are charged for every part.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,

@@ -11,17 +11,15 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: Maximum nesting depth of values that are formatted as Markdown; more deeply nested values are
-#: shown as JSON.
+#: More deeply nested values are shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Maximum length in characters of a text that is shown without a heading of its own.
+#: Longer texts get a heading of their own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: Keys of an object whose value is shown as the object's name in a list; the first key that the
-#: object has is used.
+#: The first of these keys that an object has is shown as its name in a list.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -59,7 +57,6 @@ def to_text(value: Json) -> str:
 
 
 def as_json(value: Json, indent: int | None = None) -> str:
-    """Return a value as JSON."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent)
     except ValueError:  # Python refuses to convert integers with too many digits.
@@ -72,7 +69,6 @@ def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line; each run of whitespace becomes one space."""
     return " ".join(text.split())
 
 
@@ -87,7 +83,7 @@ def cell(value: Json) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block, with a fence longer than any fence in the text."""
+    """Return a code block whose fence is longer than any fence in the text."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
@@ -116,7 +112,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """Yield the short values of an object as a list, then longer values under headings."""
+    """Yield the short values of an object as a list, then longer ones under headings."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
@@ -154,7 +150,7 @@ def _briefly(value: Json) -> str:
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
-    """Return the keys that the items share if they fit into one table, else an empty tuple."""
+    """Return the keys that the items share if they fit into one table, else nothing."""
     first = items[0] if items else None
     if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
         return ()
@@ -176,12 +172,11 @@ def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
 
 
 def _indented(text: str) -> str:
-    """Return a text as a Markdown list item, with its further lines indented."""
     return text.strip().replace("\n", "\n  ")
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of a list item, or an empty text, and the item without that field."""
+    """Return the name of a list item, or "", and the item without that field."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -16,7 +16,7 @@ MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
-#: For each filter, its minimum and its maximum number of arguments.
+#: Minimum and maximum number of arguments of each filter.
 FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "cell": (0, 0),
@@ -74,7 +74,6 @@ class TemplateRuleError(Exception):
     """Error for a template that violates the rules of the language, with its line number."""
 
     def __init__(self, message: str, line: int) -> None:
-        """Store the error message, preceded by the line number, as one sentence."""
         super().__init__(f"line {line}: {message}")
 
 
@@ -139,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the variables of a loop: one, or several if each item is unpacked."""
+    """Return the variables of a loop: several if each item is unpacked."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 
@@ -164,8 +163,7 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja defines `self` in every template and therefore does not report it as undeclared, so
-    # `self` is added here.
+    # Jinja defines `self` in every template and does not report it as undeclared, so add it here.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:

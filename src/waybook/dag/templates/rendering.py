@@ -1,8 +1,8 @@
 """Rendering of documents: template, Markdown, sanitized HTML, and standalone page.
 
-Rendering never fails: content that cannot be rendered is shown unchanged, below a line with the
-reason. The cost is linear in the length of the content; content that is too long is not formatted.
-The page runs no scripts and loads no other resources.
+Rendering never fails: content that cannot be rendered is shown unchanged, below the reason. The
+cost is linear in the length of the content; content that is too long is not formatted. The page
+runs no scripts and loads no other resources.
 """
 
 import json
@@ -27,8 +27,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Maximum number of characters, and maximum number of markup characters, of a Markdown text that is
-#: formatted.
+#: Texts with more characters, or more markup characters, are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 #: Maximum length in characters of a text that is shown unformatted.
@@ -58,7 +57,7 @@ class Rendered:
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """Return the document rendered by its template; without a template, as text or JSON."""
+    """Render a document by its template; without one, as text or JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))
@@ -96,7 +95,7 @@ def _preformatted(text: str) -> str:
 
 
 def markdown_to_html(markdown: str) -> str:
-    """Return Markdown as sanitized HTML; a text that is too long is shown as plain text."""
+    """Return Markdown as sanitized HTML; a text that is too long becomes plain text."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be formatted; it is shown unchanged."
@@ -116,7 +115,7 @@ def sanitize(html: str) -> str:
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
-    """Return the attribute's value, or None to remove a link without an allowed scheme."""
+    """Return the attribute's value; None to remove a link without an allowed scheme."""
     if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
         return None
     return value
@@ -129,7 +128,7 @@ def _image(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """Return an HTML link in place of an image, so that pages load no external content."""
+    """Return a link in place of an image, so that pages load no external content."""
     token = tokens[place]
     text = renderer.renderInlineAsText(token.children, options, environment) or "image"
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
@@ -156,14 +155,12 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 MAX_NAME_LENGTH = 80
-#: Pattern for text between HTML tags. It relies on angle brackets being escaped in texts and
-#: attribute values.
+#: Text between HTML tags; relies on angle brackets being escaped in texts and attributes.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: Content security policy of a rendered page: the page may use only its own style, and everything
-#: else is blocked.
+#: A rendered page may use only its own style; everything else is blocked.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )

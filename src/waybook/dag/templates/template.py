@@ -17,13 +17,12 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: Template of a document without its own template; it leaves text unchanged and formats JSON
-#: readably.
+#: Template of a document without its own: leaves text unchanged and formats JSON readably.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
 class TemplateKind(StrEnum):
-    """Purpose of a template, which determines the variable names that it may use."""
+    """Purpose of a template, which determines the variables it may use."""
 
     PROMPT = "prompt"
     DOCUMENT = "document"
@@ -36,8 +35,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values for each kind of template, with which a template is checked; their keys are the
-#: names that the template may use.
+#: Sample values with which each kind of template is checked; their keys are the allowed variables.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {
@@ -75,7 +73,7 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 
 
 def template_error(text: str, kind: TemplateKind) -> str | None:
-    """Return the error in a template as one sentence with its line, or None if it is valid."""
+    """Return the error in a template with its line, or None if it is valid."""
     try:
         render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
@@ -84,7 +82,7 @@ def template_error(text: str, kind: TemplateKind) -> str | None:
 
 
 def is_constant(text: str) -> bool:
-    """Return whether a template contains only text, so that it needs no context."""
+    """Return whether a template has only text, so that it needs no context."""
     return "{" not in text
 
 

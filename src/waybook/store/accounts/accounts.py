@@ -20,8 +20,6 @@ from waybook.store.driver.queries import Ids, Statement, first_value, load
 
 
 class OrgRow(NamedTuple):
-    """Org row with the head of the org's audit chain."""
-
     id: str
     slug: str
     name: str | None
@@ -32,7 +30,7 @@ class OrgRow(NamedTuple):
 
 
 class UserRow(NamedTuple):
-    """Row of a user, with one column for each field of `User`."""
+    """A user as stored, with one column for each field of `User`."""
 
     id: str
     name: str
@@ -46,8 +44,6 @@ class UserRow(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """Database row of an API token, with its user."""
-
     id: str
     user_id: str
     label: str
@@ -70,9 +66,9 @@ class TokenIdentity(NamedTuple):
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether the recorded time of the token's last use is so old that it should be updated.
+    #: Whether the stored time of last use is old enough to be updated.
     record_use: bool
-    #: Time of the lookup, and time until which the last use need not be recorded again.
+    #: Database time of the lookup, and the time until which a further use need not be recorded.
     now: datetime
     recent_until: datetime
 
@@ -92,11 +88,10 @@ class SessionUser(NamedTuple):
     #: `token_scopes`.
     token_id: str | None
     name: str
-    #: Name of the org.
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether the recorded time of the session's last activity is so old that it should be updated.
+    #: Whether the stored time of last activity is old enough to be updated.
     record_use: bool
 
     @property
@@ -133,14 +128,14 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid API token whose hash is set in the current transaction."""
+    """Select the valid token for the secret hash that the transaction has set."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
 def check_statement(token: TokenIdentity) -> Statement:
-    """Fail with `StaleCredential` if the API token is not valid or differs from this copy."""
+    """Return a statement that raises `StaleCredential` if the token changed since it was cached."""
     return SQL["check_token"](
         token_id=token.token_id,
         user=token.user,
@@ -150,12 +145,11 @@ def check_statement(token: TokenIdentity) -> Statement:
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:
-    """Record that these API tokens were used."""
     return SQL["tokens_used"](ids=Ids(token_ids))
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org from the selected rows; `last` contains the time of its last audit entry."""
+    """Return the org from the selected rows; `last` has the time of its last audit entry."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -169,7 +163,6 @@ def _org(row: OrgRow) -> Org:
 
 
 def user_statement(name: str) -> Statement:
-    """Select the user with this name in the org."""
     return SQL["user_by_name"](name=name)
 
 
@@ -192,7 +185,6 @@ def read_users(rows: Iterable[UserRow]) -> list[User]:
 
 
 def read_tokens(rows: Iterable[TokenRow]) -> list[TokenUse]:
-    """Convert the selected rows to API tokens."""
     return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
 
 
@@ -212,12 +204,11 @@ def _token(row: TokenRow) -> Token:
 
 
 def rows_statement(org_id: str) -> Statement:
-    """Select all rows of an org that the audit covers."""
     return SQL["stored_org"](org_id=org_id)
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert an org's selected rows to the form of rows rebuilt from the audit."""
+    """Convert the rows to the form in which a replay returns them, so that both can be compared."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -238,34 +229,30 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid web session whose hash is set in the current transaction."""
+    """Select the valid web session for the secret hash that the transaction has set."""
     if is_org_known:
         return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
 def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:
-    """Start a web session for a user."""
     return SQL["insert_session"](id=session_id, user_id=user_id, hash=secret_hash)
 
 
 def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:
-    """Start a web session for a user who signed in with an API token."""
     return SQL["insert_session_by_token"](id=session_id, hash=secret_hash, token_id=token_id)
 
 
 def seen_statement(session_id: str) -> Statement:
-    """Record the time of the last activity in a web session."""
     return SQL["session_seen"](id=session_id)
 
 
 def end_statement(session_id: str) -> Statement:
-    """End a web session."""
     return SQL["end_session"](id=session_id)
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Create an org as the database owner, because only the owner has this privilege.
+    """Create an org. Only the database owner may do this.
 
     Raises:
         InvalidInput: an org with this slug exists.
@@ -279,20 +266,16 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
 
 
 def orgs_statement() -> Statement:
-    """Select all orgs, for a list of orgs."""
     return SQL["orgs"]()
 
 
 def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
-    """Convert the selected database rows to orgs."""
     return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 
 def policy_statement() -> Statement:
-    """Select the org's review policy, which defines who may decide reviews."""
     return SQL["review_policy"]()
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
-    """Return the org's review policy from the rows that `policy_statement` selects."""
     return ReviewPolicy(first_value(rows))

@@ -1,5 +1,5 @@
 -- name: name_org_by_token
--- Set the transaction's org to the org of the token; if there is no such token, leave it unset.
+-- Set the transaction's org to that of the token; leave it unset without such a token.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: name_org_by_token_of_org
@@ -9,18 +9,18 @@ select set_config('app.org_id', t.org_id::text, true)
  where t.org_id = :org and t.hash = app_secret_hash();
 
 -- name: bearer_of_token
--- Return the user and the scopes of the token with this hash, if the token is valid. The
--- transaction's org has already been set from the same token.
+-- Return the user and the scopes of a valid token with this hash. The transaction's org was already
+-- set from the same token.
 :bearer_of_any_token;
 
 -- name: bearer_of_token_of_org
--- Return the same as `bearer_of_token`, from the org that the token names.
+-- As `bearer_of_token`, but only in the org that the token names.
 :bearer_of_any_token
    and t.org_id = :org;
 
 -- name: check_token
--- Fail unless the token is valid and equal to the cached copy of it. The logarithm of zero is an
--- error that no other statement causes. No row is returned, because none would be used.
+-- Fail unless the token is valid and equals its cached copy. The logarithm of zero is an error that
+-- no other statement causes. No row is returned, because none would be used.
 select 1
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
@@ -49,8 +49,8 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
    for no key update;
 
 -- name: last_entry_of_org
--- Return the time of the org's last audit entry. Run after `lock_org`, because the snapshot of the
--- locking statement may be older than the last entry.
+-- Return the time of the org's last audit entry. Run after `lock_org`, whose own snapshot may be
+-- older than the last entry.
 select e.at
   from audit_entry e
  where e.org_id = :org
@@ -74,7 +74,7 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
  where org_id = :org and name = %(name)s;
 
 -- name: tokens
--- Return the org's tokens: tokens that are not revoked first, then by creation time, newest first.
+-- Return the org's tokens, those that are not revoked first, then newest first.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
@@ -91,7 +91,7 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.sc
  where t.org_id = :org and t.id = %(id)s;
 
 -- name: stored_org
--- Return all rows that the org's audit accounts for, to compare with a replay of the audit.
+-- Return all rows that the org's audit covers, to compare with a replay.
 select 'org' as entity, o.org_id::text as id, json_build_object(
          'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy) as values
   from org o
@@ -111,8 +111,7 @@ select 'token', t.id::text, json_build_object(
  where t.org_id = :org;
 
 -- name: name_org_by_session
--- Set the transaction's org to the org of the web session; if there is no such session, leave it
--- unset.
+-- Set the transaction's org to that of the web session; leave it unset without such a session.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
@@ -124,12 +123,12 @@ select set_config('app.org_id', s.org_id::text, true)
  where s.org_id = :org and s.hash = app_secret_hash();
 
 -- name: person_of_session
--- Return the user of a web session, if the session is valid. It becomes invalid when its user is
--- disabled, or when its token is revoked or expires.
+-- Return the user of a valid web session. It becomes invalid when its user is disabled, or its
+-- token is revoked or expires.
 :person_of_any_session;
 
 -- name: person_of_session_of_org
--- Return the same as `person_of_session`, from the org that the session names.
+-- As `person_of_session`, but only in the org that the session names.
 :person_of_any_session
    and s.org_id = :org;
 

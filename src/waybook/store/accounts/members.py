@@ -9,7 +9,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class MemberRow(NamedTuple):
-    """Row of a user lookup: the org, the current time, and the user's columns, if found."""
+    """Result row of a user lookup: the org, the current time, and the user's columns if found."""
 
     org_id: UUID
     now: datetime
@@ -23,17 +23,15 @@ SQL = load("accounts/members", member=MemberRow, member_of_org=MemberRow)
 
 
 class Member(NamedTuple):
-    """User that a lookup found in an org."""
-
     user_id: str
     name: str
-    #: Maximum set of scopes that any credential of this user can have.
+    #: Upper limit for the scopes of this user's credentials.
     scopes: tuple[Scope, ...]
     is_disabled: bool
 
 
 class MemberLookup(NamedTuple):
-    """Result of a user lookup: the org, the current time, and the user, or None if not found."""
+    """Result of a user lookup; no `user` if the org has no such user."""
 
     org_id: UUID
     now: datetime
@@ -50,7 +48,6 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
 
 
 def org_of_slug_statement(slug: str) -> Statement:
-    """Select the id of the org with this slug."""
     return SQL["org_of_slug"](slug=slug)
 
 

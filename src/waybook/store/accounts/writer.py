@@ -1,4 +1,4 @@
-"""Writer of org rows and their audit entries, and background writer of token use times.
+"""Writes orgs with their audit entries, and in the background the times at which tokens were used.
 
 The time of a token's last use is telemetry: it is written after the call, with a precision of one
 minute.
@@ -61,7 +61,7 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Return the SQL statement that writes a row with the values recorded in the audit."""
+    """Fill a query with the values that the audit recorded for a row."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }
@@ -69,7 +69,7 @@ def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
 
 
 def _to_sql_value(value: Json) -> Value:
-    """Return a scalar unchanged, or a list as a PostgreSQL array literal without quotes."""
+    """Return a scalar unchanged, and a list as a PostgreSQL array literal."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):
@@ -79,29 +79,27 @@ def _to_sql_value(value: Json) -> Value:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of token uses that wait to be written to the database. If the queue is full, a use
-#: is not recorded, and the token's next use is recorded in its place.
+#: Maximum number of token uses waiting to be written. When the queue is full, a use is dropped; the
+#: token's next use will be recorded instead.
 MAX_QUEUED: Final = 10_000
 
 
 class LastUsed:
     def __init__(self) -> None:
-        """Create a writer of token uses with an empty queue."""
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of an API token for writing; never wait and never fail."""
+        """Queue the use of a token for writing; never wait and never fail."""
         if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
 
     async def wait_pending(self) -> None:
-        """Wait until the queue has uses of API tokens to write."""
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:
-        """Write the queued uses of API tokens to the database, in one transaction per org."""
+        """Write the queued token uses, in one transaction per org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
         by_org: dict[UUID, list[str]] = defaultdict(list)

@@ -10,17 +10,17 @@ from waybook.errors import Misconfigured
 
 #: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Parameters of a connection string with several hosts, unless it sets them: the time for one host
-#: is short, because another one may answer, and only the primary is used.
+#: Parameters added to a connection string with several hosts, unless it sets them. Each host gets
+#: little time, because another may answer, and only the primary is used.
 SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
-#: Values of `target_session_attrs` with which only the primary is used.
+#: Values of `target_session_attrs` that select the primary.
 PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
 #: Parameters that have one value for each host.
 PER_HOST: Final = ("host", "hostaddr", "port")
-#: Connection parameters that apply unless the connection string sets them; they have no effect on
-#: Unix sockets. If a peer vanishes without closing the connection, the loss is detected after 25
-#: seconds without traffic, or after 10 seconds in which sent data is not acknowledged. With the
-#: defaults of the operating system, it would take about two hours.
+#: Connection parameters added unless the connection string sets them; Unix sockets ignore them. A
+#: peer that vanishes without closing the connection is noticed after 25 seconds without traffic, or
+#: if sent data is not acknowledged for 10 seconds. With the defaults of the operating system it
+#: would take about two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",
@@ -107,6 +107,5 @@ def _count_hosts(parameters: dict[str, str]) -> int:
 
 
 def _value_of(values: str, place: int) -> str:
-    """Return the value for one host; a single value is the value for all hosts."""
     each = values.split(",")
     return each[place] if place < len(each) else each[0]

@@ -16,62 +16,58 @@ from uuid import UUID
 
 from waybook.core.events import ChangeEvent
 
-#: Org, kind and id of a plan or run. The org is represented as a number, because numbers can be
-#: hashed fast.
+#: Org, kind and id of a plan or run. The org is an int, because ints hash fast.
 SubjectKey: TypeAlias = tuple[int, str, str]
 
 #: Maximum number of events that wait to be sent to other processes. Events beyond this number are
 #: not sent; the other processes find them by polling.
 MAX_QUEUED = 10_000
-#: Maximum number of past events that are kept, so that subscribers that reconnect after a short
-#: absence receive the events they missed.
+#: Maximum number of past events kept for subscribers that reconnect after a short absence.
 MAX_REPLAYED = 2_000
-#: Maximum number of plans and runs for which the bus remembers the version that it delivered last.
+#: Maximum number of plans and runs whose last delivered version the bus remembers.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Maximum number of orgs whose events are counted. If the count of an org was dropped, a subscriber
-#: of this org gets `on_gap` when it reconnects.
+#: Maximum number of orgs whose events are counted. A subscriber of an org whose count was dropped
+#: gets `on_gap` when it reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
-    """Subscriber that receives an org's change events; its methods must not block or raise."""
+    """Receives the change events of one org; its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None:
-        """Handle one change event of the org."""
+        """Handle one event."""
 
     def on_gap(self) -> None:
-        """Handle a gap in the events: any plan or run of the org may have changed."""
+        """Handle lost events: any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of the event stream, which means that the server process is stopping."""
+        """Handle the end of the events: the server process is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        """Create an event bus without subscribers."""
-        #: Id that distinguishes this process from all other processes that share the database.
+        #: Distinguishes this process from all others on the same database.
         self.sender = secrets.token_hex(4)
-        #: Event that is set while there are change events that must be sent to other processes.
+        #: Event that is set while events wait to be sent to other processes.
         self.has_outgoing = asyncio.Event()
         #: Event that is set when the bus gets its first subscriber.
         self.is_wanted = asyncio.Event()
-        #: Event that is set when an org gets its first subscriber, so that the poller polls for
-        #: changes at once.
+        #: Event that is set when an org gets its first subscriber, so that the poller polls at
+        #: once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
-        #: Subscribers by org; as in all dictionaries of the bus, the org is a number.
+        #: Subscribers by org; all dictionaries of the bus have the org as an int.
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events delivered to each org. Each count starts at a random number, so that a
-        #: position in the events of one process is not mistaken for a position in those of another
-        #: process. Each org has its own count, so that no org can infer how many events other orgs
-        #: have.
+        #: Number of events delivered, per org so that no org learns how many events others have.
+        #: Each count starts at a random number, so that a position from another process is not
+        #: mistaken for one of this process.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a committed change to subscribers in this process; queue it for the others."""
+        """Deliver a committed change to subscribers here, and queue it for other processes."""
         which = org_id.int, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
@@ -79,13 +75,12 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver another process's change to subscribers, unless it was already delivered."""
+        """Deliver a change made by another process, unless it was already delivered."""
         which = org_id.int, event.kind, event.id
         if org_id.int in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
 
     def invalidate(self, org_id: UUID) -> None:
-        """Notify all subscribers of an org that events were missed."""
         for subscriber in self._subscribers.get(org_id.int, ()):
             subscriber.on_gap()
 
@@ -118,11 +113,11 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """Return the org's current position in its events, from which a subscriber can resume."""
+        """Return the position after the org's latest event, from which a subscriber can resume."""
         return f"{self.sender}.{self._counted(org_id.int)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
-        """Return the org's events after this position, or None if some are no longer stored."""
+        """Return the events after this position, or None if some are no longer stored."""
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
         missed = self._counted(org_id.int) - int(number[:18]) if known else -1
@@ -134,13 +129,12 @@ class Bus:
         return recent_events[len(recent_events) - missed :]
 
     def subscribed_orgs(self) -> list[UUID]:
-        """Return the orgs that have at least one subscriber."""
         return [UUID(int=org) for org in self._subscribers]
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """Return and clear the events to be sent to other processes, keyed by org.
+        """Return the events to be sent to other processes, by org, and clear the queue.
 
-        The caller must send these events, because they are not queued again.
+        The caller must send them, because they are not queued again.
         """
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
@@ -154,7 +148,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Notify all current and later subscribers that no more events follow."""
+        """Report to all subscribers, also later ones, that no more events follow."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -194,24 +188,22 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics that are kept for a slow reader; a larger number of topics is
-#: replaced by `ALL_TOPICS`.
+#: Maximum number of changed topics kept for a slow reader; beyond it, they become `ALL_TOPICS`.
 MAX_TOPICS = 200
-#: Topic that represents all topics.
+#: Topic that stands for all topics.
 ALL_TOPICS = "*"
 
 
 class ChangeFeed:
-    """Feed of the topics that changed since the feed was last read."""
+    """Collects the topics that changed since the last read."""
 
     def __init__(self) -> None:
-        """Create a feed without changed topics."""
         self._topics: dict[str, None] = {}
         self._ended = False
         self._has_news = asyncio.Event()
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Add the topics of a change event to the feed."""
+        """Add the topics of a change event."""
         if ALL_TOPICS in self._topics:
             return
         self._topics |= dict.fromkeys(event_topics(event))
@@ -220,12 +212,10 @@ class ChangeFeed:
         self._has_news.set()
 
     def on_gap(self) -> None:
-        """Replace the changed topics by `ALL_TOPICS`, because events were missed."""
         self._topics = {ALL_TOPICS: None}
         self._has_news.set()
 
     def on_close(self) -> None:
-        """Mark the feed as ended, because the event bus was closed."""
         self._ended = True
         self._has_news.set()
 
@@ -243,7 +233,7 @@ class ChangeFeed:
         return self.take()
 
     def take(self) -> tuple[str, ...]:
-        """Return the topics that changed since the last read, without waiting for changes."""
+        """Return the topics that changed since the last read, without waiting."""
         if not self._ended:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}

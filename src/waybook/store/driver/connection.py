@@ -1,17 +1,17 @@
 """Database connection that sends several SQL statements per round trip.
 
-A message consists of several statements that are sent and answered together in the protocol's
-pipeline mode, with values separate from the SQL texts. Statements are prepared once per connection
-and then executed by name, so that the server does not plan them again. A pooler may use another
-server connection for each transaction, which loses prepared statements and settings. Every
-connection therefore first checks the backend's process id to detect a pooler. Behind a pooler, no
-statement is prepared, and settings are sent with each transaction.
+A message is a group of statements that are sent and answered together in the protocol's pipeline
+mode, with values separate from the SQL. Statements are prepared once per connection and then
+executed by name, so the server does not plan them again. A pooler may use another server connection
+for each transaction, which loses prepared statements and settings. Every connection therefore first
+compares the backend's process id to detect a pooler. Behind one, nothing is prepared, and settings
+are sent with each transaction.
 
-In place of psycopg's general pipeline handling, this class has code for the common case, in which a
-message is sent at once and all answers arrive together. All other cases are left to psycopg. Every
-message has a deadline. A connection that missed the deadline or broke is closed, and the pool opens
-another. PostgreSQL ends statements and idle transactions a little earlier by itself, which also
-releases the locks of a server that vanished.
+This class handles the common case itself, faster than psycopg's general pipeline code: a message is
+sent at once and all answers arrive together. Everything else is left to psycopg. Every message has
+a deadline. A connection that broke or missed its deadline is closed, and the pool opens another.
+PostgreSQL ends statements and idle transactions slightly earlier by itself, which also releases the
+locks of a server that vanished.
 """
 
 import asyncio
@@ -46,18 +46,15 @@ from waybook.store.driver.wire import (
 )
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: Results of several statements: for each statement, a list of rows. The rows are instances of the
-#: row class of the statement's query, if the query has a row class.
+#: One list of rows per statement. The rows are instances of the query's row class, if it has one.
 Results: TypeAlias = list[list[Any]]
-#: Statements that are sent to the database in one round trip; a statement given as a plain string
-#: is not prepared.
+#: Statements sent in one round trip; a plain string is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
-#: Maximum time in seconds for canceling a statement whose caller no longer waits for the result.
+#: Maximum seconds for canceling a statement whose caller no longer waits.
 CANCEL_SECONDS = 1.0
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: Transaction states in which all answers of the database have arrived, so that the transaction can
-#: be rolled back.
+#: Transaction states in which all answers have arrived, so a rollback is possible.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -65,10 +62,10 @@ DEALLOCATE_ALL = "deallocate all"
 
 class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
-        """Create the wrapper of a new psycopg connection."""
+        """Wrap a new psycopg connection."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
-        #: Id of the transaction's org as text, which is bound to statements that take the org.
+        #: Id of the transaction's org as text, added to statements that take the org.
         self.org = NO_ORG
         self._wire = wire
         self._transformer = Transformer(connection)
@@ -77,8 +74,8 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket that is registered with the event loop. It is stored here, because psycopg forgets
-        #: the socket when the connection breaks.
+        #: Socket registered with the event loop. Kept here, because psycopg forgets it when the
+        #: connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
@@ -88,7 +85,7 @@ class DbConnection:
     # Sending
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send all SQL statements in one round trip; return only the results of `statements`.
+        """Send all statements in one round trip; return only the results of `statements`.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -150,9 +147,10 @@ class DbConnection:
         ]
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
-        """Send SQL statements and wait for all their results, within a deadline.
+        """Send statements and wait for all results, within a deadline.
 
-        Return the index of each statement's result, and the results.
+        Returns:
+            The index of each statement's result, and the results.
 
         Raises:
             TimeoutError: the deadline passed.
@@ -179,7 +177,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Pass SQL statements to libpq, and return the position of each statement's result."""
+        """Pass statements to libpq; return the index of each statement's result."""
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
         self._prepared_before = len(prepared)
         places, sent = [], 0
@@ -209,7 +207,6 @@ class DbConnection:
     # Waiting
 
     async def _answers(self) -> list[PGresult]:
-        """Wait for the results of all SQL statements sent."""
         try:
             return await self._collect()
         except asyncio.CancelledError:
@@ -217,7 +214,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the SQL statements of an abandoned call; close the connection if that fails."""
+        """Cancel the statements of an abandoned call; close the connection if that fails."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -254,17 +251,17 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register the socket with the event loop, which is necessary before every wait.
+        """Register the socket with the event loop; necessary before every wait.
 
-        When the socket reports an error, uvloop calls the registered reader once more and
-        then silently removes it, so an earlier registration may be gone. Renewing an
-        existing registration needs no system call.
+        When a socket reports an error, uvloop calls the reader once more and then silently removes
+        it, so an earlier registration may be gone. Renewing a registration that still exists needs
+        no system call.
         """
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
         try:
             self._loop.add_reader(self._heard, self._arrive)
-        # The socket number was used before, and uvloop still has the old registration of it.
+        # uvloop still has a registration from an earlier socket with this number.
         except RuntimeError:
             self._loop.remove_reader(self._heard)
             self._loop.add_reader(self._heard, self._arrive)
@@ -276,20 +273,19 @@ class DbConnection:
             self._arrived.set_result(None)
 
     def _expire(self) -> None:
-        """Fail the pending message, because its deadline has passed."""
         seconds = self._wire.message_seconds
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def give_up(self) -> None:
-        """Fail the pending message, because another server has become the primary."""
+        """Fail the pending message: another server has become the primary."""
         if self._arrived is None:
             self.close()
         elif not self._arrived.done():
             self._arrived.set_exception(psycopg.OperationalError("the primary has changed"))
 
     def _hear_unasked(self) -> None:
-        """Read unsolicited messages of the server; close the connection if the server closed it."""
+        """Read unsolicited messages; close the connection if the server closed it."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -298,12 +294,11 @@ class DbConnection:
             self._loop.call_soon(self._listen_on)
 
     def _listen_on(self) -> None:
-        """Register the socket with the event loop again, if the connection is still open."""
         if self._heard is not None and not self.connection.closed:
             self._listen()
 
     def _stop_listening(self) -> None:
-        """Remove the socket from the event loop, because psycopg waits for the socket itself."""
+        """Unregister the socket, because psycopg is going to wait for it."""
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None
@@ -319,15 +314,13 @@ class DbConnection:
     # Cleaning
 
     def is_clean(self) -> bool:
-        """Return whether the connection is outside a transaction and a new one can begin."""
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Roll back an uncommitted transaction; close the connection if the rollback fails."""
+        """Roll back an uncommitted transaction; close the connection if that fails."""
         await self._end_transaction(ROLLBACK)
 
     def close(self) -> None:
-        """Close the database connection, even while it waits for an answer."""
         self._stop_listening()
         self.connection.pgconn.finish()
 

@@ -1,6 +1,6 @@
-"""Transactions confined to one org, each in two round trips, and an estimated database clock.
+"""Transactions confined to one org, with two round trips each, and an estimated database clock.
 
-The first message begins the transaction, sets the org, locks rows and loads them; the last message
+The first message begins the transaction, sets the org, and locks and loads rows; the last one
 writes everything and commits. There are no other round trips.
 """
 
@@ -21,10 +21,10 @@ from waybook.tracing import TRACING
 
 
 class Clock:
-    """Estimate of the database clock, based on the last time the database reported.
+    """Estimate of the database clock, based on the time the database reported last.
 
-    The estimate is late by the latency of the database's last answer. A write that relies on the
-    estimate also lets the database check the estimate.
+    The estimate is behind by the latency of that answer. A write that relies on it also lets the
+    database check it.
     """
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Transaction:
         self._line = line
         self._opening = opening
         self._check = check
-        #: Whether a message of the transaction has a span. A group of calls has none, because a
-        #: task of its own sends it.
+        #: Whether messages of this transaction are traced. Those of a group are not, because no
+        #: single call sends them.
         self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send SQL statements in the transaction; the first call also begins the transaction.
+        """Send statements in the transaction; the first call also begins it.
 
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
@@ -87,7 +87,6 @@ class Transaction:
         return results[1:]
 
     async def commit(self, *statements: Statement | str) -> Results:
-        """Send the last SQL statements of the transaction and commit, in one round trip."""
         return (await self.send(*statements, COMMIT))[:-1]
 
 
@@ -102,7 +101,9 @@ class TransactionScope:
         org: bytes = NO_ORG,
         check: CredentialCheck | None = None,
     ) -> None:
-        """Create the scope; the pool lets `turn`, usually the org, wait for its turn.
+        """Create the scope.
+
+        Calls with the same `turn`, usually the org, share a place in the fair queue.
 
         `org` is the id of the org as text, if the org is known.
         """
@@ -126,30 +127,27 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Create access to a database through this pool; transactions set `role` if given."""
+        """Use the database through this pool; transactions set `role` if given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: Fixed time that is used as the current time; only tests set it.
+        #: Replaces the current time in tests.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
 
     @property
     def wire(self) -> WireSettings:
-        """Return the settings shared by all database connections."""
         return self.pool.wire
 
     @property
     def group_sizes(self) -> Histogram:
-        """Return the numbers of calls in the messages of the group commit."""
+        """Return how many calls shared each message; see `GroupCommit`."""
         return self._groups.sizes
 
     def close(self) -> None:
-        """Close the database connections."""
         self.pool.close()
 
     def now(self) -> datetime | None:
-        """Return the estimated current time of the database, without a query."""
         return self.frozen_now or self.clock.now()
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
@@ -159,14 +157,14 @@ class Database:
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether other calls of the org may share a message; see `GroupCommit`."""
+        """Return whether other calls of the org may share the next message; see `GroupCommit`."""
         return self._groups.has_calls(org_id)
 
     async def commit(self, call: Call) -> Results:
-        """Send all statements of a call in one message, possibly with other calls, and commit.
+        """Send a call's statements in one message, possibly shared with other calls, and commit.
 
-        The statements contain the check of the caller's credential, if one is pending, because
-        another task may send them.
+        A pending check of the caller's credential is sent as one of the statements, because the
+        message may be sent by another task.
 
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
@@ -179,20 +177,18 @@ class Database:
             return await self._groups.commit(call)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
-        """Read rows of this org from one snapshot, in one round trip."""
         org = str(org_id)
         opening, check = self._opening(BEGIN_READING, org), pending_check(org_id)
         async with TransactionScope(self.pool, opening, org_id, org.encode(), check) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:
-        """Return the current time of the database, in UTC."""
         (rows,) = await self.read_org(org_id, "select app_now()")
         now: datetime = first_value(rows)
         return now.astimezone(UTC)
 
     async def is_cluster(self) -> bool:
-        """Return whether the database is a Citus cluster, which the first connection finds out."""
+        """Return whether the database is a Citus cluster, as detected by the first connection."""
         if self.wire.is_cluster is None:
             await self.read_global("select app_now()")
         return bool(self.wire.is_cluster)
@@ -200,11 +196,11 @@ class Database:
     async def read_by_secret(
         self, secret_hash: bytes, *statements: Statement | str, org_id: UUID | None = None
     ) -> Results:
-        """Read, in one round trip, the rows that are visible with the secret that has this hash.
+        """Read the rows that a secret with this hash gives access to, in one round trip.
 
-        Row-level security shows only the row with this hash, until a statement sets the
-        row's org. The org is not known yet, so the fair queue treats each secret like an
-        org. `org_id` is the org that the secret names, if it names one.
+        Row-level security shows only the row with this hash, until a statement sets that row's org.
+        Because the org is not known yet, the fair queue treats each secret as an org. `org_id` is
+        the org that the secret names, if any.
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
@@ -213,7 +209,6 @@ class Database:
             return await tx.commit(*statements)
 
     async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:
-        """Look up the org with this slug and read its rows, in one round trip."""
         opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
         turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
         async with TransactionScope(self.pool, opening, turn) as tx:
@@ -227,13 +222,13 @@ class Database:
         return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """Read the list of orgs in one round trip, in which all other rows of orgs are hidden."""
+        """Read the list of orgs in one round trip; no other rows are visible."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Run SQL statements in one round trip for no org, so that no org's rows are visible."""
+        """Run statements outside any org, where no org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
@@ -249,11 +244,10 @@ class Database:
 
     @property
     def dsn(self) -> str:
-        """Return the database connection string, for connections outside the pool."""
         return self.pool.dsn
 
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
-        """Write the statements of calls, which contain the checks of their credentials."""
+        """Write the statements of calls, which already include the checks of their credentials."""
         org = str(org_id)
         opening = self._opening(BEGIN, org)
         async with TransactionScope(self.pool, opening, org_id, org.encode()) as tx:
@@ -266,7 +260,7 @@ class Database:
     def _opened(self, begin: Statement, named: str) -> Message:
         opening: Message = (begin, *self._role, named)
         if self.wire.is_cluster:
-            # The lock timeout of the session does not reach the nodes, where the rows are locked.
+            # In a cluster, the session's lock timeout does not reach the nodes that lock the rows.
             opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening

@@ -1,8 +1,8 @@
 """Connecting to the first usable server of a connection string with several hosts.
 
-The hosts are tried in their order, each a moment after the one before or as soon as that one has
-failed, and the first connection that is established is used. A host that does not answer therefore
-costs a moment, not a whole timeout.
+The hosts are tried in order: the next one starts a moment later, or as soon as the one before has
+failed, and the first established connection wins. A silent host thus costs a moment, not a whole
+timeout.
 """
 
 import asyncio
@@ -14,20 +14,20 @@ from psycopg.rows import TupleRow
 
 from waybook.store.driver.addresses import bounded_dsn, host_dsns
 
-#: Time in seconds after which the next host is tried while the one before has not answered.
+#: Seconds to wait for a host before the next one is tried too.
 STAGGER_SECONDS: Final = 0.25
 
 Opened: TypeAlias = AsyncConnection[TupleRow]
-#: Function that connects to the host of a connection string with one host.
+#: Connects to the single host of a connection string.
 Open: TypeAlias = Callable[[str], Coroutine[Any, Any, Opened]]
 
 
 async def connect(dsn: str, *, autocommit: bool = False) -> Opened:
-    """Open a connection to the first usable host, with one attempt for each host.
+    """Open a connection to the first usable host, trying each host once.
 
     Raises:
         Misconfigured: the connection string is not valid.
-        psycopg.Error: no host accepted the connection; the error is that of the last one.
+        psycopg.Error: no host accepted the connection; the error is that of the last host.
     """
 
     async def open_host(host: str) -> Opened:
@@ -63,7 +63,7 @@ async def _race(
     is_final: Callable[[BaseException], bool],
     tasks: list[asyncio.Task[Opened]],
 ) -> Opened:
-    """Start the attempts one after the other; the winner is removed from `tasks`."""
+    """Start the attempts one after the other; remove the winner from `tasks`."""
     left, running = list(hosts), set[asyncio.Task[Opened]]()
     failure: BaseException | None = None
     while True:
@@ -88,6 +88,6 @@ async def _race(
 
 
 def _close_unused(task: asyncio.Task[Opened]) -> None:
-    """Close a connection that was established although another one is used."""
+    """Close a connection that another attempt made unnecessary."""
     if not task.cancelled() and task.exception() is None:
         task.result().pgconn.finish()

@@ -1,10 +1,10 @@
 """Fair queue over orgs: the waiting org that holds the fewest connections is served first.
 
-Calls of one org wait in order of arrival. Among orgs that hold equally many connections, the one
-that has waited longest for its turn is served. An org that makes too many calls therefore delays
-mainly its own calls; a call of another org waits only until one connection is released. If only one
-org is active, it may hold all connections. If several orgs are active, each may hold three quarters
-of them, because it may take seconds until a connection is released.
+Calls of one org wait in order of arrival. Among orgs with equally many connections, the one waiting
+longest is next. An org with too many calls thus delays mainly itself; a call of another org waits
+only until one connection is released. A single active org may hold all connections. With several
+active orgs, each may hold at most three quarters, because it can take seconds until a connection is
+released.
 """
 
 from collections import defaultdict, deque
@@ -26,17 +26,17 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiting calls, grouped by the number of connections that their org holds. Within each
-        #: group, the orgs are in the order in which they are served.
+        #: Waiting calls, grouped by how many connections their org holds. Within a group, the orgs
+        #: are in the order in which they are served.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiting calls. It is usually zero, and if it is zero, no search for the next
-        #: call is needed.
+        #: Number of waiting calls. It is usually zero, and then no search for the next call is
+        #: needed.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Register an active org, to detect several orgs; None stands for the server itself."""
+        """Note that an org is active; None stands for the server itself."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -45,11 +45,9 @@ class FairQueue(Generic[T]):
             self._most_each = self._share
 
     def can_acquire(self, org: Hashable) -> bool:
-        """Return whether an org may hold one more connection."""
         return self._held.get(org, 0) < self._most_each
 
     def acquire(self, org: Hashable) -> None:
-        """Record that an org holds one more connection."""
         held = self._held[org]
         self._held[org] = held + 1
         if self._crowd:
@@ -64,7 +62,7 @@ class FairQueue(Generic[T]):
             self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Add a call that waits for a connection to the queue.
+        """Add a call that waits for a connection.
 
         Raises:
             Busy: too many calls of this org are waiting.
@@ -81,7 +79,7 @@ class FairQueue(Generic[T]):
         self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Remove a call that no longer waits for a connection from the queue."""
+        """Remove a call that no longer waits."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
         if queue is not None and waiting in queue:
@@ -91,9 +89,9 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next waiting call with its org; count a connection for the org.
+        """Remove and return the next call with its org, and count a connection for that org.
 
-        Return None if every waiting org holds its maximum number of connections.
+        Return None if every waiting org holds its maximum.
         """
         for held in range(self._most_each if self._crowd else 0):
             level = self._waiting.get(held)
@@ -109,11 +107,10 @@ class FairQueue(Generic[T]):
         return None
 
     def waiting_count(self) -> int:
-        """Return the number of waiting calls."""
         return self._crowd
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiting calls to the queue of the orgs that hold `new` connections."""
+        """Move an org's waiting calls to the group of orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue

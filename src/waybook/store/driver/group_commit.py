@@ -1,19 +1,19 @@
-"""Group commit: concurrent writes of one org share a transaction, and thereby one message.
+"""Group commit: concurrent writes of one org share a transaction, and thereby a message.
 
-A call that has all its statements ready sends them at once in a transaction of its own, as long as
-few messages of its org are in flight. Otherwise the call waits. As soon as a message of the org is
-answered, the waiting calls are sent together: in one message, one transaction and one commit. A
-call waits at most `MAX_WAIT_SECONDS`, even if the messages in flight are not answered, for example
-because they wait for a lock.
+A call whose statements are all ready sends them at once in its own transaction, as long as few
+messages of its org are in flight. Otherwise it waits. As soon as a message of the org is answered,
+the waiting calls are sent together: in one message, one transaction and one commit. A call waits at
+most `MAX_WAIT_SECONDS`, even if the messages in flight are not answered, for example because they
+wait for a lock.
 
-A call that needs two messages, a read and a write, waits for one turn of the event loop before each
-of them. The callers of a group all continue in the same turn, so their next messages are again one
-group; this saves more than the second message of each call costs. A call whose read was sent alone,
-and that finds no other call of its org, writes at once.
+A call that needs two messages, a read and a write, waits for one turn of the event loop before
+each. The callers of a group all continue in the same turn, so their next messages form a group
+again; this saves more than the second message costs. A call whose read was sent alone, with no
+other call of its org around, writes at once.
 
-If a statement of a group fails, nothing of the group is written, and each call is sent again in a
-transaction of its own, so that an error affects only the call that caused it. If the connection
-breaks, it is unknown whether the group was committed, and each of its calls fails with Unavailable.
+If a statement of a group fails, nothing of the group is written, and each call is sent again in its
+own transaction, so an error affects only the call that caused it. If the connection breaks, it is
+unknown whether the group was committed, and all its calls fail with Unavailable.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 #: Number of messages of an org in flight at which further calls of the org wait for a group.
 MAX_IN_FLIGHT = 3
-#: Maximum number of calls in a group that write. With larger groups, many calls wait for one
-#: backend while the others are idle, and all their callers continue at the same time.
+#: Maximum number of writing calls in a group. In larger groups, many calls wait for one backend
+#: while the others are idle, and all callers continue at the same time.
 MAX_CALLS = 4
-#: Maximum number of calls in a group that only read, in addition to those that write. A read takes
-#: a small part of the time of a write, and less time than a message of its own.
+#: Maximum number of reading calls in a group, in addition to the writing ones. A read takes a
+#: fraction of the time of a write, and less than a message of its own would.
 MAX_READS = 8
 #: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
 MAX_BYTES = 262_144
@@ -49,12 +49,12 @@ MAX_BYTES = 262_144
 MAX_WAITING = 256
 #: Maximum time in seconds for which a call waits while other messages of its org are in flight.
 MAX_WAIT_SECONDS = 0.05
-#: Lock timeout of a group. It is short, because a call that waits for a lock delays all calls of
-#: its group. It is also shorter than PostgreSQL's deadlock timeout. After the timeout, each call is
-#: sent alone, with the usual lock timeout.
+#: Lock timeout of a group. Short, because one call that waits for a lock delays the whole group,
+#: and shorter than PostgreSQL's deadlock timeout. After it, each call is sent alone with the usual
+#: lock timeout.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 
-#: Function that sends statements of an org in one message with begin and commit.
+#: Sends statements of an org in one message, with begin and commit.
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
@@ -65,9 +65,9 @@ class Call(NamedTuple):
     #: Id of the plan or run that the statements lock.
     aggregate_id: str
     statements: Message
-    #: Function to call after the commit, even if the caller was canceled in the meantime.
+    #: Called after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: True if the call waits for other calls that the event loop is about to carry out.
+    #: True if the call waits for other calls that are about to run in the event loop.
     waits: bool = False
     #: True if the statements only read, without locks.
     is_read: bool = False
@@ -83,22 +83,22 @@ class _WaitingCall(NamedTuple):
 
 
 class _OrgCalls:
-    """Calls of one org: the number of messages in flight, and the calls that wait."""
+    """One org's messages in flight and waiting calls."""
 
     def __init__(self, org_id: UUID) -> None:
         self.org_id = org_id
         self.in_flight = 0
         self.waiting: deque[_WaitingCall] = deque()
-        #: Whether the waiting calls are sent in the next turn of the event loop.
+        #: Whether the waiting calls will be sent in the next turn of the event loop.
         self.is_sent_soon = False
         self.timer: asyncio.TimerHandle | None = None
 
     def take_group(self) -> list[_WaitingCall]:
-        """Remove and return the waiting calls that are sent next, in the order of their locks.
+        """Remove and return the calls to be sent next, in the order in which they lock rows.
 
-        All processes lock plans and runs in this order, so that two groups do not wait for each
-        other. A group locks no plan or run twice, because the second call was decided on the state
-        before the first.
+        All processes lock plans and runs in this order, so that two groups never wait for each
+        other. A group does not lock a plan or run twice, because the second call was decided on the
+        state before the first.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
         places = [MAX_CALLS, MAX_READS]
@@ -119,17 +119,16 @@ class _OrgCalls:
 
 class GroupCommit:
     def __init__(self, write: Write) -> None:
-        """Create the queues of all orgs; `write` sends a message."""
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Orgs of groups whose callers continue in this turn of the event loop.
+        #: Orgs whose group was just answered, so that its callers continue in this turn.
         self._returning: set[UUID] = set()
-        #: Numbers of calls in the messages that were sent.
+        #: How many calls shared a message.
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether calls of the org wait, are in flight, or continue in this turn."""
+        """Return whether calls of the org are waiting, in flight, or continuing in this turn."""
         return org_id in self._orgs or org_id in self._returning
 
     async def commit(self, call: Call) -> Results:
@@ -168,7 +167,7 @@ class GroupCommit:
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
         """Wait for the results of a group; return None if the call must be sent alone."""
-        # The parameters of reads are a few ids.
+        # Parameters of a read do not count: they are only a few ids.
         size = 0 if call.is_read else _size(call.statements)
         if size > MAX_BYTES:
             return None
@@ -183,13 +182,13 @@ class GroupCommit:
         return await waiting.outcome
 
     def _limit_wait(self, calls: _OrgCalls) -> None:
-        """Start the timer after which waiting calls are sent, unless it runs."""
+        """Start the timer that sends waiting calls, unless it is running."""
         if calls.timer is None:
             loop = asyncio.get_running_loop()
             calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
 
     def _end_message(self, calls: _OrgCalls) -> None:
-        """Count one message less in flight, and send the waiting calls."""
+        """Count one message fewer in flight, and send the waiting calls."""
         calls.in_flight -= 1
         if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
@@ -197,7 +196,7 @@ class GroupCommit:
             del self._orgs[calls.org_id]
 
     def _send_soon(self, calls: _OrgCalls) -> None:
-        """Send calls that have waited for one turn of the event loop, if they still wait."""
+        """Send the calls that waited for one turn of the event loop, if they still wait."""
         calls.is_sent_soon = False
         while calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
@@ -218,7 +217,7 @@ class GroupCommit:
         if group:
             calls.in_flight += 1
             self.sizes.observe(len(group))
-            # The task belongs to no caller, so that a canceled caller does not cancel the others.
+            # A task of its own, so that canceling one caller does not cancel the others.
             task = asyncio.create_task(self._send_group(calls, group))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -237,7 +236,8 @@ class GroupCommit:
             _deliver(group, results)
             if len(group) > 1:
                 self._returning.add(calls.org_id)
-                # Called after the callers, which the results of the group have already scheduled.
+                # This runs after the callers continue, because the results have scheduled them
+                # before it.
                 asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)
 
@@ -252,12 +252,13 @@ class GroupCommit:
 
 
 def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
-    """Return the results to the calls of a group; None means that the calls must be sent alone."""
+    """Return the results to the calls of a group; None means: send each call alone."""
     loop, start = asyncio.get_running_loop(), 0
     for call, _, _, outcome in group:
         end = start + len(call.statements)
         if results is not None and not call.is_read:
-            # Called by the event loop, so that an error in it does not affect the other calls.
+            # Called by the event loop, so that an error in the callback does not affect other
+            # calls.
             loop.call_soon(call.on_commit)
         if not outcome.done():
             outcome.set_result(None if results is None else results[start:end])
@@ -265,6 +266,5 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
 
 
 def _size(statements: Message) -> int:
-    """Return the size in bytes of the parameters of SQL statements."""
     parameters = [s.parameters for s in statements if isinstance(s, Statement)]
     return sum(map(len, filter(None, chain.from_iterable(parameters))))

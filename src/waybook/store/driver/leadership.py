@@ -1,12 +1,12 @@
-"""Leadership: one process of a database does the periodic background work for all orgs.
+"""Leadership: one process per database does the periodic background work for all orgs.
 
-The leader holds an advisory lock in a transaction that it keeps open on a connection of its own.
-The lock is bound to the transaction rather than to the session, so that it also works through a
-pooler, and PostgreSQL releases it when the connection ends. An open transaction that has written
-nothing and runs no statement does not hold back vacuum.
+The leader holds an advisory lock in a transaction that it keeps open on its own connection. The
+lock belongs to the transaction rather than to the session, so that it also works through a pooler,
+and PostgreSQL releases it when the connection ends. An open transaction that has written nothing
+and runs no statement does not hold back vacuum.
 
-Leadership saves work, and nothing relies on it: background work is safe to do in several processes
-at once. A process that is not the leader does it too, but rarely, in case that the leader hangs.
+Leadership saves work, and nothing relies on it: background work may run in several processes at
+once. A process that is not the leader does it too, but rarely, in case the leader hangs.
 """
 
 import asyncio
@@ -24,25 +24,25 @@ from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")
 
-#: Time in seconds between two attempts to become the leader, and between two probes of the leader's
-#: connection, and the maximum time in seconds for an answer of the database.
+#: Seconds between two attempts to become the leader and between two probes of the leader's
+#: connection; also the maximum seconds to wait for an answer.
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
-#: Time in seconds after which a process that is not the leader does the background work once.
+#: Seconds after which a process that is not the leader does the background work once.
 FALLBACK_SECONDS = 900.0
 
 
 class Leadership:
-    """State of the leadership, and the time of the last background work of each kind."""
+    """State of the leadership, and when this process last did each kind of background work."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create the state of a process that is not the leader."""
+        """Start as a process that is not the leader."""
         self.is_leader = False
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
-        #: For each kind of work, the time at which the last finished pass over all orgs began.
+        #: Per kind of work, when the last finished pass over all orgs began.
         self._finished: dict[str, float] = {}
 
     def take_turn(self, work: str) -> bool:
@@ -67,7 +67,7 @@ class Leadership:
         return True
 
     def finish_turn(self, work: str) -> None:
-        """Note that this work is done for all orgs, up to the time at which its turn was taken."""
+        """Record that this work is done for all orgs, as of the time its turn began."""
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:
@@ -88,12 +88,12 @@ class Leadership:
 
 
 async def hold_leadership(database: Database, leadership: Leadership) -> None:
-    """Become the leader if no other process is, and stay it until the connection breaks.
+    """Become the leader if no other process is, and remain it until the connection breaks.
 
     Return if another process is the leader.
 
     Raises:
-        Unavailable: the connection broke, and with it the leadership ended.
+        Unavailable: the connection broke, which ended the leadership.
     """
     try:
         async with await connect(database.dsn) as connection:

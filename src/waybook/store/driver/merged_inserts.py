@@ -1,23 +1,25 @@
-"""Inserts of several calls in one message, merged into one statement per table.
+"""Merges the inserts of several calls in one message into one statement per table.
 
-A statement costs PostgreSQL more than a further row: it is started and ended, and the checks and
+For PostgreSQL, a statement costs more than another row: it is started and ended, and the checks and
 generated columns of its table are planned. Each call inserts audit entries, a stored answer and
-possibly a result, on which no other statement of the message depends. The rows of a query with the
+possibly a result, and no other statement of the message depends on them. Queries with the
 placeholder `merged_rows` are merged.
 """
 
 from waybook.store.driver.connection import Message
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
 
-#: Place of the result of a merged statement, which has no result of its own.
+#: Marks a statement that was merged away, so it has no result.
 MERGED = -1
 
 
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
     """Merge the inserts of a message, and move them to its end.
 
-    Return the new message, and the place of the result of each statement of the old one. A merged
-    statement inserts at most as many rows as a prepared statement.
+    A merged statement has at most as many rows as a prepared statement can take.
+
+    Returns:
+        The new message, and for each old statement the index of its result in the new one.
     """
     merged: list[Statement | str] = []
     places: list[int] = []

@@ -1,9 +1,9 @@
-"""Change events between processes by PostgreSQL NOTIFY and LISTEN, with polling as fallback.
+"""Change events between processes: PostgreSQL NOTIFY and LISTEN, with polling as fallback.
 
 NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
-transaction takes a server-wide lock when it commits. LISTEN uses a connection of its own. The audit
-is also polled every few seconds, because LISTEN silently receives nothing behind a pooler, and
-because a process that is killed after a commit sends no notification.
+transaction takes a server-wide lock when it commits. LISTEN has its own connection. The audit is
+also polled every few seconds: behind a pooler, LISTEN silently receives nothing, and a process
+killed right after a commit sends no notification.
 """
 
 import asyncio
@@ -27,13 +27,11 @@ SQL = load("driver/pg_notify")
 #: prepared.
 LISTEN = b"listen waybook_news"
 
-#: Maximum number of seconds between the time at which a change gets its number, when its plan is
-#: locked, and the time at which the change is committed and thus visible. Each poll therefore also
-#: covers this many seconds before the previous poll.
+#: Maximum seconds between numbering a change, while its plan is locked, and committing it, which
+#: makes it visible. Each poll therefore also covers this many seconds before the previous one.
 OVERLAP_SECONDS = 15.0
-#: Time in seconds between two probes of the idle connection that listens for notifications, and
-#: maximum time in seconds for the answer to a probe. Probes are needed, because a connection that
-#: the network has lost looks the same as an idle connection.
+#: Seconds between two probes of the listening connection, and the maximum seconds for an answer. A
+#: connection lost by the network otherwise looks like an idle one.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 #: Maximum number of changes that one poll reads.
@@ -41,7 +39,7 @@ MAX_POLLED_CHANGES = 1_000
 
 
 async def send_pending(database: Database, bus: Bus) -> int:
-    """Send the queued events to the other processes; return the number of notifications sent.
+    """Send the queued events to other processes; return the number of notifications sent.
 
     Raises:
         Unavailable: the events could not be sent; the other processes find them by polling.
@@ -89,7 +87,7 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Deliver the events of a NOTIFY message, unless it is invalid or from this process."""
+    """Deliver the events of a NOTIFY message, unless it is invalid or comes from this process."""
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -98,10 +96,10 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Poller for changes whose notification did not arrive, in orgs that have subscribers."""
+    """Finds changes whose notification did not arrive, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller, which reports missed events if an org has more than `most` changes."""
+        """Create a poller that reports lost events if an org has more than `most` changes."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
@@ -123,6 +121,5 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in rows:
-                    # The audit does not show whether the change affects the plan or run in lists,
-                    # so assume that it does.
+                    # The audit does not say whether lists show the change, so assume they do.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

@@ -4,8 +4,8 @@
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- Return the plans and runs that changed in the last seconds, each with its last sequence number,
--- by the audit's index on the time. If the limit is reached, the caller treats everything as
+-- Return the plans and runs that changed in the last seconds, with their last sequence numbers, by
+-- the audit's index on the time. If the limit is reached, the caller assumes that everything has
 -- changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
@@ -16,6 +16,6 @@ select subject, subject_id::text, max(seq)
  limit %(most)s;
 
 -- name: process
--- Return the process id of the server connection. Behind a pooler it may differ from the one
--- reported at connect.
+-- Return the process id of the server connection; behind a pooler it may differ from the one at
+-- connect.
 select pg_backend_pid();

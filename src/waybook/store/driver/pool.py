@@ -1,11 +1,10 @@
-"""Database connection pool that opens connections on demand and shares them fairly between orgs.
+"""Connection pool that opens connections on demand and shares them fairly between orgs.
 
-A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
-fair queue. While the database is unreachable, calls try to connect until their deadline, so they
-succeed as soon as the database is reachable again. A broken connection is closed and frees its slot
-at once, and so do the free connections, which lead to the same server. If the connection string
-names several hosts, and a new connection reaches another primary than the others, the others are
-given up.
+A call that finds no free connection opens one, up to the size of the pool, or waits in the fair
+queue. While the database is unreachable, calls try to connect until their deadline, so they succeed
+as soon as it is back. When a connection breaks, it is closed at once together with the free ones,
+which lead to the same server. If the connection string has several hosts and a new connection
+reaches another primary, all older connections are given up.
 """
 
 import asyncio
@@ -25,31 +24,28 @@ from waybook.store.driver.dial import first_opened
 from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
-#: Org of a call, represented as a number because numbers can be hashed fast; None for calls of the
-#: server itself.
+#: Org of a call as an int, because ints hash fast; None for the server's own calls.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
 #: Default maximum time in seconds for which a call waits for a connection.
 ACQUIRE_SECONDS = 10.0
-#: Maximum time in seconds of the first connection attempt; it doubles after each attempt that takes
-#: longer. Because the first attempts are short, a packet that is lost while the network is down
-#: costs little time; because the time doubles, a slow network gets the time it needs.
+#: Maximum seconds of the first connection attempt; doubled after each attempt that times out. With
+#: a short first attempt, a packet lost in an outage costs little time; doubling gives a slow
+#: network the time it needs.
 FIRST_CONNECT_SECONDS = 2.0
 #: Minimum and maximum pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: Maximum time in seconds for which one call holds a connection. A connection that is held longer
-#: must be stuck, because each message has a deadline of only seconds.
+#: Maximum seconds for which one call holds a connection. Longer is a sign that it is stuck, because
+#: a message must be answered within seconds.
 MAX_HOLD_SECONDS = 120.0
-#: Parts of the error messages with which a database server or a connection pooler reports that it
-#: accepts no more connections.
+#: Parts of the errors with which a server or pooler refuses further connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
 class PoolUsage(NamedTuple):
     """Connections of a pool, and calls that wait for a connection."""
 
-    #: Maximum number of connections.
     size: int
     #: Number of connections that are open or being opened.
     open: int
@@ -67,16 +63,15 @@ class ConnectionPool:
         timeout: float = ACQUIRE_SECONDS,
         lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
-        """Create an empty pool; the first call opens the first connection."""
         self.dsn = dsn
         self.size = size
         #: Maximum time in seconds for which a call waits for a connection.
         self.timeout = timeout
         self.wire = WireSettings(lock_timeout)
         self._free: list[DbConnection] = []
-        #: Connections in use, each with the time it was acquired.
+        #: Connections in use, with the time each was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Number of connections that are open or being opened, which the size of the pool limits.
+        #: Number of connections that are open or being opened; limited by the pool size.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
@@ -123,11 +118,9 @@ class ConnectionPool:
             self._discard(self._free.pop())
 
     def close_free(self) -> None:
-        """Close the free connections, so that the next calls open new ones."""
         self._discard_free(self._free)
 
     def usage(self) -> PoolUsage:
-        """Return the current numbers of connections and of calls that wait for one."""
         return PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
 
     def is_stuck(self) -> bool:
@@ -166,7 +159,7 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Give up the connections to another server, which the new one's server has replaced."""
+        """Give up connections to servers that the new connection's server has replaced."""
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -174,7 +167,6 @@ class ConnectionPool:
         return new
 
     def _discard_free(self, lines: Iterable[DbConnection]) -> None:
-        """Close free connections."""
         for line in list(lines):
             self._free.remove(line)
             self._discard(line)
@@ -187,7 +179,7 @@ class ConnectionPool:
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server refuses further connections, but this pool already has some."""
+        """Return whether the server refuses further connections, but this pool has some."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -233,14 +225,13 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give the next waiting call a connection or, if None, the permission to open one."""
+        """Give the next waiting call this connection or, if None, permission to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            # The waiting call has given up, so its reservation is released and the next call is
-            # tried.
+            # The waiting call has given up: release its reservation and try the next one.
             self._turns.release(org)
         if line is not None:
             self._free.append(line)

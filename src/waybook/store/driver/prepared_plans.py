@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-#: Number of messages on a connection after which its query plans are discarded for the first time,
-#: and maximum number of messages between two such times.
+#: Number of messages after which a connection first discards its query plans, and the maximum
+#: between two such times.
 REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 
@@ -21,7 +21,7 @@ class PreparedPlans:
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a round trip, and return whether query plans should be discarded in it."""
+        """Count a round trip; return whether to discard the query plans in it."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

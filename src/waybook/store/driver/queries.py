@@ -39,13 +39,12 @@ def new_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Return whether the text has the format of an id (UUID)."""
     return len(text) == _ID_LENGTH and _has_id_format(text)
 
 
 @lru_cache(maxsize=16_384)
 def _has_id_format(text: str) -> bool:
-    """Return whether a text as long as an id is one. It is cached, because ids occur repeatedly."""
+    """Return whether a text with the length of an id is one. Cached, because ids repeat."""
     return _ID.fullmatch(text) is not None
 
 
@@ -53,21 +52,20 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 #: Parameters of a query as they are sent to the database: each value is text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: For each number of rows, a statement must be prepared separately. To limit the number of prepared
-#: statements, only statements with up to `PREPARED_ROW_COUNT` rows and with exactly `BATCH_SIZE`
-#: rows are prepared.
+#: A statement is prepared separately for each number of rows. To limit their number, only
+#: statements with up to `PREPARED_ROW_COUNT` rows or exactly `BATCH_SIZE` rows are prepared.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
-#: Placeholder for rows that the calls of one message insert together. The insert comes after all
-#: other statements of the message, and returns nothing.
+#: Placeholder for rows that the calls of one message insert together, in a statement that comes
+#: last and returns nothing.
 MERGED_PLACE = "merged_rows"
-#: Placeholder for the org of the transaction; in `.sql` files, the fragment `:org`.
+#: Placeholder for the transaction's org; `.sql` files write it as the fragment `:org`.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Pattern for a reference to a fragment of `parts.sql`, written like a psql variable. The pattern
-#: does not match casts, which have two colons.
+#: Matches a reference to a fragment of `parts.sql`, written like a psql variable, but not a cast,
+#: which has two colons.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -81,7 +79,7 @@ class AsJson:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows for an SQL `values` list, with at most 65,535 values, the limit of the protocol."""
+    """Rows for an SQL `values` list: at most 65,535 values, the limit of the protocol."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -94,24 +92,22 @@ class Ids:
 
 
 def first_value(rows: Sequence[Sequence[Any]]) -> Any:  # noqa: ANN401 - of any column type
-    """Return the first column of the first row, or None if there are no rows."""
     return rows[0][0] if rows else None
 
 
 def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return the first column of each row."""
     return [row[0] for row in rows]
 
 
-#: Named tuple whose fields are the columns of a query. Its first field may be a row class itself,
-#: which takes the first columns.
+#: Named tuple with a field per column. Its first field may itself be a row class, which takes the
+#: first columns.
 RowClass: TypeAlias = type[tuple[Any, ...]]
 #: Function that creates a row object from the column values of one row.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 def column_names(row: RowClass) -> tuple[str, ...]:
-    """Return the names of the columns of a row class, with those of a nested row class."""
+    """Return the column names of a row class, including those of a nested one."""
     names: tuple[str, ...] = getattr(row, "_fields", ())
     nested = _nested_row(row)
     return names if nested is None else (*column_names(nested), *names[1:])
@@ -133,14 +129,15 @@ def _row_maker(row: RowClass | None) -> RowMaker:
 
 
 class PreparedForm(NamedTuple):
-    """SQL text with numbered parameters, and its name as a prepared statement, or None."""
+    """SQL text with numbered parameters, and its name as prepared statement, if prepared."""
 
     name: bytes | None
     text: bytes
     make_row: RowMaker = tuple
-    #: Whether the last parameter is the org of the transaction, which the connection adds.
+    #: Whether the last parameter is the transaction's org, which the connection adds.
     takes_org: bool = False
-    #: Query whose statements of one message are merged, and the number of rows of this form.
+    #: Query whose statements are merged, with the row count of this form; None if they are not
+    #: merged.
     merges: "Query | None" = None
     rows: int = 0
 
@@ -152,13 +149,12 @@ class Statement(NamedTuple):
     parameters: Parameters
 
     def __str__(self) -> str:
-        """Return the SQL text with numbered parameters."""
         return self.form.text.decode()
 
 
 @lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    """Return an SQL statement without parameters, which is not prepared. It is cached."""
+    """Return a statement without parameters that is not prepared. Cached."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
@@ -168,25 +164,24 @@ class Query:
     def __init__(self, name: str, text: str, row: RowClass | None = None) -> None:
         """Create the query; a placeholder after the keyword `values` takes a list of rows."""
         self.name = name
-        #: Class of the rows that the query returns. Without a class, it returns plain tuples.
+        #: Class of the returned rows; plain tuples if None.
         self.row = row
         self.make_row = _row_maker(row)
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: Names of the placeholders in the SQL text, without duplicates, in the order in which the
-        #: text first uses them. The org is not among them: the connection adds it.
+        #: Names of the placeholders in order of first use, without the org, which the connection
+        #: adds.
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        #: Forms by their number of rows; a query without a list of rows has one form.
+        #: Forms by number of rows; a query without a list of rows has only one.
         self._forms: dict[int, PreparedForm] = {}
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
-        """Return an SQL statement: the query with these parameter values."""
         if self._listed is not None:
             return self._with_rows(values)
         return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
@@ -208,7 +203,7 @@ class Query:
         return Statement(form, parameters)
 
     def merge(self, statements: Sequence[Statement]) -> Statement:
-        """Return one statement that inserts the rows of several statements of this query."""
+        """Merge several statements of this query into one that inserts all their rows."""
         if len(statements) == 1:
             return statements[0]
         parameters = list(chain.from_iterable([s.parameters for s in statements]))
@@ -226,7 +221,6 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the name of the prepared statement, or None if the query is not prepared."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -247,7 +241,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
-    """Return the named queries in the file `store/NAME.sql`, with shared fragments inserted.
+    """Return the named queries of `store/NAME.sql`, with shared fragments inserted.
 
     `rows` maps query names to row classes.
 
@@ -264,7 +258,6 @@ def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
 
 @cache
 def _read(name: str) -> Mapping[str, str]:
-    """Return the SQL text of each named query in the file `store/NAME.sql`."""
     text = files("waybook.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
     return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
@@ -293,7 +286,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
     Raises:
         TypeError: a value has an unsupported type.
-        ValueError: a text contains NUL, at which the driver would truncate it.
+        ValueError: a text contains NUL, where the driver would cut it off.
     """
     encoded = [None if value is None else ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, encoded)):
@@ -302,7 +295,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Mapping from types to functions that encode parameters; enum members are encoded as text."""
+    """Functions that encode parameters, by type; enum members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -313,7 +306,7 @@ class _Writers(dict[type, Callable[[Any], bytes | None]]):
 
 @lru_cache(maxsize=4096)
 def _time(at: datetime) -> bytes:
-    """Return a time encoded for PostgreSQL. It is cached, because a call writes it many times."""
+    """Encode a time for PostgreSQL. Cached, because one call writes the same time many times."""
     return rfc3339(at).encode()
 
 

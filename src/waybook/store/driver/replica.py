@@ -1,8 +1,8 @@
-"""Read replica of the database: a standby that serves reads once it has caught up.
+"""Read replica: a standby that serves reads once it has caught up.
 
-A read goes to the replica only after the replica has replayed every change that the primary had
-committed when the request arrived. If the replica is behind for longer than a bound, or does not
-answer, reads go to the primary, and the replica is not asked again for a while.
+A read goes to the replica only after it has replayed every change that the primary had committed
+when the request arrived. If the replica stays behind for too long, or does not answer, reads go to
+the primary, and the replica is left alone for a while.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayedRow(NamedTuple):
-    """Progress of the standby: reached position, and age of the last transaction."""
+    """Progress of the standby: the position it has reached, and the age of its last transaction."""
 
     is_current: bool
     seconds: float | None
@@ -35,12 +35,12 @@ class ReplayedRow(NamedTuple):
 
 SQL = load("driver/replica", replayed=ReplayedRow)
 
-#: Time in seconds in which the replica must answer.
+#: Seconds within which the replica must answer.
 ANSWER_SECONDS = 1.0
 #: Pause in seconds between two checks of a replica that is behind.
 POLL_SECONDS = 0.01
-#: Time in seconds for which the replica is not asked again after a failure; it doubles with each
-#: further failure, up to the maximum.
+#: Seconds for which the replica is left alone after a failure; doubled with each further failure,
+#: up to the maximum.
 MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 
@@ -49,7 +49,7 @@ class ReplicaState(NamedTuple):
     """State of the replica at a check, and its lag behind the primary."""
 
     is_current: bool
-    #: Maximum of the lag in seconds; None if the replica does not answer.
+    #: Upper bound of the lag in seconds; None if the replica does not answer.
     lag_seconds: float | None
 
 
@@ -69,14 +69,14 @@ class Replica:
         self.max_lag_seconds = max_lag_seconds
         #: Result of the last check; None before the first.
         self.state: ReplicaState | None = None
-        #: Number of requests that were served by the replica, and by the primary in its place.
+        #: Number of requests served by the replica, and by the primary instead.
         self.served = 0
         self.fallbacks = 0
         self._failures = 0
         self._paused_until = 0.0
 
     async def check(self, primary: Database) -> ReplicaState:
-        """Return whether the replica has every change that the primary has committed by now.
+        """Check whether the replica has every change that the primary has committed by now.
 
         Raises:
             Unavailable: the primary cannot be reached.
@@ -100,7 +100,7 @@ class Replica:
         if self._is_paused():
             return self.state or UNREACHABLE
         if self._failures:
-            # Only one request finds out whether the replica works again.
+            # Let only one request at a time find out whether the replica works again.
             self._pause()
         (rows,) = await primary.read_global(SQL["flushed"]())
         try:
@@ -116,7 +116,7 @@ class Replica:
         return state
 
     async def _catch_up(self, position: str) -> ReplicaState:
-        """Wait until the replica has reached a position, or has been behind for too long."""
+        """Wait until the replica reaches a position, or has been behind for too long."""
         begun = self._clock()
         while True:
             (rows,) = await self.database.read_global(SQL["replayed"](position=position))
@@ -129,7 +129,7 @@ class Replica:
             await asyncio.sleep(POLL_SECONDS)
 
     def _fail(self, state: ReplicaState, reason: str) -> ReplicaState:
-        """Use the primary for a while, and open new connections to the replica afterwards."""
+        """Use the primary for a while, then open new connections to the replica."""
         if not self._failures:
             log.warning("pages are read from the primary, not from the replica: %s", reason)
         self._failures += 1

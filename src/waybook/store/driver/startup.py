@@ -9,18 +9,16 @@ import psycopg
 from waybook.errors import Unavailable
 from waybook.store.driver.dial import connect
 
-#: Callback that receives the error of the last connection attempt, the seconds waited so far, and
-#: the maximum seconds to wait.
+#: Called with the error of the last attempt, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Maximum duration of one connection attempt, and pause between two attempts, both in seconds.
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
-#: Texts in the errors of a database server that will accept connections later. Refusals with other
-#: texts are final.
+#: Error texts of a server that will accept connections later. All other refusals are final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
-    # Texts in the errors of a pooler that cannot reach its database server.
+    # Error texts of a pooler that cannot reach its database server.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )
@@ -47,7 +45,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return why the database is not ready; None if it accepts or refuses permanently."""
+    """Return why the database is not ready; None if it accepts or finally refuses connections."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await connect(dsn)

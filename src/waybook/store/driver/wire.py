@@ -22,22 +22,19 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: Time after which PostgreSQL ends the idle transaction of an unreachable Waybook server and
-#: releases its locks.
+#: Time after which PostgreSQL ends the idle transaction of a vanished Waybook server and releases
+#: its locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Deadline of one message to PostgreSQL, from sending the message to receiving its last answer. The
-#: deadline is later than STATEMENT_TIMEOUT, so that PostgreSQL cancels and reports a slow statement
-#: before Waybook gives up the connection.
+#: Maximum seconds from sending a message to its last answer. Longer than STATEMENT_TIMEOUT, so that
+#: PostgreSQL cancels and reports a slow statement before Waybook gives up the connection.
 MESSAGE_SECONDS = 7.5
-#: Statement timeout and message deadline of commands such as `waybook audit verify`, which may take
-#: long because no other caller waits for them.
+#: Statement timeout and message deadline of long commands such as `waybook audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: Process id that no PostgreSQL backend has. Settings that are requested with this id last for one
-#: transaction only.
+#: A process id that no PostgreSQL backend has: settings requested with it last for one transaction.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: Parameters with which a server reports that it refuses all writes.
+#: Parameters in which a server reports that it refuses writes.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -47,8 +44,8 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Org of a transaction that has none. It is not an id, so that PostgreSQL refuses statements that
-#: take the org.
+#: Value in place of the org in a transaction without one. It is not a valid id, so PostgreSQL
+#: refuses statements that take the org.
 NO_ORG = b"no org"
 
 
@@ -56,7 +53,6 @@ class KeyConflict(Exception):
     """Error: a row with this key already exists, because another call inserted the row first."""
 
     def __init__(self, constraint: str) -> None:
-        """Store the name of the violated constraint."""
         super().__init__(constraint)
         self.constraint = constraint
 
@@ -65,7 +61,7 @@ class StaleCache(Exception):
     """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
 
 
-#: Errors of SQL statements that report outdated cached data. Other statements never cause them.
+#: Errors by which a statement reports outdated cached data. Other statements never cause them.
 STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,
@@ -85,12 +81,12 @@ class PreparedStatementLost(Exception):
 
 
 def unprepared(statement: Statement) -> Statement:
-    """Return a statement that is sent with its text, and not prepared."""
+    """Return the statement in the form that is sent with its text instead of being prepared."""
     return Statement(statement.form._replace(name=None), statement.parameters)
 
 
 def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    """Send what libpq has not sent yet; yield each time the socket has to be waited for."""
+    """Send what libpq has not sent yet; yield whenever the socket must become ready first."""
     while connection.pgconn.flush():
         ready = yield Wait.RW
         if ready & Ready.R:
@@ -105,9 +101,9 @@ class WireSettings:
     statement_timeout: str = STATEMENT_TIMEOUT
     idle_timeout: str = IDLE_IN_TRANSACTION_TIMEOUT
     message_seconds: float = MESSAGE_SECONDS
-    #: True if there is a connection pooler between this process and the PostgreSQL server.
+    #: Whether a connection pooler sits between this process and PostgreSQL.
     pooled: bool = False
-    #: True if the database is a Citus cluster; None until the first connection finds it out.
+    #: Whether the database is a Citus cluster; None before the first connection.
     is_cluster: bool | None = None
     #: True after a statement failed because the disk was full, until a check finds space again.
     is_disk_full: bool = False
@@ -122,7 +118,7 @@ class WireSettings:
         )
 
     def be_patient(self) -> None:
-        """Increase the timeouts to minutes, for commands that read the whole database."""
+        """Raise the timeouts to minutes, for commands that read the whole database."""
         self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
@@ -136,9 +132,9 @@ class WireSettings:
 def lost_connection(
     error: Exception, connection: AsyncConnection[TupleRow]
 ) -> Busy | Unavailable | None:
-    """Return the error for the caller if the connection cannot be used anymore, else None.
+    """Return the caller's error if the connection can no longer be used, else None.
 
-    A pooler does not report whether the server is a standby, so that is assumed.
+    A pooler does not report whether the server is a standby, so assume that it is.
     """
     if not isinstance(error, errors.ReadOnlySqlTransaction):
         log.warning("the connection to the database is given up: %s", str(error) or "no answer")
@@ -151,7 +147,7 @@ def lost_connection(
 
 
 def check(results: list[PGresult]) -> None:
-    """Raise the first error in the results of SQL statements, if there is one."""
+    """Raise the first error in these results, if there is one."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

@@ -4,15 +4,14 @@
 select count(*) from generate_series(1, 100000);
 
 -- name: set_session
--- Configure the session for our statements. They look up rows by key, so one generic plan that uses
--- indexes fits all values, and JIT compilation never pays off. Citus chooses the node while it makes
--- a plan, so there a plan is made for each execution. Sequential scans are disabled, because a plan
--- made while a table was small is kept until the table is analyzed again. Timeouts limit statements,
--- lock waits, and transactions left open by a process that died. The settings apply to the session.
--- If the backend's process id differs from the one reported at connect, a pooler shares the session
--- with other clients; then they apply to this transaction only. Citus passes `set local` on to the
--- nodes of a transaction, whose policies need the org. The second column says whether the database
--- is a Citus cluster.
+-- Configure the session for our statements. They look up rows by key, so one generic plan with
+-- indexes fits all values, and JIT compilation never pays off. Citus chooses the node while
+-- planning, so there each execution is planned. Sequential scans are disabled, because a plan made
+-- for a small table is kept until the table is analyzed again. Timeouts limit statements, lock
+-- waits, and transactions left open by a process that died. The settings apply to the session; but
+-- if the backend's process id differs from the one at connect, a pooler shares the session with
+-- other clients, and they apply to this transaction only. Citus passes `set local` on to the nodes,
+-- whose policies need the org. The second column says whether the database is a Citus cluster.
 select pg_backend_pid(), c.is_cluster,
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),

@@ -1,11 +1,11 @@
-"""Anchor files, which store the heads of all audit chains outside the database.
+"""Anchor files, which keep the heads of all audit chains outside the database.
 
-A database that was emptied, or replaced by an older copy, is still consistent in itself. Only a
-comparison with an anchor file, which records the last entry of each chain, shows which entries are
+A database that was emptied, or replaced by an older copy, is consistent in itself. Only a
+comparison with an anchor file, which has the last entry of each chain, shows that entries are
 missing.
 
 The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
-a last line with the totals, which detects truncation.
+a last line with totals, which reveals truncation.
 """
 
 import json
@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 10_000
 
 
 class Anchor(NamedTuple):
-    """Head of one audit chain, or of an org's erasure records, at the time of the anchor."""
+    """Head of an audit chain, or of an org's erasure records, when the anchor was taken."""
 
     org_id: UUID
     subject: str
@@ -42,7 +42,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Number of anchored audit chains, number of their entries, digest of the anchor lines."""
+    """Number of anchored chains and of their entries, and a digest of the anchor lines."""
 
     chains: int
     entries: int
@@ -50,18 +50,18 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """Record that an erasure deleted an audit chain, or replaced the chain's hashes."""
+    """Record that an erasure deleted an audit chain or recomputed its hashes."""
 
-    #: Number of the erasure. Each org numbers its erasures separately.
+    #: Number of the erasure within its org.
     erasure: int
     entries: int
     hash_before: bytes
-    #: Last hash of the audit chain after the erasure; None if the chain was erased.
+    #: Last hash of the chain after the erasure; None if the chain was deleted.
     hash_after: bytes | None
 
 
 class ChainRow(NamedTuple):
-    """Subject and number of an audit entry, and its hash, or None if the entry is missing."""
+    """Audit entry at the end of a chain, without a hash if the entry is missing."""
 
     subject: str
     subject_id: str
@@ -70,7 +70,7 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """Database row of an erasure record, with the id of the audit chain concerned."""
+    """Erasure record of one audit chain."""
 
     subject_id: str
     erasure: int
@@ -82,7 +82,7 @@ class StoneRow(NamedTuple):
 SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=StoneRow)
 
 
-# Functions that write and read the anchor file.
+# Anchor files
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -131,7 +131,7 @@ class AnchorFile:
         """Yield every anchor in the file.
 
         Raises:
-            InvalidInput: the file was truncated or changed; none of its anchors can be trusted.
+            InvalidInput: the file was truncated or changed, so no anchor in it can be trusted.
         """
         digest, chains, entries = sha256(), 0, 0
         while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
@@ -164,42 +164,37 @@ def _read_anchor(values: list[Any]) -> Anchor:
         raise InvalidInput("this audit anchor is damaged: a line of it names no chain") from None
 
 
-# Functions that read the audit chains in the database.
+# Chains in the database
 
 
 def ends_statement() -> Statement:
-    """Select the heads of all audit chains of the org."""
     return SQL["ends"]()
 
 
 def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
-    """Convert the rows that `ends_statement` selects to anchors."""
     for row in rows:
         yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
 
 
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
-    """Yield the heads of all audit chains of the current org."""
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(ends_statement().form.text)
         yield from read_ends(org_id, map(ChainRow._make, cursor))
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Select the hashes of the audit entries that these anchors refer to."""
     places = [{"subject": a.subject, "id": a.subject_id, "seq": a.seq} for a in anchors]
     return SQL["entries_at"](places=AsJson(places))
 
 
 def stones_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Select the erasure records for the audit chains in these anchors."""
     return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
 
 
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that differ from the database, each with the database's hash or None."""
+    """Return the anchors that do not match the database, each with the stored hash, if any."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -215,11 +210,11 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the chain's last erasure if an erasure after the anchor explains why they differ.
+    """Return the erasure that explains why a chain no longer matches its anchor, if there is one.
 
-    `erasures` is the org's number of erasures when the anchor was taken. If the chain grew
-    after the anchor was taken, the erasure record contains only the later last hash. Erasure
-    records themselves are never erased.
+    `erasures` is the org's number of erasures when the anchor was taken. If the chain grew after
+    the anchor was taken, the erasure record has only the later last hash. Erasure records
+    themselves are never erased.
     """
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -231,7 +226,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor to check after an erasure recomputed a chain; None for a deleted chain."""
+    """Return the anchor as recomputed by an erasure; None if the chain was deleted."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

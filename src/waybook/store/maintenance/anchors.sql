@@ -1,5 +1,5 @@
 -- name: ends
--- Return the last entry of every audit chain of an org and of its chain of erasures, in an order
+-- Return the last entry of each of the org's audit chains and of its erasure records, in an order
 -- that does not depend on the locale.
 select e.subject, e.subject_id, e.seq, e.hash
   from (select 'plan' as subject, id::text as subject_id, audit_seq as seq, audit_hash as hash
@@ -32,8 +32,8 @@ select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as h
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
 
 -- name: stones
--- Return the tombstones that erasures left of these audit chains. A resealed chain has a seal after
--- the erasure; an erased chain has none.
+-- Return the tombstones of these audit chains. A resealed chain has a seal after the erasure; an
+-- erased one has none.
 select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
  where t.org_id = app_org() and t.subject_id = any (%(ids)s::uuid[])

@@ -23,20 +23,18 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: Compression methods that a backup uses, and exceptions that the zip library raises for a
-#: truncated or changed file. A damaged file that specifies another method is refused, so exceptions
-#: of other methods need not be listed.
+#: Compression methods of a backup, and the exceptions of the zip library for a damaged file. A file
+#: with another method is refused, so its exceptions need not be listed.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
-#: Callback that is called after each block with the number of rows done, the total number of rows,
-#: and the number of bytes done.
+#: Called after each block with the rows done, the total rows, and the bytes done.
 Progress = Callable[[int, int, int], None]
 
 
 class Member(NamedTuple):
-    """File in the archive with the rows of one org in one table, in COPY text format."""
+    """File in the archive: the rows of one org in one table, in COPY text format."""
 
     org_id: str
     table: str
@@ -59,16 +57,16 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Manifest of a backup archive, which describes all other files in it."""
+    """Description of all other files in a backup archive."""
 
-    #: Time at which the database snapshot was taken, by the database clock.
+    #: Database time of the snapshot.
     at: str
     database: str
     server_version: int
     migrations: tuple[AppliedMigration, ...]
     #: Names of the columns of each table, by table name.
     tables: dict[str, list[str]]
-    #: Tables that are not in the archive, each with the reason.
+    #: Tables that are not in the archive, with the reason.
     left_out: dict[str, str]
     #: Members of the archive, in the order in which they are loaded.
     members: tuple[Member, ...]
@@ -87,7 +85,6 @@ class Manifest:
         return len({member.org_id for member in self.members})
 
     def as_json(self) -> dict[str, object]:
-        """Return the manifest as JSON."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 
@@ -123,7 +120,6 @@ class ArchiveWriter:
     """Writer for a backup archive."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Create a writer of an archive to this file, which the caller closes."""
         self._zip = zipfile.ZipFile(
             file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
         )
@@ -153,19 +149,18 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        """Finish the archive: write the manifest and the central directory of the zip file."""
+        """Write the manifest and the central directory of the zip file."""
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
 
     def close(self) -> None:
-        """Close the zip file after a failed backup; the caller discards the file."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
 
 def count_rows(block: bytes) -> int:
-    """Return the number of row ends in a block of COPY data, which is its number of line breaks."""
+    """Return the number of rows in a block of COPY data; every row ends in a line break."""
     return block.count(b"\n")
 
 
@@ -196,7 +191,7 @@ class Archive:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
-        """Yield the data of a file in the archive, then check that it matched the manifest.
+        """Yield the data of a file in the archive, then compare it with the manifest.
 
         Raises:
             InvalidInput: the data does not match the manifest.
@@ -267,12 +262,11 @@ def is_archive(path: Path) -> bool:
 
 
 def damaged(why: str) -> InvalidInput:
-    """Return the error for a backup archive that does not match its manifest."""
     return InvalidInput(f"this backup is damaged: {why}; use another one")
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Yield the rows, joined into blocks that are large enough to hash and compress efficiently."""
+    """Join rows to blocks large enough to hash and compress efficiently."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

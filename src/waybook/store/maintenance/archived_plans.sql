@@ -1,5 +1,5 @@
 -- Delete all rows of closed plans, in an order that foreign keys allow. Each statement is named
--- after its table. The database owner runs all of them in sequence, as in erasure.sql.
+-- after its table; the database owner runs all of them, as in erasure.sql.
 
 -- name: passage
 -- Delete the indexed passages of the plans and of their sources; vectors are deleted by cascade.
@@ -56,7 +56,7 @@ delete from plan_step where org_id = %(org_id)s and plan_id = any (%(ids)s) retu
 delete from plan_brief where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: plan_word
--- Delete the words of the names. They are found by word, because they have no index by plan.
+-- Delete the words of the names. They are found by word, because there is no index by plan.
 delete from plan_word w
  using plan p
  cross join lateral unnest(app_name_parts(p.name)) as n (word)

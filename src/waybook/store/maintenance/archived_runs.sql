@@ -1,5 +1,5 @@
 -- Delete all rows of completed runs, in an order that foreign keys allow. Each statement is named
--- after its table. The database owner runs all of them in sequence, as in erasure.sql.
+-- after its table; the database owner runs all of them, as in erasure.sql.
 
 -- name: rendered_document
 delete from rendered_document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
@@ -29,7 +29,7 @@ delete from stage_run where org_id = %(org_id)s and run_id = any (%(ids)s) retur
 delete from run_brief where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: run_word
--- Delete the words of the names. They are found by word, because they have no index by run.
+-- Delete the words of the names. They are found by word, because there is no index by run.
 delete from run_word w
  using run r
  cross join lateral unnest(app_name_parts(r.name)) as n (word)

@@ -1,7 +1,7 @@
 """Backup of all orgs from one snapshot, as the database owner, during normal operation.
 
-Forced row-level security shows the owner only the rows of the current org. One transaction
-therefore reads the orgs one after the other, all in the same snapshot.
+Forced row-level security shows even the owner only the rows of one org at a time. So one
+transaction reads the orgs one after the other, all in the same snapshot.
 """
 
 from collections.abc import Iterator
@@ -46,15 +46,13 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: Number of the first migration after which all kinds of audit chains exist.
+#: First migration after which all kinds of audit chains exist.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables that a backup omits because their rows are useless in another database, each with a
-#: reason.
+#: Tables that a backup omits because their rows are useless in another database, with the reason.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # The rows of the three passage tables contain transaction ids of this server, which are
-    # meaningless on another server.
+    # The rows of the passage tables contain transaction ids, which mean nothing on another server.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,
@@ -79,9 +77,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Take the table locks before the first query, because that query takes the
-                # snapshot. Otherwise, a change to a table between the snapshot and the locks would
-                # be missed.
+                # Lock the tables before the first query, which takes the snapshot: a table changed
+                # between snapshot and locks would be missed.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()
@@ -165,6 +162,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the tables with rows of orgs, or their columns, differ from `before`."""
+    """Return whether tables with rows of orgs, or their columns, differ from `before`."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

@@ -1,8 +1,8 @@
-"""Tables of a Citus cluster: which are distributed, and the distribution of the others.
+"""Tables of a Citus cluster: finds those not distributed yet, and distributes them.
 
-The table `org` is copied to every node. Citus distributes no table that a local table references,
-so the foreign keys are dropped, and created again when all tables are distributed. Existing rows
-are copied as the owner, who for this time is not subject to the policies of the tables.
+The table `org` is copied to every node. Citus does not distribute a table that a local table
+references, so foreign keys are dropped first and created again at the end. Existing rows are copied
+as the owner, who is exempt from the tables' policies meanwhile.
 """
 
 from contextlib import suppress
@@ -24,7 +24,7 @@ class ForeignKey(NamedTuple):
 
 SQL = load("maintenance/cluster_tables")
 
-#: Table of the orgs, which every node has.
+#: Table of the orgs; every node has a copy.
 DIRECTORY = "org"
 
 
@@ -34,19 +34,18 @@ def is_distributed(connection: psycopg.Connection) -> bool:
 
 
 def has_citus(connection: psycopg.Connection) -> bool:
-    """Return whether the database has the extension Citus."""
     return bool(first_value(_fetch(connection, SQL["has_citus"])))
 
 
 def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
-    """Return whether the maintenance role exists and cannot log in to the nodes of a cluster."""
+    """Return whether the maintenance role exists but cannot log in to the cluster's nodes."""
     return bool(_fetch(connection, SQL["maintenance_role_without_login"]))
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
-    """Let the maintenance role log in to the nodes, if it exists and the tables are distributed.
+    """Let the maintenance role log in to the nodes, if it exists and tables are distributed.
 
-    If the owner lacks the privilege to change the role, `owner_role` reports it.
+    If the owner lacks the privilege for this, `owner_role` reports it.
     """
     if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
@@ -54,15 +53,14 @@ def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
 
 
 def allow_foreign_keys(connection: psycopg.Connection) -> None:
-    """Let the transaction create tables with foreign keys and distribute them."""
     connection.execute(SQL["one_node_at_a_time"].text.encode())
     connection.execute(SQL["leave_new_tables_local"].text.encode())
 
 
 def distribute_others(connection: psycopg.Connection) -> list[str]:
-    """Distribute the tables that are not distributed yet; return their names, in order.
+    """Distribute the tables that are not yet distributed; return their names in order.
 
-    The caller has opened a transaction, which locks these tables.
+    The caller has opened a transaction that locks them.
     """
     done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
@@ -74,7 +72,7 @@ def distribute_others(connection: psycopg.Connection) -> list[str]:
 
 
 def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
-    """Distribute these tables, without their foreign keys, and then create the foreign keys."""
+    """Drop the foreign keys of these tables, distribute the tables, and create the keys again."""
     keys = [ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
     moved = [key for key in keys if key.table not in done]
     for key in moved:
@@ -110,7 +108,7 @@ def _table_text(query: Query, table: str) -> sql.Composed:
 
 
 def _key_text(query: Query, key: ForeignKey) -> sql.Composed:
-    # The definition comes from the catalog of the database, which has it from a migration.
+    # The definition was read from the database catalog, where a migration put it.
     return sql.SQL(query.text).format(
         table=sql.Identifier(key.table),
         name=sql.Identifier(key.name),

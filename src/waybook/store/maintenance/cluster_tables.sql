@@ -4,7 +4,7 @@
 select exists (select from pg_extension where extname = 'citus');
 
 -- name: tables_to_distribute
--- Return the tables with rows of orgs; the table of the orgs first. Partitions are distributed with
+-- Return the tables with rows of orgs, the table of the orgs first. Partitions are distributed with
 -- their parent table.
 select c.relname::text
   from pg_class c
@@ -15,8 +15,8 @@ select c.relname::text
  order by c.relname <> 'org', c.relname;
 
 -- name: distributed_tables
--- Return the distributed tables and those that every node has. Citus also lists local tables with
--- foreign keys.
+-- Return the distributed tables and those that every node has. (Citus also lists local tables with
+-- foreign keys.)
 select logicalrelid::regclass::text
   from pg_dist_partition
  where partmethod = 'h' or repmodel = 't';
@@ -40,8 +40,8 @@ select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as 
 set local citus.multi_shard_modify_mode = 'sequential';
 
 -- name: leave_new_tables_local
--- Do not convert a new table with a foreign key to the table of orgs: such a table could have no
--- foreign key to a distributed table.
+-- Do not convert a new table with a foreign key to the table of orgs: it could then have no foreign
+-- key to a distributed table.
 set local citus.enable_local_reference_table_foreign_keys = off;
 
 -- name: drop_key

@@ -1,4 +1,4 @@
-"""`waybook migrate --distribute`: all rows of an org on one node of a Citus cluster.
+"""`waybook migrate --distribute`: puts all rows of an org on the same node of a Citus cluster.
 
 The tables are distributed in one transaction, which locks them.
 """
@@ -19,7 +19,7 @@ SQL = load("maintenance/distribute")
 
 
 def distribute(dsn: str) -> list[str]:
-    """Distribute the tables that are not distributed yet; return their names, in order.
+    """Distribute the tables that are not yet distributed; return their names in order.
 
     Raises:
         Misconfigured: the database has no extension `citus`.
@@ -41,6 +41,6 @@ def distribute(dsn: str) -> list[str]:
 
 
 def let_settings_pass(connection: psycopg.Connection) -> None:
-    """Let every new session of the database pass the org of a transaction on to the nodes."""
+    """Make every new session pass the transaction's org on to the nodes."""
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))

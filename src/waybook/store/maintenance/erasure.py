@@ -1,7 +1,6 @@
 """Erasure of an org with all its rows, and the erasure records that remain.
 
-Each erasure is one transaction: if the transaction is interrupted, nothing is erased, and the
-erasure can be repeated.
+An erasure is one transaction: if it is interrupted, nothing is erased, and it can be repeated.
 """
 
 from collections import Counter
@@ -37,19 +36,17 @@ class ChainRow(NamedTuple):
 
 SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_entries=SealedEntry)
 
-#: Callback that is called after every table or audit chain with the number of tables or chains done
-#: and their total number.
+#: Called after every table or audit chain with the number done and the total.
 Progress = Callable[[int, int], None]
 
-#: Tables whose rows a call locks while it works on them. An erasure locks the same rows before it
-#: deletes them.
+#: Tables whose rows a call locks while it works. An erasure locks the same rows before deleting.
 LOCKED = ("plan", "run", "skill_execution")
-#: Maximum number of passes that delete rows which calls in progress write during an erasure.
+#: Maximum number of passes that delete rows which running calls add during an erasure.
 MAX_PASSES = 5
 
 
 class Erased(NamedTuple):
-    """Result of an erasure: org, record number, deleted rows by table, and the user's pseudonym."""
+    """Result of an erasure; `counts` are the deleted rows by table."""
 
     org_id: UUID
     number: int
@@ -89,7 +86,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase rows of an erased org that calls in progress added after the erasure."""
+    """Erase rows that running calls added to an org after its erasure."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -110,25 +107,24 @@ def delete_org_rows(
 
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
-    """Return all tables with rows of orgs, in an order in which rows can be deleted."""
+    """Return all tables with rows of orgs, in an order in which their rows can be deleted."""
     return first_column(owner.fetch(SQL["tables"]))
 
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
-    """Return all entries of an audit chain, oldest first."""
     return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
-    """Return whether every hash in a chain is valid and the last is the stored last hash."""
+    """Return whether all hashes of a chain are valid and it ends with this hash."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
-# Functions that record erasures.
+# Erasure records
 
 
 class ErasureRecord(NamedTuple):
-    """Data of an erasure that is to be recorded."""
+    """An erasure to be recorded."""
 
     what: str
     by: str
@@ -150,7 +146,6 @@ def lock_org(owner: OwnerTransaction) -> ChainHead:
 
 
 def transaction_time(owner: OwnerTransaction) -> datetime:
-    """Return the current time of the database, as seen in this transaction."""
     now: datetime = first_value(owner.fetch(SQL["now"]))
     return now
 

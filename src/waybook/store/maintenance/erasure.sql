@@ -1,6 +1,6 @@
--- Run by the database owner in one transaction for one org. Placeholders in braces are table and
--- column names from the catalog, quoted by the driver. Every statement filters by org, because the
--- owner may be exempt from row-level security, and every change returns the org of each row.
+-- Run by the database owner in one transaction for one org. Names in braces come from the catalog
+-- and are quoted by the driver. Every statement filters by org, because the owner may be exempt
+-- from row-level security, and every change returns the org of each row.
 
 -- name: find_org
 -- Return the id of the org with this slug. The transaction must be able to see all orgs.

@@ -1,7 +1,6 @@
-"""Insertion of an exported plan or run: its final rows, and its audit chain unchanged.
+"""Inserts an exported plan or run: its final rows, and its audit chain unchanged.
 
-The rows come from a replay of the audit entries, so the stored rows and the audit agree by
-construction, like the rows that the writers of plans and runs insert.
+The rows come from a replay of the audit entries, so the rows and the audit agree by construction.
 """
 
 import json
@@ -22,7 +21,7 @@ from waybook.store.driver.queries import AsJson, Statement, load
 
 
 class FreeId(NamedTuple):
-    """Flag that the id of a plan or run is in use, and the time of the database."""
+    """Result of looking up an id: whether it is taken, and the database time."""
 
     is_taken: bool
     now: datetime
@@ -32,32 +31,30 @@ SQL = load("maintenance/import_rows", is_taken=FreeId)
 
 #: Maximum number of rows that one statement inserts.
 MAX_ROWS = 500
-#: Columns of the table `step_result`; a step without any of these values has no row in this table.
 RESULT_COLUMNS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
 
 RowT = TypeVar("RowT")
-#: Pairs of a table name and the rows to insert into the table, in the order of insertion.
+#: Tables with the rows to insert, in the order of insertion.
 TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
 class Copy(NamedTuple):
-    """Imported plan or run to be inserted."""
+    """A plan or run to be inserted."""
 
     id: str
-    #: Rows of the plan or run that a replay of its audit entries produces.
+    #: The rows produced by a replay of the audit.
     rows: Rows
-    #: Texts of the plan or run, as column values by row id; the audit contains only the hashes of
-    #: these texts.
+    #: Column values with long texts, by row id; the audit contains only their hashes.
     texts: Mapping[str, Row]
     entries: list[SealedEntry]
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Convert the database error for a row that the database does not accept.
+    """Convert the database's refusal of a row.
 
     Raises:
-        InvalidInput: a value does not fit its column, or violates a constraint.
+        InvalidInput: a value does not fit its column or violates a constraint.
     """
     try:
         yield
@@ -69,17 +66,14 @@ def refusals() -> Iterator[None]:
 
 
 def is_taken_statement(subject_id: str) -> Statement:
-    """Select whether the org already has a plan or run with this id."""
     return SQL["is_taken"](id=subject_id)
 
 
 def plan_statements(copy: Copy) -> list[Statement]:
-    """Return the statements that insert a plan with its audit chain."""
     return _statements(_plan_tables(copy), copy.entries)
 
 
 def run_statements(copy: Copy) -> list[Statement]:
-    """Return the statements that insert a run with its audit chain."""
     return _statements(_run_tables(copy), copy.entries)
 
 
@@ -160,7 +154,7 @@ def _head(entries: list[SealedEntry]) -> Row:
 
 
 def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
-    """Return creation time and creator by row id, for rows that have no columns for them."""
+    """Return time and author of creation by row id, for rows without columns for them."""
     created: dict[str, Row] = {}
     for entry in entries:
         for change in audit.changes_of(json.loads(entry.details)):

@@ -1,5 +1,5 @@
 -- Insert the rows of an exported plan or run. Each statement is named after its table. The serving
--- role runs them in one transaction, so row-level security assigns every row to the caller's org.
+-- role runs them in one transaction, so row-level security puts every row into the caller's org.
 
 -- name: is_taken
 -- Return whether a plan, a run or an audit chain with this id exists in the org.

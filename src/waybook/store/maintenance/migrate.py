@@ -5,12 +5,11 @@ lock lets one process migrate while the others wait. A file edited after it ran,
 than this program, is rejected. Migrations run as the owner, never as the serving role.
 
 While a fleet is upgraded, servers of the previous version use the migrated schema. A migration that
-they can use states the oldest migration that a program must know, in a line such as
-`-- Oldest compatible migration: 0023`. Without such a line, only programs that know the migration
-can use the schema.
+allows this names the oldest migration a program must know, in a line such as `-- Oldest compatible
+migration: 0023`. Without such a line, only programs that know the migration can use the schema.
 
 The table of vectors is not part of a migration: it is created as soon as an external server has
-pgvector. On the embedded server the table is dropped, because earlier versions created it there.
+pgvector. On the embedded server it is dropped, because earlier versions created it there.
 """
 
 import re
@@ -49,27 +48,24 @@ class ServerRow(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow)
 
-#: Maximum number of attempts to get the locks of a migration, and the pause between two attempts.
+#: Maximum number of attempts to lock the tables of a migration, and the pause between two.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
-#: Line of a migration that states which programs can use the migrated schema.
+#: Line of a migration that says which programs can use the migrated schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
-#: Oldest PostgreSQL version with which Waybook is tested.
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role that a database owner exempt from row-level security takes to change the rows of an org.
+#: Role that an owner exempt from row-level security switches to before changing rows of an org.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
     """Effect of a migration on the pgvector table."""
 
-    #: Create the table of vectors if the server has pgvector.
     MAKE = "make"
-    #: Leave the table of vectors as it is.
     LEAVE = "leave"
-    #: Drop the table of vectors. This works even if the pgvector extension is built for another
-    #: processor, because dropping the table runs no code of the extension.
+    #: Drop the table of vectors. This works even if pgvector was built for another processor,
+    #: because it runs no code of the extension.
     DROP = "drop"
 
 
@@ -113,7 +109,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Apply migrations up to the latest or to `up_to`; return the names of applied migrations.
+    """Apply migrations up to the latest, or to `up_to`; return the names of those applied.
 
     Raises:
         Misconfigured: the server is too old, the database too new, a file edited, or SQL refused.
@@ -131,7 +127,7 @@ def migrate(
 
 
 def list_pending(dsn: str) -> list[str]:
-    """Return the names of the migrations that `migrate` would apply, without applying them.
+    """Return the names of the migrations that `migrate` would apply.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -151,7 +147,6 @@ def pending_in(connection: psycopg.Connection) -> list[Migration]:
 
 
 def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
-    """Return the digest of each applied migration, keyed by number."""
     return _done(connection) or {}
 
 
@@ -208,8 +203,8 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
     """Apply a migration unless it is already applied; return whether it was applied now.
 
-    If a table lock is not available soon, for example during a backup, the request is canceled and
-    repeated later: while a migration waits for a table, every call on that table waits behind it.
+    While a migration waits for a table lock, every call on that table waits behind it. So if a lock
+    is not available soon, for example during a backup, the request is canceled and repeated later.
 
     Raises:
         Busy: the tables stayed locked by other transactions.
@@ -264,7 +259,7 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Return the digest of each applied migration by number; None if the database is empty."""
+    """Return the digests of the applied migrations by number; None if the database is empty."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -305,8 +300,8 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     """Create the role that an owner exempt from row-level security switches to.
 
-    If the owner lacks the privilege to create or grant the role, the server still works:
-    `owner_role` reports the missing grant.
+    If the owner may not create or grant the role, the server still works, and `owner_role` reports
+    the missing grant.
     """
     if not _holds(connection, "lacks_maintenance_role"):
         return
@@ -320,17 +315,16 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # Handle an existing role: the migration lock applies to one database only, so a migration of
-    # another database may create the role at the same time.
+    # The migration lock covers one database only, so the migration of another database on this
+    # server may be creating the role.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # The statement that grants the role fails if an administrator has already granted the role. The
-    # grant is needed, because since PostgreSQL 16 the automatic membership of the role's creator
-    # does not include the right to set the role.
+    # The owner must be granted the role: since PostgreSQL 16, creating a role does not include the
+    # right to switch to it. The grant fails if an administrator has already made it.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

@@ -42,8 +42,8 @@ values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
 -- name: lacks_vectors
--- Return whether pgvector is installed but its table does not exist yet, because pgvector may be
--- installed after Waybook. Before version 0.8, its index misses rows under row-level security.
+-- Return whether pgvector is installed but its table does not exist yet: it may be installed after
+-- Waybook. Before version 0.8, its index misses rows under row-level security.
 select to_regclass('public.passage') is not null
    and to_regclass('public.passage_vector') is null
    and to_regtype('halfvec') is not null
@@ -58,7 +58,7 @@ select to_regclass('public.passage_vector') is not null;
 drop table if exists public.passage_vector;
 
 -- name: create_vectors
--- Create the table of vectors. 256 dimensions are the passage's embedding and 32 encode its org, so
+-- Create the table of vectors. 256 dimensions are the passage's embedding; 32 encode its org, so
 -- that the only index, which has no org column, leads to vectors of that org (see `embeddings.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
@@ -77,7 +77,7 @@ create policy tenant on passage_vector using (org_id = app_org()) with check (or
 grant select, insert on passage_vector to waybook_app;
 
 -- name: lacks_maintenance_role
--- Return whether the current role is exempt from row-level security and is not a member of a
+-- Return whether the current role is exempt from row-level security and cannot switch to a
 -- maintenance role that may read and change every table with rows of orgs. Partitions are accessed
 -- through their parent table, except the default ones.
 select (r.rolsuper or r.rolbypassrls)

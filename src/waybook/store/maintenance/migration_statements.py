@@ -1,8 +1,8 @@
-"""Statements of a migration, each sent as a message of its own.
+"""Executes the statements of a migration, each in its own message.
 
-Citus refuses changes of the schema in a message of several statements. On a distributed database,
-a table that a migration creates is distributed before the next statement of the migration. A
-migration that Citus refuses in its published form has a second form in `migrations/cluster`.
+Citus refuses schema changes in a message with several statements. On a distributed database, a
+table created by a migration is distributed before the next statement. A migration that Citus
+refuses in its published form has a second form in `migrations/cluster`.
 """
 
 import re
@@ -17,7 +17,7 @@ from waybook.store.maintenance.cluster_tables import (
     is_distributed,
 )
 
-#: Comments, texts, quoted names and function bodies, in which a semicolon does not end a statement.
+#: Comments, texts, quoted names and function bodies: a semicolon in them ends no statement.
 _OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 #: Errors with which Citus refuses a statement.
 _REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
@@ -37,12 +37,11 @@ def split_statements(text: str) -> list[str]:
 
 
 def mask_quoted(text: str) -> str:
-    """Return an SQL text of the same length with blanks for comments, texts and function bodies."""
     return _OPAQUE.sub(lambda match: " " * len(match[0]), text)
 
 
 def execute_each(connection: psycopg.Connection, text: bytes) -> None:
-    """Execute the statements of a text one after the other, in a transaction of the caller."""
+    """Execute the statements of a text one by one, in the caller's transaction."""
     if is_distributed(connection):
         allow_foreign_keys(connection)
     for statement in split_statements(text.decode()):
@@ -73,6 +72,5 @@ def apply(connection: psycopg.Connection, title: str, text: str) -> None:
 
 
 def cluster_text(title: str) -> str | None:
-    """Return the form of a migration for a distributed database; None if it has no such form."""
     file = files("waybook.store").joinpath("migrations", "cluster", f"{title}.sql")
     return file.read_text(encoding="utf-8") if file.is_file() else None

@@ -1,6 +1,6 @@
-"""Catalog of the tables with rows of orgs, and the owner's access to one org at a time.
+"""The tables that contain rows of orgs, and the owner's access to one org at a time.
 
-Row-level security is forced, so even the owner sees the rows of only one org at a time.
+Row-level security is forced, so even the owner sees the rows of one org at a time.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from waybook.store.driver.queries import Query, first_column, load
 
 
 class OrgTable(NamedTuple):
-    """Table with its stored columns in order and its estimated row count."""
+    """A table with its columns in order and its estimated number of rows."""
 
     name: str
     columns: tuple[str, ...]
@@ -31,27 +31,25 @@ def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
-    """Return the ids of all orgs, including erased orgs; must run in a transaction."""
+    """Return the ids of all orgs, including erased ones; needs a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # The setting for listing orgs makes the org rows of all orgs visible, so turn it off before the
-    # rows of one org are read.
+    # This setting shows the org rows of all orgs; turn it off before reading the rows of one org.
     _show_directory(connection, visible=False)
     return orgs
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Confine the transaction to this org until it ends; rows of other orgs are hidden."""
+    """Confine the transaction to this org; rows of other orgs are hidden."""
     _set(connection, SQL["enter_org"], str(org_id))
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Set the text formats of values in this transaction, so that they are equal on all servers."""
+    """Fix the text format of values in this transaction, so that it is the same on all servers."""
     connection.execute(SQL["same_text"].text.encode())
 
 
 def filled_in(query: Query, table: str, columns: tuple[str, ...] = ()) -> sql.Composed:
-    """Return a query's SQL text with quoted table and column names inserted."""
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     return sql.SQL(query.text).format(table=sql.Identifier(table), columns=listed)
 

@@ -2,7 +2,7 @@
 -- driver.
 
 -- name: tables
--- Return all tables with rows of orgs, referenced tables first: their stored columns, whether a
+-- Return all tables with rows of orgs, referenced tables first, with their columns, whether a
 -- column's type belongs to an extension, and the estimated number of rows.
 with recursive ours as (
   select c.oid, c.relname
@@ -48,7 +48,7 @@ select org_id from org union select org_id from erasure order by org_id;
 
 -- name: enter_org
 -- Restrict the rest of the transaction to this org. A Citus cluster passes `set local` on to its
--- nodes, but not the function `set_config`.
+-- nodes, but not `set_config`.
 set local app.org_id to {value};
 
 -- name: see_directory

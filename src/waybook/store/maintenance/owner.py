@@ -1,7 +1,7 @@
 """Transactions of the database owner within one org, and the hash chain of erasure records.
 
 Three measures, each sufficient alone, protect other orgs (decision 0045): every statement names its
-org; a transaction without row-level security is refused; and a transaction that changed a row of
+org; a transaction without row-level security is refused; a transaction that changed a row of
 another org is rolled back.
 """
 
@@ -25,8 +25,7 @@ from waybook.store.maintenance.owner_role import confine
 
 Rows: TypeAlias = list[Any]
 
-#: Maximum time that a transaction of the database owner waits for locks of concurrent calls of the
-#: org.
+#: How long a transaction of the owner waits for locks held by calls of the org.
 LOCK_TIMEOUT = "30s"
 
 
@@ -34,7 +33,7 @@ class OwnerTransaction:
     """Transaction of the database owner, confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Wrap the connection's current transaction; every SQL statement receives this org's id."""
+        """Wrap the connection's current transaction; every statement gets this org's id."""
         self._connection = connection
         self._org_id = org_id
 
@@ -51,19 +50,17 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        """Run a query with this table name and column name inserted; return the selected rows."""
         cursor = self._run(query, table, column, values)
         return [query.make_row(row) for row in cursor] if cursor.description else []
 
     def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run a query; return the number of affected rows."""
         return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run an UPDATE or DELETE that returns `org_id`; return the number of affected rows.
 
         Raises:
-            Refused: rows of another org were affected; the exception rolls back the transaction.
+            Refused: rows of another org were affected; this rolls back the transaction.
         """
         statement = self._statement(query, table, column)
         counted = sql.SQL(SQL["rows_by_org"].text).format(statement=statement)
@@ -76,16 +73,15 @@ class OwnerTransaction:
         return own
 
     def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
-        """Run SQL statements without parameters, with these values inserted as literals."""
         sql_literals = {name: sql.Literal(value) for name, value in literals.items()}
         text = sql.SQL(query.text).format(table=sql.Identifier(table), **sql_literals)
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query once for each set of values; each run must affect exactly one row.
+        """Run a query once per set of values; each run must affect exactly one row.
 
         Raises:
-            Refused: a run affected no row, or several rows, of which one belongs to another org.
+            Refused: a run affected no row or several, or a row of another org.
         """
         if not every:
             return
@@ -105,16 +101,14 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The SQL text comes from a file. Only names from the database catalog are inserted into it,
-        # and the driver quotes them.
+        # The SQL comes from a file; only names from the catalog are inserted, quoted by the driver.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the query parameters with the org of this transaction added.
+        """Add this transaction's org to the query parameters.
 
         Raises:
-            ValueError: the query has an org parameter, but this transaction is not confined to an
-                org.
+            ValueError: the query needs an org, but this transaction is not confined to one.
         """
         if self._org_id is None and "org_id" in query.places:
             raise ValueError(f"{query.name} is about one org, and none is named here")
@@ -132,7 +126,6 @@ class OwnerSession:
     """Database connection of the owner, which runs each task in one transaction."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        """Create a session with exclusive use of this connection."""
         self._connection = connection
 
     @contextmanager
@@ -150,7 +143,7 @@ class OwnerSession:
 
     @contextmanager
     def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
-        """Open a transaction that sees the list of orgs, but not the other rows of any org."""
+        """Open a transaction that sees the list of orgs, but no other rows."""
         with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
             self._connection.execute(b"set local app.sweep = 'on'")
             yield owner
@@ -182,19 +175,18 @@ def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
 
 @contextmanager
 def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
-    """Open a database owner session with one transaction confined to this org."""
     with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
         yield owner
 
 
 class Tombstone(NamedTuple):
-    """Record of a deleted or resealed audit chain: its length, and old and new last hash."""
+    """Remains of a deleted or resealed audit chain: its length, and its old and new last hash."""
 
     subject: str
     subject_id: str
     entries: int
     seal_before: bytes
-    #: Last seal of the audit chain after the erasure; None if the chain was erased.
+    #: Last seal after the erasure; None if the chain was deleted.
     seal_after: bytes | None = None
 
 
@@ -206,7 +198,7 @@ class Erasure(NamedTuple):
     by: str
     what: str
     who: str | None
-    #: Number of erased rows of each table, as JSON text.
+    #: Number of erased rows by table, as JSON text.
     counts: str
     hash: bytes = b""
     tombstones: tuple[Tombstone, ...] = ()
@@ -243,7 +235,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """Erased subject that exists again, with the number of its erasure record."""
+    """An erased subject that exists again, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -251,7 +243,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Length and last hash that an audit chain had when its hashes were last recomputed."""
+    """Length and last hash of an audit chain when its hashes were last recomputed."""
 
     entries: int
     seal: bytes
@@ -268,7 +260,7 @@ SQL = load(
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
-    """Return an erasure record's hash over the previous hash, the record and its tombstones."""
+    """Return the hash over the previous hash, the erasure record and its tombstones."""
     fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
     fields += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
@@ -283,7 +275,7 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """Append an erasure record to its org's hash chain, with the next number and its hash."""
+    """Give an erasure record the next number of its org's chain, and its hash."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
@@ -291,7 +283,7 @@ def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
     """Return number and reason of the first invalid erasure record, or None if all are valid.
 
-    The argument `head` is the expected end of the chain, from the org's row if it still exists.
+    `head` is the expected end of the chain, if the org's row still exists.
     """
     previous = GENESIS
     for expected, erasure in enumerate(erasures, start=1):
@@ -329,5 +321,5 @@ def read_erasures(
 
 
 def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    """Return the stored head of the org's erasure chain, or None if the org does not exist."""
+    """Return the head of the org's chain of erasure records, or None if the org does not exist."""
     return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

@@ -1,5 +1,5 @@
 -- name: rows_by_org
--- Return the number of changed rows per org. The placeholder is a statement that returns org_id.
+-- Return the number of changed rows per org; the placeholder is a statement that returns org_id.
 with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
@@ -16,13 +16,13 @@ select erasure, subject, subject_id::text, entries, seal_before, seal_after from
  order by erasure, subject_id;
 
 -- name: erasure_head
--- Return the number and hash at which the chain of erasures should end; no row if the org itself
--- was erased.
+-- Return where the chain of erasures should end (number and hash); no row if the org itself was
+-- erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- Return erased subjects that exist nevertheless, in the audit or as rows. Orgs are excluded: the
--- org of local mode remains after its erasure and continues its audit chain.
+-- Return erased subjects that exist again, in the audit or as rows. Orgs are excluded: the org of
+-- local mode remains after its erasure and continues its audit chain.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -36,8 +36,8 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains
--- Return the length and the seal of an audit chain when it was last resealed; no row if it was
--- erased since.
+-- Return the length and seal of an audit chain when it was last resealed; no row if it was erased
+-- since.
 select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s

@@ -27,24 +27,22 @@ SQL = load("maintenance/owner_role", role=RoleRow)
 
 
 class OwnerRole(NamedTuple):
-    """Role in the database owner's URL, and whether it is exempt from row-level security."""
+    """The role in the owner's URL, and whether row-level security applies to it."""
 
-    #: Name of the role, quoted as an SQL identifier.
     name: str
     superuser: bool
     bypasses: bool
-    #: Reason why Waybook would refuse to change an org with this role, and how to fix the role;
-    #: None if Waybook would not refuse.
+    #: Why Waybook refuses to change an org with this role, and how to fix that; None if it does
+    #: not.
     refusal: str | None = None
 
     @property
     def is_exempt(self) -> bool:
-        """Return whether the role is exempt from row-level security policies."""
         return self.superuser or self.bypasses
 
 
 def examine_owner(dsn: str) -> OwnerRole:
-    """Return the database owner's role, and whether row-level security can confine it to one org.
+    """Examine whether row-level security can confine the owner's role to one org.
 
     Raises:
         Misconfigured: the connection string is invalid, or the server is too old.
@@ -61,11 +59,10 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Subject the rest of the transaction to row-level security, in another role if needed.
+    """Put the rest of the transaction under row-level security, in another role if needed.
 
     Raises:
-        Misconfigured: no suitable role is available; the message contains the SQL statements that
-            fix this.
+        Misconfigured: no suitable role is available; the message has the SQL that fixes this.
     """
     role, exists = _read_role(connection)
     if role.is_exempt:
@@ -107,7 +104,6 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    """Return the current database role, and whether the maintenance role exists."""
     (row,) = map(RoleRow._make, connection.execute(SQL["role"].text.encode()))
     return OwnerRole(row.name, row.superuser, row.bypasses), row.can_step_down
 

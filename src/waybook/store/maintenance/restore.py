@@ -1,7 +1,7 @@
 """Restore of a backup into an empty database, as the database owner, in one transaction.
 
-Row-level security stays forced: rows are loaded org by org, and the database rejects a row with the
-id of another org.
+Row-level security stays forced: rows are loaded org by org, and the database rejects a row of
+another org.
 """
 
 from collections.abc import Iterator
@@ -75,11 +75,11 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
 
 
 def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
-    """Return the backup's last migration number; raise an error if a migration is unknown.
+    """Return the number of the backup's last migration.
 
     Raises:
-        InvalidInput: a migration is unknown, or differs from this program's migration with that
-            number.
+        InvalidInput: this program does not have one of the migrations, or has another one with its
+        number.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
     for applied_migration in applied:
@@ -181,7 +181,7 @@ class _Restore:
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
 
     def _check_chains(self) -> None:
-        """Raise an error if the heads of the audit chains differ from those in the backup."""
+        """Raise an error if the restored audit chains do not end as in the backup."""
         orgs = all_orgs(self._connection)
         totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
         if totals != self._manifest.anchor:

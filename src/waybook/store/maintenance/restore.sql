@@ -9,8 +9,8 @@ lock table {table} in share row exclusive mode;
 select count(*) from {table} where org_id = app_org();
 
 -- name: make_incoming
--- Create a temporary table for the incoming rows, because COPY cannot write to a table where
--- row-level security is active. It is dropped at the end of the transaction.
+-- Create a temporary table for the incoming rows, because COPY cannot write to a table with active
+-- row-level security. It is dropped at the end of the transaction.
 create temporary table {incoming} on commit drop as
 select {columns} from {table} with no data;
 
@@ -22,8 +22,8 @@ copy {table} ({columns}) from stdin;
 delete from org where org_id = app_org();
 
 -- name: has_foreign_rows
--- Return whether the incoming rows include rows of another org. Row-level security would reject
--- them as well, but some owners are exempt from it.
+-- Return whether there are incoming rows of another org. Row-level security would reject them too,
+-- but some owners are exempt from it.
 select exists (select from {incoming} where org_id is distinct from app_org());
 
 -- name: insert_rows

@@ -1,7 +1,7 @@
 """Deletion of expired calls, answers, sessions and, if configured, archived plans and runs.
 
-Retention runs periodically as the database owner. Several processes may run it; an advisory lock
-lets only one of them work at a time.
+Retention runs periodically as the database owner. An advisory lock lets only one process at a time
+do it.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from waybook.store.maintenance.owner import (
 
 
 class ArchivedRow(NamedTuple):
-    """An archived plan or run, and the head of its audit chain."""
+    """Archived plan or run, with the head of its audit chain."""
 
     id: str
     audit_seq: int
@@ -45,30 +45,26 @@ SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=Ar
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
-#: Maximum number of rows, and maximum number of plans or runs, that retention deletes in one
-#: transaction.
+#: Maximum number of rows, or of plans and runs, deleted in one transaction.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of logged calls that are moved into a new partition. The number is limited,
-#: because moving blocks the logging of new calls.
+#: Maximum number of logged calls moved into a new partition; limited, because no call can be logged
+#: meanwhile.
 MAX_MOVED_ROWS = 50_000
-#: Days after which the record of a passage's deletion is removed. By then, the deleted passage is
-#: in no process's cache any more: see `app.request.vector_cache`.
+#: Days for which the deletion of a passage stays recorded. After them, no process has it in its
+#: cache: see `app.request.vector_cache`.
 DELETIONS_DAYS = 2
 #: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: Lock timeout of DDL statements. It is short, because all access to the call log waits while a DDL
-#: statement waits for its lock.
+#: Lock timeout of DDL statements. Short, because all access to the call log waits behind them.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
 
 
 class RetentionPolicy(NamedTuple):
-    """Number of days that each kind of row is kept; 0 means forever."""
-
     calls: int
     answers: int
     archived: int
@@ -76,7 +72,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """State of a retention pass: session, policy, time, and a function that says when to stop."""
+    """State of one retention pass; `stopped` says when to end it."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -85,7 +81,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org; yield None if stopped or if another pass has the lock."""
+        """Open a transaction in this org; yield None to stop, also if another pass has the lock."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -93,7 +89,7 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Run a retention pass; return counts of deleted rows by table, and dropped partitions."""
+    """Run a retention pass; return the deleted rows by table, and the dropped partitions."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -115,14 +111,14 @@ def apply_retention(
 
 
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
-    """Create the missing partitions of the call log for this week and the following weeks.
+    """Create the call log's missing partitions for this week and the following weeks.
 
-    Calls of these weeks that are in the default partition are moved to the new partition. Moving
-    blocks the call log, so a week with too many calls stays in the default partition.
+    Calls of these weeks in the default partition are moved to the new one. Moving blocks the call
+    log, so a week with too many calls stays in the default partition.
 
     Raises:
         Misconfigured: calls could not be moved, because the owner is exempt from row-level
-            security; the partitions of other weeks are created.
+        security; the partitions of other weeks are created.
     """
     refused: Misconfigured | None = None
     with here.directory_transaction() as owner:
@@ -158,14 +154,13 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # The move is given up if more calls were logged meanwhile.
+        # Give up the move if more calls were logged meanwhile.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
-        # Lock the call log, because no call may be logged between moving the last row and attaching
-        # the partition.
+        # No call may be logged between moving the last row and attaching the partition.
         owner.execute(SQL["lock_calls"])
         owner.execute(SQL["make_week"], name)
         owner.execute_ddl(SQL["distribute_week"], name, name=name)
@@ -179,7 +174,6 @@ def _make_partition_of_moved_calls(
 
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    """Enable and force row-level security on a new partition of the call log."""
     # Citus refuses several statements in a message.
     for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
         owner.execute_ddl(query, name)
@@ -272,15 +266,14 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs; return its last id, or an empty text at the end."""
+    """Erase the next batch of plans or runs; return its last id, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
         for row in rows
-        # Do not delete a plan or run with a broken audit chain, because the chain must be
-        # investigated.
+        # Keep a plan or run with a broken audit chain, so that it can be investigated.
         if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
     ]
     if stones:
@@ -309,5 +302,5 @@ def _delete_in_order(
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Take the retention lock until the transaction ends; return whether it was free."""
+    """Try to take the retention lock until the transaction ends; return whether it was free."""
     return bool(first_value(owner.fetch(SQL["only_one"])))

@@ -1,7 +1,7 @@
 -- Run by the database owner. Placeholders in braces are filled by the driver, as in erasure.sql.
 
 -- name: only_one
--- Return whether this process got the retention lock; processes that did not get it skip the work.
+-- Return whether this process got the retention lock; the others skip the work.
 select pg_try_advisory_xact_lock(718291004528);
 
 -- name: time_now
@@ -42,8 +42,8 @@ lock table mcp_tool_call_log in access exclusive mode;
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
 -- name: distribute_week
--- Store the table on the nodes that have the call log, if the log is distributed: Citus attaches no
--- other table, and copies rows under row-level security only within a node.
+-- If the call log is distributed, store the table on its nodes: Citus attaches no other table, and
+-- copies rows under row-level security only within a node.
 do $$
 begin
   if exists (select from pg_extension where extname = 'citus') then
@@ -55,7 +55,8 @@ begin
 end $$;
 
 -- name: open_week
--- Grant access to the maintenance role, if it exists: the owner may switch to it to change rows.
+-- Grant access to the maintenance role, if it exists, because the owner may switch to it to change
+-- rows.
 do $$
 begin
   if exists (select from pg_roles where rolname = 'waybook_maintenance') then
@@ -83,14 +84,14 @@ drop table {table};
 select org_id from org order by org_id;
 
 -- name: erased_orgs
--- Return orgs erased in the last 7 days: calls in progress at that time may have been logged since.
+-- Return orgs erased in the last 7 days: calls running at that time may have been logged since.
 select distinct e.org_id from erasure e
  where e.at > app_now() - interval '7 days'
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- Delete old calls from the default partition; their week's partition did not exist when they were
--- logged.
+-- Delete old calls from the default partition, where they are if their week's partition did not
+-- exist.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
    and (at, id) in (select at, id from mcp_tool_call_log_default
@@ -132,8 +133,8 @@ delete from web_session
 returning org_id;
 
 -- name: old_deletions
--- Delete old records of passage deletions. A process that did not read them for a day reloads all
--- embeddings and does not need them.
+-- Delete old records of passage deletions. A process that has not read them for a day reloads all
+-- embeddings instead.
 delete from passage_deletion
  where org_id = %(org_id)s
    and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion

@@ -1,4 +1,4 @@
-"""Checks of the database that a serving process makes at startup, with its own database role."""
+"""Database checks that a serving process makes at startup, with its own database role."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ SQL = load("maintenance/serving_checks", applied=AppliedMigration)
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Switch to the server's database role as a test, so that startup reports a failure.
+    """Switch to the server's database role once, so that startup reports any failure.
 
     Raises:
         Misconfigured: the user is not a member of the role, or no policy applies to the role.
@@ -71,7 +71,7 @@ def check_schema(dsn: str, role: str) -> None:
 
 
 def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
-    """Raise an error if a program with these migrations cannot use a schema with these.
+    """Raise an error if a program with the `bundled` migrations cannot use the `applied` schema.
 
     Raises:
         Misconfigured: as for `check_schema`.

@@ -40,7 +40,7 @@ from waybook.store.packed_answers import pack, unpack
 
 
 class NamedChain(NamedTuple):
-    """Audit chain with entries that contain the user's name."""
+    """Audit chain that contains the user's name."""
 
     subject: str
     subject_id: str
@@ -54,14 +54,14 @@ class ColumnRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """JSON text that the server composed, and the ctid of the row that contains the text."""
+    """JSON text composed by the server, and the ctid of its row."""
 
     place: str
     text: str
 
 
 class PackedAnswerRow(NamedTuple):
-    """Compressed answer to a call, and the key of its row."""
+    """Compressed answer to a call, with the key of its row."""
 
     tool: str
     key: str
@@ -80,8 +80,8 @@ SQL = load(
 
 #: Number of compressed answers that are read at once.
 PACKED_BATCH_SIZE = 1_000
-#: Texts that may precede a user's name in a stored value: no text, the beginning of the rejection
-#: reason of a plan, or a channel.
+#: What may precede a user's name in a stored value: nothing, the start of a plan's rejection
+#: reason, or a channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
@@ -116,11 +116,10 @@ def erase_user(
     return Erased(org_id, number, row_counts, to.pseudonym)
 
 
-# Functions that delete the user.
+# Deletion of the user
 
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
-    """Return the ids of the user and of all the user's tokens, which will be deleted."""
     rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(first_column(rows))
 
@@ -130,7 +129,7 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with all tokens, web sessions, agents and views; other rows remain."""
+    """Delete the user with all tokens, web sessions, agents and views."""
     agents = owner.change(SQL["delete_agents"], name=name)
     views = owner.change(SQL["delete_saved_views"], name=name, encoded=quote_plus(name))
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
@@ -140,7 +139,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     return {**rows, "agent": agents, "saved_view": views}
 
 
-# Functions that replace the user's name in the audit by the pseudonym.
+# The name in the audit
 
 
 def _reseal_chains(
@@ -149,7 +148,7 @@ def _reseal_chains(
     """Replace the user's name in all audit chains that contain it, and recompute their hashes.
 
     Raises:
-        Refused: a chain is invalid; new hashes would hide the damage.
+        Refused: a chain is invalid; new hashes would hide this.
     """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
@@ -184,10 +183,10 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Raise an error for an invalid audit chain, because new hashes would hide the damage.
+    """Raise an error for an invalid audit chain.
 
     Raises:
-        Refused: the chain is invalid.
+        Refused: the chain is invalid; new hashes would hide this.
     """
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
@@ -211,7 +210,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """Data of a user erasure: org, pseudonym, ids of deleted rows, and user who requested it."""
+    """User erasure: org, pseudonym, ids of the deleted rows, and who requested it."""
 
     org_id: UUID
     to: Pseudonymization
@@ -247,7 +246,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that deletes the user's rows, or an empty list without such rows."""
+    """Return the audit entry that deletes the user's rows, if there are rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -274,7 +273,7 @@ def _farewell(
     ]
 
 
-# Functions that replace the user's name in other tables than the audit by the pseudonym.
+# The name in other tables
 
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
@@ -324,5 +323,4 @@ def _renamed_packed_answers(owner: OwnerTransaction, to: Pseudonymization) -> in
 
 
 def _in_json(name: str) -> str:
-    """Return a user's name, escaped as in a JSON string."""
     return as_json_text(name)[1:-1]

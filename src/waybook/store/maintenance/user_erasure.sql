@@ -24,8 +24,8 @@ select c.relname as table, a.attname as column
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
 -- name: chains_with_name
--- Return the audit chains that may contain a user's name, as the actor or in the details. The org's
--- own chain is excluded, because it is always checked.
+-- Return the audit chains that may contain a user's name, as the actor or in the details, except
+-- the org's own chain, which is always checked.
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
@@ -50,8 +50,8 @@ update audit_entry
    and subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
 
 -- name: rename
--- Replace a user's name with the pseudonym in a column of names. The name may follow a known
--- prefix, such as the start of a rejection reason.
+-- Replace a user's name by the pseudonym in a column of names. The name may follow a known prefix,
+-- such as the start of a rejection reason.
 update {table} t
    set {column} = w.word || %(pseudonym)s || substr(t.{column}, length(w.word || %(name)s) + 1)
   from unnest(%(words)s::text[]) w (word)
@@ -85,8 +85,8 @@ update idempotency_answer set packed = %(packed)s, answer = %(answer)s
 returning org_id;
 
 -- name: user_tables
--- Return the tables with rows that belong to a user, including the user table, and the column that
--- has the user's id.
+-- Return the tables with rows that belong to a user, including the user table, and the column with
+-- the user's id.
 select c.relname as table, a.attname as column
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid
@@ -120,8 +120,8 @@ select id::text from api_token where org_id = %(org_id)s and user_id = any (%(id
 delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
 
 -- name: delete_saved_views
--- Delete the user's saved views, and the views of other users that filter by the user's name.
--- `encoded` is the name as a value of a query string.
+-- Delete the user's saved views, and other users' views that filter by this user's name. `encoded`
+-- is the name as in a query string.
 delete from saved_view
  where org_id = %(org_id)s
    and (user_name = %(name)s or strpos('&' || query || '&', '=' || %(encoded)s || '&') > 0)

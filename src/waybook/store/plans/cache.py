@@ -1,17 +1,17 @@
-"""In-memory caches for plans, and for the plan id of each step.
+"""In-memory caches for plans, and for the plan of each step.
 
-A call makes its decision on the cached plan, and then sends one message that locks the plan if it
-is unchanged, writes, and commits. If the plan has changed, nothing is written, and the call is
-repeated with the plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
+A call decides on the cached plan, then sends one message that locks the plan if it is unchanged,
+writes, and commits. If the plan has changed, nothing is written, and the call is repeated with the
+plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
 
-If calls on a plan reach several processes, a process finds that others have changed the plan. Its
-next calls on the plan first read what has changed; see `refresh.py`. As long as a process finds
-such changes, it also checks each of its other plans a few times, because a call on an outdated copy
-fails, and with it the message that it shares with other calls. If a plan changes even between that
-read and the commit, the next calls on the plan lock it before they decide.
+If several processes serve calls on a plan, a process notices that others have changed it. Its next
+calls on the plan first read what has changed; see `refresh.py`. While a process notices such
+changes, it also checks each of its other plans a few times, because a call on an outdated copy
+fails together with the message that it shares with other calls. If a plan changes even between that
+read and the commit, the next calls lock the plan before they decide.
 
-Calls contain step ids, but plans are locked and loaded by plan id. A step never moves to another
-plan, so its plan id is looked up once and cached.
+Calls name steps, but plans are locked and loaded by plan id. A step never moves to another plan, so
+its plan id is looked up once and cached.
 """
 
 from collections import OrderedDict
@@ -23,19 +23,17 @@ from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.store.plans.load import LoadedPlan
 
-#: Org and id of a plan. The org is represented as a number, because numbers can be hashed fast.
+#: Org and id of a plan. The org is an int, because ints hash fast.
 PlanKey: TypeAlias = tuple[int, str]
 
 MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls that load a plan from the database after a conflict on the plan; after these
-#: calls, the cache is used again.
+#: Number of calls that load a plan from the database after a conflict on it.
 RELOADS_AFTER_CONFLICT = 8
-#: Number of calls in a row that find a plan unchanged by other processes; after these calls, the
-#: cached plan is used again without a check. A check costs a small part of a call, and a call that
-#: has to be repeated costs more than two.
+#: Number of consecutive checks that must find a plan unchanged before it is used unchecked again. A
+#: check costs a fraction of a call; a repeated call costs more than two.
 CHECKS_AFTER_CHANGE = 4
 #: Maximum number of checks that must find plans unchanged before new plans are used unchecked.
 MAX_CHECKS_OF_NEW_PLANS = 32
@@ -43,42 +41,40 @@ MAX_CHECKS_OF_NEW_PLANS = 32
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: True if the cached plan lists every session that the plan has had, so that a session that is
-    #: not listed is new.
+    #: Whether the cached plan lists every session it ever had, so that an unlisted session is new.
     all_sessions: bool
-    #: Last period of changes by other processes in which the plan was cached first or was checked.
+    #: The plan was first cached or last checked in this period of changes by other processes.
     period: int = 0
 
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Create an empty cache that keeps the `most` plans that were written last."""
+        """Create an empty cache for the `most` plans written last."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
-        #: Number of calls that use each plan now.
+        #: Number of calls now using each plan.
         self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Plans that other processes change too, with the number of checks that are left.
+        #: Plans that other processes change too, with the number of checks left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Number of checks for which other processes are assumed to change plans. Meanwhile, plans
-        #: that are new in the cache or were not checked in this period are assumed to be shared.
+        #: While this is not zero, other processes are assumed to change plans too, so new plans and
+        #: those not checked in this period count as shared. A check that finds a plan unchanged
+        #: lowers it by one.
         self._checks_of_new_plans = 0
-        #: Number of periods in which other processes have changed plans.
+        #: Number of periods in which other processes changed plans.
         self._period = 0
 
     def begin_use(self, which: PlanKey) -> None:
-        """Mark the start of a call that uses this plan in this process."""
         self._at_work[which] = self._at_work.get(which, 0) + 1
 
     def end_use(self, which: PlanKey) -> None:
-        """Mark the end of a call that uses this plan."""
         if self._at_work[which] > 1:
             self._at_work[which] -= 1
         else:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan to decide on; None if it must be read or checked first."""
+        """Return the cached plan to decide on; None if it must first be read or checked."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
@@ -89,7 +85,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan, which others may have changed; None if the session is new."""
+        """Return the cached plan even if others may have changed it; None if the session is new."""
         entry = self._plans.get(which)
         if entry is None:
             return None
@@ -97,11 +93,10 @@ class PlanCache:
         return entry.loaded if known else None
 
     def must_lock(self, which: PlanKey) -> bool:
-        """Return whether a call must lock the plan before it decides."""
         return which in self._wary or self._at_work.get(which, 0) > 1
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a plan that was just written, with the known sessions of its old cache entry."""
+        """Cache a plan that was just written, keeping the known sessions of its old entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             self._shared.pop(which, None)
@@ -125,22 +120,20 @@ class PlanCache:
             self._plans.popitem(last=False)
 
     def invalidate(self, which: PlanKey) -> None:
-        """Remove a plan that may have changed from the cache."""
         self._plans.pop(which, None)
 
     def clear(self) -> None:
-        """Remove all plans from the cache."""
         self._plans.clear()
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process changed, and do not cache it during the next calls."""
+        """Remove a plan that another process changed, and do not cache it for the next calls."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
             self._wary.popitem(last=False)
 
     def mark_changed(self, which: PlanKey) -> None:
-        """Check this plan before its next uses, because another process has changed it."""
+        """Check this plan before its next uses: another process has changed it."""
         if not self._checks_of_new_plans:
             self._period += 1
         self._share(which)
@@ -174,10 +167,10 @@ class PlanCache:
 
 
 def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]:
-    """Return the step texts worth caching: short texts of steps that are not finished.
+    """Return the step texts worth caching: short texts of unfinished steps.
 
-    `is_checked` means that the plan's texts are those of its old cache entry, so that their number
-    and lengths need no check.
+    `is_checked` means that the texts come from the old cache entry, so their number and lengths are
+    fine.
     """
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
@@ -192,12 +185,10 @@ MAX_ENTRIES = 10_000
 
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create an empty cache for the plan ids of at most `most` steps."""
         self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
         self._most = most
 
     def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
-        """Cache the id of the plan that a step belongs to."""
         key = org_id.int, step_id
         self._plans[key] = plan_id
         self._plans.move_to_end(key)
@@ -205,5 +196,4 @@ class ParentCache:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
-        """Return the cached id of the plan that a step belongs to, or None."""
         return self._plans.get((org_id.int, step_id))

@@ -1,7 +1,7 @@
-"""Queries for context packets: beginnings of texts, pages of lists, and parts of long texts.
+"""Queries for step contexts: beginnings of texts, pages of lists, and parts of long texts.
 
-Each text is read up to the available budget, together with its full length, so the amount read is
-bounded regardless of the amount stored.
+Each text is read up to the available budget, with its full length, so the amount read is bounded
+regardless of the amount stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,12 @@ from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
 #: Maximum number of list entries that one query reads.
 PAGE = 40
-#: Maximum length of each text in a search query: the research question and the instructions of the
-#: step.
+#: Maximum length of the research question, and of the instructions, in a search query.
 QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """Beginning of a text, and the text's full length; non-string values are never truncated."""
+    """Beginning of a text, and its full length; values other than strings are never cut."""
 
     value: Json
     length: int
@@ -42,7 +41,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """Text that describes a step's topic, and the plan that the step belongs to."""
+    """Topic of a step, for a search, and the plan it belongs to."""
 
     plan_id: str
     question: str
@@ -52,7 +51,7 @@ class StepSubject(NamedTuple):
 class ResultPrefixRow(NamedTuple):
     step_id: str
     confidence: float | None
-    #: JSON type of the step's result.
+    #: JSON type of the result.
     kind: str | None
     length: int
     text: str | None
@@ -99,7 +98,7 @@ class ArtifactRow(NamedTuple):
 
 
 class TextSliceRow(NamedTuple):
-    #: Length of the whole text, of which `text` is a part; None if there is no such text.
+    #: Length of the whole text of which `text` is a part; None if there is no such text.
     length: int | None
     text: str
 
@@ -119,7 +118,7 @@ SQL = load(
 
 
 class Page(NamedTuple):
-    """Start of a page in a list, and the maximum length of each text in the page."""
+    """Start of a page in a list, and the maximum length of each text in it."""
 
     offset: int = 0
     most: int = 1_200
@@ -129,50 +128,44 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    """Select a plan's question and a step's instructions, from which a search query is made."""
     return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
 def results_statement(plan_id: str, most: int) -> Statement:
-    """Select the results of a plan's steps, each up to `most` characters."""
     return SQL["result_prefixes"](plan_id=plan_id, most=most)
 
 
 def instructions_statement(plan_id: str, most: int) -> Statement:
-    """Select the instructions of a plan's steps, each up to `most` characters."""
     return SQL["instruction_prefixes"](plan_id=plan_id, most=most)
 
 
 def feedback_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    """Select the review decisions on a step."""
     return SQL["feedback"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def failures_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    """Select the failure reasons of a step."""
     return SQL["failures"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement:
-    """Select the newest artifacts of a plan, or of one of its steps."""
     return SQL["newest_artifacts"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select the given artifacts of a plan, each with the passage whose number is in `parts`."""
+    """Select these artifacts of a plan; `parts` has the number of the passage to read of each."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one of a plan's texts; `which` is the id or the audit number of the text."""
+    """Select a part of one of a plan's texts; `which` is its id or audit number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -185,21 +178,20 @@ def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page)
 
 
 def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
-    """Select a part of one text of a step, from an offset."""
     return SQL["step_text_slice"](
         plan_id=plan_id, kind=kind, id=step_id, offset=page.offset, most=page.most
     )
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return a JSON value, or the start of its JSON text if the text was truncated."""
+    """Return a JSON value, or the start of its JSON text if it was cut."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
 def read_stored(row: ArtifactRow) -> StoredArtifact:
-    """Convert a selected row to an artifact for a context packet."""
+    """Convert a selected row to an artifact for a context."""
     return StoredArtifact(
         id=row.id,
         step_id=row.step_id,
@@ -216,5 +208,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of a list from the first row of a page; every row repeats it."""
+    """Return the total length of the list, which every row of a page repeats."""
     return rows[0].total if rows else 0

@@ -49,8 +49,8 @@ select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
 offset %(offset)s limit %(page)s;
 
 -- name: newest_artifacts
--- Return the artifacts of a plan or of one of its steps, newest first, with the beginnings of their
--- contents.
+-- Return the newest artifacts of a plan, or of one of its steps, with the beginning of each
+-- content.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
        left(a.content #>> '{}', %(most)s) as content,
@@ -79,7 +79,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
  where a.org_id = :org and a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: plan_text_slice
--- Return a slice of one of a plan's texts that a packet may have truncated, and the full length.
+-- Return a slice of one of a plan's texts that a context may have cut, and its full length.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
@@ -121,7 +121,7 @@ select length(t.whole) as length,
         end as whole) t;
 
 -- name: step_text_slice
--- Return a slice of one of a step's texts that a packet may have truncated, and the full length.
+-- Return a slice of one of a step's texts that a context may have cut, and its full length.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from plan_step s

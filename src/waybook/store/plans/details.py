@@ -22,7 +22,7 @@ MAX_SOURCES = 200
 
 
 class HistoryEntry(NamedTuple):
-    """Summary of an audit entry for the history of a plan."""
+    """Audit entry as shown in the history of a plan."""
 
     seq: int
     at: datetime
@@ -34,7 +34,7 @@ class HistoryEntry(NamedTuple):
     step_order: int | None
     decision: str | None
     comment: str | None
-    #: Outcomes of the conditions evaluated when a step completed.
+    #: Outcomes of the conditions that were evaluated when a step completed.
     branches: list[dict[str, Json]] | None
 
 
@@ -55,7 +55,7 @@ class Research(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Source that an artifact cites, for display."""
+    """Source cited by an artifact."""
 
     artifact_id: str
     title: str
@@ -140,7 +140,6 @@ SQL = load(
 
 
 def research_statement(plan_id: str, most: int) -> Statement:
-    """Select the newest artifacts of a plan, without their texts."""
     return SQL["research"](plan_id=plan_id, most=most)
 
 
@@ -150,19 +149,18 @@ def added_statement(plan_id: str) -> Statement:
 
 
 def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
-    """Select the latest history entries of a plan, or of one of its steps."""
     return SQL["history"](plan_id=plan_id, step_id=step_id, words=EXCERPT_LENGTH, most=most)
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the instructions of these steps: the full texts if `whole`, else their beginnings."""
+    """Select the instructions of these steps, in full if `whole`, else their beginnings."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
 def status_changes_statement(
     plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
 ) -> Statement:
-    """Select recent status changes of these steps or, without steps, of all steps after `since`."""
+    """Select recent status changes of these steps, or of all steps after entry `since`."""
     ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
     return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 
@@ -180,17 +178,14 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
 
 
 def output_texts_statement(plan_id: str) -> Statement:
-    """Select the outputs of a plan with their full texts."""
     return SQL["output_texts"](plan_id=plan_id)
 
 
 def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """Convert the selected rows to history entries, with times in UTC."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
-    """Return the first line of each step's instructions, keyed by step id."""
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 
@@ -210,22 +205,19 @@ def read_conditions(rows: Iterable[ConditionRow]) -> list[Condition]:
 
 
 def outputs_statement(plan_id: str) -> Statement:
-    """Select the outputs of a plan, with all their versions."""
     return SQL["outputs"](plan_id=plan_id, most=MAX_OUTPUTS)
 
 
 def output_statement(output_id: str) -> Statement:
-    """Select one output with its text."""
     return SQL["output"](id=output_id)
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
-    """Select the latest version of each output of the org, starting after this time and id."""
+    """Select the latest version of each output of the org, continuing after this time and id."""
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
 def read_outputs(rows: Iterable[OutputRow]) -> list[Output]:
-    """Convert the selected rows to outputs."""
     return [
         Output(
             id=row.id,

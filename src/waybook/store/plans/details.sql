@@ -7,7 +7,7 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 -- name: step_status_changes
 -- Return the status changes of these steps, or of all steps, oldest first. Of a long history, only
 -- the latest entries are read. Earlier versions stored each change as an object; an operator that
--- does not fit the form of an element returns null.
+-- does not fit an element's form returns null.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, (:details_of_entry)::json as details
           from audit_entry a
@@ -44,8 +44,8 @@ select coalesce(sum((select count(*)
                   and b.event in ('step_started', 'step_completed', 'step_failed'));
 
 -- name: history
--- Return the audit history of a plan or of one of its steps, newest first, with truncated comments.
--- `offset 0` keeps the planner from restoring the details of an entry for each of its fields.
+-- Return the audit history of a plan or one of its steps, newest first, with comments cut. `offset
+-- 0` keeps the planner from restoring an entry's details for each of its fields.
 select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'action' as action,
        (d.details ->> 'stepOrder')::integer as step_order, d.details ->> 'decision' as decision,
        left(coalesce(d.details ->> 'reason', d.details ->> 'rationale', d.details ->> 'feedback',
@@ -73,7 +73,6 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.
  limit %(most)s;
 
 -- name: result
--- Return the result of a step.
 select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
   from step_result r
  where r.org_id = :org and r.step_id = %(step_id)s;
@@ -109,7 +108,6 @@ select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
  limit %(most)s;
 
 -- name: output_texts
--- Return the outputs of a plan with their texts, oldest first.
 select a.id::text, a.content #>> '{}' as content
   from artifact a
  where a.org_id = :org and a.plan_id = %(plan_id)s and a.kind = 'output'
@@ -124,7 +122,6 @@ select :row_of_output
  limit %(most)s;
 
 -- name: output
--- Return one output with its text.
 select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
   from artifact a
  where a.org_id = :org and id = %(id)s and kind = 'output';

@@ -1,4 +1,4 @@
-"""Queries for the data on which a reviewer decides: previous results, research and outputs."""
+"""Queries for what a reviewer decides on: previous results, research and outputs."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,36 +7,33 @@ from typing import NamedTuple
 from waybook.json_values import Json
 from waybook.store.driver.queries import Ids, Statement, load
 
-#: Maximum length in characters of a previous result that is read for a comparison.
+#: Maximum length of a previous result that is read for a comparison.
 MAX_RESULT_LENGTH = 200_000
 #: Maximum number of artifacts, and maximum number of outputs, that are listed for a review.
 MAX_ARTIFACTS = 5
 
 
 class PreviousReview(NamedTuple):
-    """Decided review that precedes another review of the same step."""
+    """Earlier, decided review of the same step."""
 
     review_id: str
     feedback: str | None
     decision: str
     decided_by: str
     decided_at: datetime
-    #: Result of the step that was under review; None if the step had no result, or if the result is
-    #: too long to be read.
+    #: Result under review; None if there was none, or if it is too long to be read.
     result_summary: Json
-    #: Length of the step's stored result in characters; 0 if the step had no result.
     result_length: int
 
 
 class ReviewArtifact(NamedTuple):
-    """Artifact of the step under review, or output of its plan, without its content."""
+    """Artifact of the step under review, or output of its plan, without the content."""
 
     review_id: str
     id: str
     kind: str
     title: str
-    #: Total number of artifacts of the step, or of outputs of the plan, including those that are
-    #: not listed.
+    #: Total number of artifacts of the step, or outputs of the plan, listed or not.
     total: int
 
 

@@ -1,6 +1,6 @@
 -- name: previous_reviews
--- Return, for each of these reviews, the review of the same step that was decided last before it.
--- Results that are too long to compare are left out; their length remains.
+-- Return, for each of these reviews, the last review of the same step decided before it. Results
+-- that are too long to compare are left out, except their length.
 select distinct on (r.id)
        r.id::text as review_id, e.feedback, e.decision, e.decided_by, e.decided_at,
        case when length(e.result_summary::text) <= %(longest)s then e.result_summary end
@@ -16,7 +16,7 @@ select distinct on (r.id)
 
 -- name: review_artifacts
 -- Return, for each of these reviews, the newest research of its step and the newest outputs of its
--- plan, in the latest version of each.
+-- plan, latest versions only.
 select r.id::text as review_id, n.id::text, n.kind, n.title, n.total
   from review r
   cross join lateral (

@@ -4,15 +4,12 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of other plans whose finished steps are read for a forecast, and maximum number of
-#: finished steps in total.
+#: Maximum number of other plans, and of finished steps in total, read for a forecast.
 MAX_PLANS = 20
 MAX_FINISHED_STEPS = 500
 
 
 class FinishedStepRow(NamedTuple):
-    """Completed step, with the duration and the cost of its work."""
-
     #: Whether the step belongs to the plan for which the forecast is made.
     is_own: bool
     title: str | None

@@ -1,7 +1,7 @@
 -- name: finished_steps
--- Return the completed steps of a plan, and of the newest completed plans, each with its time and
--- its cost. A step that was reviewed or copied is left out: its time
--- includes the waiting for a person, or belongs to another plan.
+-- Return the completed steps of a plan, and of the newest completed plans, with time and cost.
+-- Reviewed and copied steps are left out: their time includes waiting for a person, or belongs to
+-- another plan.
 with chosen as (
   (select p.id, true as is_own
      from plan p

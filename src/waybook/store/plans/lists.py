@@ -58,7 +58,7 @@ class ReviewRecord(NamedTuple):
 
 
 class ReviewOutcomeRow(NamedTuple):
-    """Review with its decision, if it has one, and the time at which its plan ended."""
+    """A review with its decision, if any, and the time at which its plan ended."""
 
     id: str
     plan_id: str
@@ -76,7 +76,7 @@ class ReviewOutcomeRow(NamedTuple):
 
 class PendingCounts(NamedTuple):
     reviews: int
-    #: Number of runs that are blocked until a person gives feedback on a stage.
+    #: Number of runs waiting for a person's feedback on a stage.
     runs: int
     #: Time at which the query ran, by the database clock.
     now: datetime
@@ -102,12 +102,10 @@ SQL = load(
 
 
 def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the open reviews of one plan, or of all plans, longest waiting first."""
     return SQL["open_reviews"](plan_id=plan_id, most=most)
 
 
 def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:
-    """Convert the selected database rows to reviews."""
     return [
         row._replace(
             decision=DecisionKind(row.decision) if row.decision else None,

@@ -62,28 +62,28 @@ TIMES = frozenset(
 
 
 class LoadedPlan(NamedTuple):
-    """Plan, current database time, and head of the plan's audit chain."""
+    """Plan, database time, and head of the plan's audit chain."""
 
     plan: Plan
     now: datetime
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the loaded plan; its time is never earlier than that of its last audit entry."""
+        """Return the loaded plan, with a time not earlier than its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
 class PlanRequest(NamedTuple):
-    """Id of the plan to load, and the parts of the plan that are needed."""
+    """The plan to load, and which parts of it."""
 
     plan_id: str
     #: Ids of the steps whose texts are loaded too.
     texts: tuple[str, ...] = ()
-    #: True if the texts of the steps that the caller could get next are loaded too.
+    #: Whether to load the texts of the steps that the caller could get next, too.
     candidates: bool = False
-    #: User and session of the caller; the user is empty if the plan is loaded without a caller.
+    #: User and session of the caller; the user is empty if there is no caller.
     holder: Holder = Holder("")
-    #: True if the last review of the plan is loaded too.
+    #: Whether the last review of the plan is loaded too.
     review: bool = True
 
 
@@ -110,12 +110,11 @@ LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    """Lock and select a plan, and select the answer stored for the call's idempotency key."""
+    """Lock and select a plan; select the answer stored under the idempotency key."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
 def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
-    """Select a plan without locking it."""
     return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
@@ -145,33 +144,28 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan if its cached copy is current; otherwise the whole message fails."""
+    """Lock a plan if its cached copy is current; otherwise fail, and with it the whole message."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
 
 def review_statement(plan_id: str) -> Statement:
-    """Select the last review of a plan."""
     return SQL["load_review"](plan_id=plan_id)
 
 
 def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
-    """Select the texts of some steps of a plan."""
     return SQL["load_texts"](plan_id=plan_id, wanted=Ids(tuple(step_ids)))
 
 
 def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
-    """Convert the selected rows to the texts of steps, keyed by step id."""
     return {StepId(row.id): read_text(row.text) for row in rows}
 
 
 def left_behind_statement(step_id: str, most: int) -> Statement:
-    """Select the newest artifacts that earlier holders of a step stored."""
     return SQL["left_behind"](step_id=step_id, most=most)
 
 
 def plan_of_step_statement(step_id: str) -> Statement:
-    """Select the plan that a step belongs to."""
     return SQL["plan_of_step"](step_id=step_id)
 
 
@@ -181,7 +175,7 @@ def brief_statement(plan_id: str | None) -> Statement:
 
 
 def results_within_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the sizes of a plan's results, and the results if they total at most `most` bytes."""
+    """Select the sizes of a plan's results; the results too, if at most `most` bytes in total."""
     return SQL["results_within"](plan_id=plan_id, most=most)
 
 
@@ -211,7 +205,7 @@ def build_plan(
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Return a plan of these parts; `session` is the caller's, if the plan has seen it."""
+    """Build a plan from these parts; `session` is the caller's, if the plan knows it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,
@@ -237,19 +231,17 @@ def build_plan(
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
-    """Return the answer stored for an idempotency key, or None if no answer is stored."""
     call: CallRow
     (call,) = results[2]
     return None if call.answer is None else calls.read_answer(call.answer, key)
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
-    """Select all rows of a plan that the audit covers."""
     return SQL["stored_rows"](plan_id=plan_id)
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert the selected rows to the form of rows rebuilt from the audit, without null values."""
+    """Convert rows to the form in which a replay returns them, without nulls."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {
@@ -261,7 +253,7 @@ def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRow
 
 @lru_cache(maxsize=8_000)
 def _step(columns: tuple[Any, ...]) -> Step:
-    """Convert a row to a step. Results are cached, because most steps rarely change."""
+    """Convert a row to a step. Cached, because most steps rarely change."""
     row = StepRow(*columns)
     return Step(
         StepId(row.id),
@@ -285,7 +277,7 @@ def _step(columns: tuple[Any, ...]) -> Step:
 
 
 def read_text(row: list[Any]) -> StepText:
-    """Convert a list of texts of a step."""
+    """Convert the list of a step's texts."""
     instructions, result_schema, required, *rest = row
     stored = rest[0] if rest else None
     return StepText(
@@ -297,7 +289,6 @@ def read_text(row: list[Any]) -> StepText:
 
 
 def read_review(rows: Iterable[ReviewRow]) -> Review | None:
-    """Return the review that `review_statement` selected, or None if it does not exist."""
     return next(iter(read_reviews(rows)), None)
 
 

@@ -1,20 +1,20 @@
 -- name: plan_of_step
--- Return the plan id of a step. Queried separately, so that later statements can filter by plan id:
--- under row-level security, no index serves a comparison with a subquery.
+-- Return the plan of a step. A separate query, so that later statements can filter by plan: under
+-- row-level security, no index serves a comparison with a subquery.
 select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 
 -- name: load_plan
--- Return the plan without its steps. For a decision, this statement runs first and locks the plan:
--- concurrent agents are serialized, and later statements see the state after the wait.
+-- Return the plan without its steps. For a decision, this runs first and locks the plan: concurrent
+-- agents are serialized, and later statements see the state after the wait.
 select :row_of_loaded_plan
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s;
 
 -- name: lock_if_unchanged
--- Lock the plan if it has not changed since it was cached and the database time is as expected.
--- This is for calls that do not update the plan; see `update_plan_if_unchanged` for the others.
--- Otherwise the division by zero fails, and with it all later statements of the message.
+-- Lock the plan if it has not changed since it was cached and the database time is as expected. For
+-- calls that do not update the plan; others use `update_plan_if_unchanged`. Otherwise the division
+-- by zero fails, and with it all later statements of the message.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
@@ -27,8 +27,8 @@ select 1 / count(*) as locked, max(same.now) as now
            for update of p) as same;
 
 -- name: load_steps
--- Return the state of every step in plan order, but texts only for the requested steps. Where
--- sources are required, also return the sources stored for these steps, up to 50 each.
+-- Return the state of every step in plan order, with texts only for the requested steps. Where
+-- sources are required, also return up to 50 stored sources of each of these steps.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
@@ -53,9 +53,9 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_candidates
--- Return the state of every step in plan order, with texts for the requested steps and for the
--- steps that the caller could be assigned now or soon. `offset 0` prevents that the first ready step
--- is searched twice, for both ends of the range.
+-- Return the state of every step in plan order, with texts for the requested steps and those that
+-- the caller could be assigned now or soon. `offset 0` keeps the first ready step from being
+-- searched twice, for both ends of the range.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
@@ -87,8 +87,8 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_call
--- Return whether the plan has seen the caller's session before, the stored answer, if the call is a
--- repeated one, and the plan's conditions.
+-- Return whether the plan knows the caller's session, the stored answer of a repeated call, and the
+-- plan's conditions.
 select :is_known_session as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
                                 encode(a.packed, 'hex'))
@@ -112,7 +112,6 @@ select a.id::text, a.kind, a.title
  limit %(most)s;
 
 -- name: load_review
--- Return the latest review of a plan.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
@@ -194,7 +193,7 @@ select count(*) as plans,
          limit %(most)s) p;
 
 -- name: stored_rows
--- Return all rows that the plan's audit accounts for, to compare with a replay of the audit.
+-- Return all rows that the plan's audit covers, to compare with a replay.
 select 'plan' as entity, p.id::text as id, json_build_object(
          'name', p.name, 'research_question', b.research_question,
          'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,

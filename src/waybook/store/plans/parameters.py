@@ -4,7 +4,6 @@ from waybook.json_values import Json
 from waybook.store.audit import Patch
 from waybook.store.driver.queries import AsJson, Query, Statement, Value
 
-#: Table columns that contain JSON.
 JSON_FIELDS = frozenset(
     {
         *("result_schema", "result_summary", "report", "budget", "steps", "questions"),
@@ -14,7 +13,7 @@ JSON_FIELDS = frozenset(
 
 
 def scalar(value: Json) -> Value:
-    """Return the value of a column that is not a JSON column.
+    """Return the value of a column that does not contain JSON.
 
     Raises:
         TypeError: the value is a list or an object.
@@ -25,7 +24,7 @@ def scalar(value: Json) -> Value:
 
 
 def scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the values of these columns, none of which is a JSON column."""
+    """Return the values of these columns, none of which contains JSON."""
     return tuple([scalar(patch.values[name]) for name in names])
 
 

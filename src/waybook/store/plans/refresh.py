@@ -1,9 +1,9 @@
-"""Reads that bring the copy of a plan in the cache up to date, without a lock.
+"""Reads that bring the cached copy of a plan up to date, without a lock.
 
-Calls on a plan may reach several processes in turn, so that each process finds that others have
-changed the plan since. Every change of a plan is in its audit, so the copy of a process can be
-updated from the audit entries that follow the last one that the copy contains. If there is no copy,
-or if the entries contain a change that is not applied here, the whole plan is read.
+If several processes serve calls on a plan, each finds that others have changed it. Every change of
+a plan is in its audit, so a copy can be updated from the audit entries after the last one that it
+contains. Without a copy, or if an entry has a change that cannot be applied here, the whole plan is
+read.
 
 A decision on a plan that was read without a lock is committed only if the plan still has the same
 audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
@@ -33,26 +33,26 @@ from waybook.store.plans.rows import ChangeRow, PlanRow
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
 
-#: Maximum number of audit entries that are applied to a copy; after more, the plan is read.
+#: Maximum number of audit entries applied to a copy; after more, the whole plan is read.
 MAX_ENTRIES: Final = 16
 #: Maximum stored size in bytes of an audit entry whose details are read.
 MAX_DETAILS_BYTES: Final = 32_768
 
-#: Function that converts a value of the audit to the type of a field.
+#: Converts a value from the audit to the type of a field.
 Convert: TypeAlias = Callable[[Any], object]
 
 
 class Field(NamedTuple):
-    """Field of a plan or step: its place in the named tuple, and the conversion of its values."""
+    """A field of a plan or step: its index in the named tuple, and how its values are converted."""
 
     place: int
-    #: Conversion of values other than null; None if they need none.
+    #: Converts values other than null; None if no conversion is needed.
     convert: Convert | None = None
 
 
 @lru_cache(maxsize=4_096)
 def _time(text: str) -> datetime:
-    """Convert a time. It is cached, because a plan is read many times with the same times."""
+    """Convert a time. Cached, because a plan is read many times with the same times."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is UTC else at.astimezone(UTC)
 
@@ -61,8 +61,8 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Fields of a plan and of its steps that the calls of agents change. A change of another field
-#: needs the whole plan.
+#: Fields of plans and steps that agents' calls change. After a change of any other field, the whole
+#: plan is read.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
     "revision": Field(Plan._fields.index("revision")),
@@ -87,27 +87,26 @@ OTHER_ROWS: Final = frozenset(
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 
-#: Function that returns the position of a step, the second column of `step_list_of_plan`.
+#: Returns the position of a step, the second column of `step_list_of_plan`.
 _STEP_ORDER: Final = itemgetter(1)
 
 _SEQ: Final = Plan._fields.index("seq")
 _STATUS: Final = Plan._fields.index("status")
 _STEPS: Final = Plan._fields.index("steps")
 _SESSIONS: Final = Plan._fields.index("sessions")
-#: Packed forms of a claim and of a result, see `packed_entries.py`. Each contains one change of a
-#: step, and possibly a new session and a new status of the plan.
+#: Packed forms of a claim and of a result, see `packed_entries.py`. Each has one change of a step,
+#: and possibly a new session and a new status of the plan.
 _CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?]}")
 _RESULT: Final = re.compile(
     "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
 )
-#: Beginning of a further field or of a further change after a result. It may also be a part of the
-#: result itself.
+#: Start of another field or change after a result; also possible inside the result itself.
 _SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
 _PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
 
 def changes_statement(loaded: LoadedPlan) -> Statement:
-    """Select the audit entries since a plan was cached, and the last entry before them."""
+    """Select the plan's audit entries since it was cached, and the last one before them."""
     plan, now, head = loaded
     return SQL["changes_since"](
         plan_id=plan.id,
@@ -119,10 +118,10 @@ def changes_statement(loaded: LoadedPlan) -> Statement:
 
 
 def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | None:
-    """Return a cached plan with the changes of the selected audit entries.
+    """Apply the selected audit entries to a cached plan.
 
-    Return None if the audit no longer contains the last entry of the cached plan, or if the plan
-    has changed in another way, or more often, than can be applied.
+    Return None if the audit lacks the cached plan's last entry, or if the plan changed more often,
+    or in other ways, than can be applied.
     """
     plan, _, head = loaded
     if not 0 < len(rows) <= MAX_ENTRIES + 1:
@@ -184,7 +183,7 @@ def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
 
 
 def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
-    """Apply the changes in the details of an audit entry to the fields of a plan, and its steps."""
+    """Apply the changes of an audit entry to the fields of a plan and its steps."""
     for entity, row_id, fields in changed_rows(orjson.loads(details)):
         if entity == Entity.STEP:
             place = _place(steps, row_id)
@@ -209,7 +208,7 @@ def _place(steps: list[Step], step_id: str | None) -> int:
 def _set_fields(
     row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
 ) -> None:
-    """Set the changed fields of a row to their new values, in the types of the class `Plan`."""
+    """Set the changed fields of a row, in the types of the class `Plan`."""
     for name, values in fields.items():
         field = known.get(name)
         if field is not None:
@@ -221,7 +220,7 @@ def _set_fields(
 
 
 def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
-    """Return packed details as JSON text, as the SQL function `app_entry_details` does."""
+    """Restore packed details to JSON text, as the SQL function `app_entry_details` does."""
     for mark, phrase in reversed(PHRASES):
         packed = packed.replace(mark, phrase)
     columns = (
@@ -247,7 +246,7 @@ def plan_statement(wanted: PlanRequest) -> Statement:
 
 
 def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected row to a plan; return None if there is no such plan with steps."""
+    """Convert the selected row to a plan; None if there is no such plan, or it has no steps."""
     if not rows:
         return None
     *columns, is_known_session, conditions, step_rows, text = rows[0]
@@ -262,9 +261,9 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 
 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
-    """Convert the lists of columns that `step_list_of_plan` selects to steps in plan order."""
+    """Convert columns selected by `step_list_of_plan` to steps, in plan order."""
     rows.sort(key=_STEP_ORDER)
-    # One expression without function calls, because this is most of the work of reading a plan.
+    # A single expression without function calls: this is most of the work of reading a plan.
     return tuple(
         [
             Step(

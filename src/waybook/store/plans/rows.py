@@ -27,15 +27,15 @@ class PlanRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """Audit entry of a plan, with the database time at which it was read."""
+    """Audit entry of a plan, with the database time of the read."""
 
     seq: int
     at: datetime
     hash: bytes
     now: datetime
-    #: Details of the entry as JSON text: an empty object if they are packed, None if they are long.
+    #: Details as JSON text: an empty object if packed, None if long.
     details: str | None
-    #: Packed form of the details, and the columns of the entry that it refers to.
+    #: Packed details, and the columns of the entry that they refer to.
     packed: str | None
     step_id: str | None
     actor: str
@@ -61,24 +61,21 @@ class StepRow(NamedTuple):
     max_attempts: int | None
     silent_holders: int | None
     copied_from: str | None
-    #: List of the step's instructions, result schema, required sources and stored sources; None if
-    #: they were not requested.
+    #: Instructions, result schema, required sources and stored sources; None if not requested.
     text: list[Any] | None = None
 
 
 class StallCountRow(NamedTuple):
-    """Numbers of stalled plans and stalled steps of an org."""
-
     plans: int
     steps: int
 
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Stored answer to an earlier call with the same idempotency key, as a list of the hash of the
-    #: arguments, the error flag, and the body as JSON or packed.
+    #: Answer stored under the same idempotency key: hash of the arguments, error flag, and the body
+    #: as JSON or packed.
     answer: list[Any] | None
-    #: Conditions of the plan, each as a list of the fields of `ConditionRow`; None if it has none.
+    #: Conditions, each as a list of the fields of `ConditionRow`, if the plan has any.
     conditions: list[list[Any]] | None
 
 
@@ -103,8 +100,6 @@ class StepTextRow(NamedTuple):
 
 
 class LeftBehindRow(NamedTuple):
-    """Artifact that an earlier holder of a step stored for the step."""
-
     id: str
     kind: str
     title: str
@@ -146,7 +141,7 @@ class ResultRow(NamedTuple):
     #: Result of the step; None if the results of all steps together are too large to be loaded.
     result: Json
     confidence: float | None
-    #: Size of the result as JSON text, in bytes.
+    #: Size of the result in bytes of JSON.
     octets: int
 
 

@@ -1,4 +1,4 @@
-"""Writer of the steps of plans: new, changed and removed steps, and their results."""
+"""Writes the steps of plans: new, changed and removed steps, and their results."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,8 @@ from waybook.store.plans.parameters import fill, scalar
 
 SQL = load("plans/step_writer")
 
-#: Statuses of two steps, the first of which is completed and the second started by the same call,
-#: and the fields that change, apart from the result, and from the session, which may be unknown.
+#: The most frequent change: one call completes a step and starts another. These are the new
+#: statuses, and the fields that change besides the result and the session.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
 STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
@@ -60,7 +60,7 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step after the decision, which may have skipped the step again."""
+    """Return the row of a new step as the decision leaves it, perhaps already skipped."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
@@ -109,7 +109,7 @@ def _changed_step(
 
 
 def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
-    """Return whether nothing changes but a step completed with a result, and one started."""
+    """Return whether the only changes are one step completed with a result and one started."""
     return (
         (completed.values.get("status"), started.values.get("status")) == PAIR
         and started.values.keys() - SESSION_FIELDS == STARTED_FIELDS

@@ -11,8 +11,8 @@ values %(rows)s;
 -- name: update_step
 -- Update a step. If its status is no longer the loaded one, it becomes null and violates the NOT
 -- NULL constraint. Steps are updated one by one: a join with a list of rows would keep a query plan
--- made while the table was small. The filter on plan_id limits the rows read if the planner chooses
--- an index meant for another query.
+-- made for a small table. The filter on plan_id limits the rows read if the planner chooses an
+-- index meant for another query.
 update plan_step
    set step_order = %(step_order)s,
        status = case when status = %(old_status)s then %(status)s end,
@@ -27,8 +27,8 @@ update plan_step
  where org_id = :org and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: complete_and_start
--- Complete a step and start another one, as two executions of `update_step` would, in one statement:
--- each statement costs PostgreSQL more than the second row.
+-- Complete a step and start another one, as two executions of `update_step` would; a second
+-- statement costs PostgreSQL more than a second row.
 update plan_step
    set status = case when id = %(completed)s
                      then case when status = %(old_completed)s then 'completed' end

@@ -1,8 +1,7 @@
-"""Writer of plans: turns a decision into SQL statements for rows, audit and stored answer.
+"""Writes plans: turns a decision into SQL statements for rows, audit and stored answer.
 
-No other module writes plans. The statements and the commit are sent in one message, so rows, audit
-and stored answer are written together or not at all. The rows are written from the same changes
-that the audit records.
+No other module writes plans. The statements and the commit are sent in one message, so all are
+written or none. The rows are written from the same changes that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,8 +51,8 @@ def statements(
 ) -> LedgerWrite:
     """Return the SQL statements that write a decision, in an order that foreign keys allow.
 
-    If the decision is based on a cached plan and adds audit entries, the first statement locks the
-    plan, and fails if the plan has changed.
+    For a decision on a cached plan that adds audit entries, the first statement locks the plan and
+    fails if it has changed.
     """
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
@@ -76,7 +75,7 @@ def statements(
 
 
 def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
-    """Check the plans that are due for stalls, set their next checks, and select stalled plans."""
+    """Check due plans for stalls, schedule their next checks, and select the stalled ones."""
     return SQL["check_stalls"](patience=patience_seconds, most=most)
 
 
@@ -166,7 +165,7 @@ def _plan(
     return [changed, SQL["update_budget"](id=plan.id, budget=AsJson(values["budget"]))]
 
 
-# Functions that write rows other than plans and steps.
+# Other rows
 
 
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
@@ -200,7 +199,7 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """Insert the artifacts with their texts; for long texts, the audit records only hashes."""
+    """Insert artifacts with their texts; the audit has only hashes of long texts."""
     for patch in patches.inserts[Entity.ARTIFACT]:
         text = decision.texts.get(patch.id)
         values = patch.values if text is None else {**patch.values, "content": text}
@@ -236,8 +235,7 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: Functions that write rows that reference the plan or its steps, by kind of row. They run after
-#: the plan and its steps are written.
+#: Writers of rows that reference the plan or its steps, by kind; they run after both.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

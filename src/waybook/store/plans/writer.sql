@@ -19,14 +19,12 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
         %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: update_plan
--- Update a locked plan.
 :update_of_plan;
 
 -- name: update_plan_if_unchanged
--- Update a plan that was cached and is not locked, if it has not changed since and the database time
--- is as expected. Otherwise the division by zero fails, and with it all later statements of the
--- message. The update itself locks the plan: a lock before it would be written to the write-ahead
--- log as well.
+-- Update a cached plan, which is not locked, if it has not changed since and the database time is
+-- as expected. Otherwise the division by zero fails, and with it all later statements of the
+-- message. The update itself locks the plan: a lock before it would also go to the write-ahead log.
 with changed as (
   :update_of_plan
      and audit_seq = %(old_seq)s
@@ -36,12 +34,11 @@ with changed as (
 select 1 / count(*) as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
--- Check the executing plans that are due, a limited number of those due longest, and return those
+-- Check executing plans that are due, a limited number of the longest overdue, and return those
 -- with a step that may have been inactive for too long. This is only a hint: the decision is made
--- while the plan is locked. Each other plan gets the time of its next check: the earliest time at
--- which one of its steps can stall if there is no heartbeat, including steps that are claimed after
--- this check; none if no step is in progress. A plan that changed meanwhile, or that is locked, stays
--- due.
+-- while the plan is locked. Every other plan gets the time of its next check: the earliest time at
+-- which one of its steps can stall without a heartbeat, including steps claimed after this check;
+-- none if no step is in progress. A plan that changed meanwhile, or is locked, stays due.
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
     from plan p

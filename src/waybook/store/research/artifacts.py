@@ -23,8 +23,6 @@ from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
 class Backend(StrEnum):
-    """Backend that stores and ranks embedding vectors."""
-
     #: Vectors are quantized, stored in an ordinary table, and ranked by the Waybook process.
     PORTABLE = "portable"
     #: Vectors are stored in a halfvec table and ranked by the pgvector extension.
@@ -32,8 +30,6 @@ class Backend(StrEnum):
 
 
 class LatestRow(NamedTuple):
-    """The latest version of an artifact."""
-
     id: str
     version: int
     content_hash: str | None
@@ -72,7 +68,7 @@ class CitedSourceRow(NamedTuple):
 
 
 class UnindexedRow(NamedTuple):
-    """Artifact that is not in the search index."""
+    """Artifact that is not yet in the search index."""
 
     id: str
     plan_id: str | None
@@ -118,7 +114,7 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 def read_existing(
     latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
-    """Return the latest artifact and the already stored sources from the selected rows."""
+    """Return the latest artifact and the sources that are already stored."""
     known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
@@ -127,25 +123,22 @@ def read_existing(
 
 
 def rows_statement(artifact_id: str) -> Statement:
-    """Select all rows of a standalone artifact that the audit covers."""
     return SQL["stored_standalone_rows"](artifact_id=artifact_id)
 
 
 def artifact_statement(artifact_id: str) -> Statement:
-    """Select one artifact with its content."""
     return SQL["artifact"](artifact_id=artifact_id)
 
 
 def source_statement(source_id: str, most: int) -> Statement:
-    """Select one source with the newest artifacts that cite it."""
     return SQL["source"](source_id=source_id, most=most)
 
 
 #: Settings of a transaction that runs a vector search. Without `hnsw.iterative_scan`, the index
-#: returns a few rows of any org and stops; with this setting, the scan continues until enough rows
-#: of this org are found. With strict order, the scan would drop rows that it finds out of order;
-#: with relaxed order it drops no rows, and the rows are sorted afterwards. The last setting keeps
-#: the planner from sorting rows that the index already returns in order.
+#: returns a few rows of any org and stops; with it, the scan continues until enough rows of this
+#: org are found. Strict order would drop rows found out of order; relaxed order drops none, and the
+#: rows are sorted afterwards. The last setting keeps the planner from sorting rows that the index
+#: already returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -153,15 +146,14 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Maximum number of passages matching the filters for which a search compares every passage; with
-#: more passages it scans the vector index, which may miss some matches.
+#: Up to this many matching passages, a search compares all of them; beyond it, it uses the vector
+#: index, which may miss some.
 MAX_EXACT_SCAN = 2_000
 
 
 def insert_statement(
     rows: Iterable[tuple[str, int, Vector]], *, model: str, org_id: UUID
 ) -> Statement:
-    """Insert the embedding vectors of passages of this org."""
     vector_rows = [
         (subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows
     ]
@@ -169,23 +161,20 @@ def insert_statement(
 
 
 def nearest_statement(**values: Value) -> Statement:
-    """Select the passages of the org whose vectors are nearest to a given vector."""
     return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
 
 
 def nearest_in_plan_statement(**values: Value) -> Statement:
-    """Select the passages of a plan whose vectors are nearest to a given vector."""
     return SQL["nearest_vectors_in_plan"](**values)
 
 
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without a vector of this embedding model: all, or only recent ones."""
+    """Select passages without a vector of this model: all, or only those since `since`."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
-#: Kind that sources have in the search index.
 SOURCE = "source"
 #: Character that separates the tags of a passage in one text.
 SEPARATOR = "\x1f"
@@ -193,7 +182,7 @@ SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """Artifact or source, in the form in which it is added to the search index."""
+    """Artifact or source as it is added to the search index."""
 
     id: str
     subject: str
@@ -214,13 +203,10 @@ class PassageDraft(NamedTuple):
 
     @property
     def embedding_text(self) -> str:
-        """Return the text of the passage that is embedded, including the title."""
         return embedding_text(self.subject.title, self.body)
 
 
 class Embeddings(NamedTuple):
-    """Embedding vectors of passages, and the embedding model that computed them."""
-
     model: str
     vectors: Sequence[Vector]
     backend: Backend = Backend.PORTABLE
@@ -236,7 +222,7 @@ def index_artifact(
     text: str,
     created_at: datetime,
 ) -> IndexedSubject:
-    """Return an artifact prepared for the search index, with its tags as part of the title."""
+    """Prepare an artifact for the search index, with its tags as part of the title."""
     return IndexedSubject(
         id=artifact_id,
         subject="artifact",
@@ -250,7 +236,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """Return a source for the search index; it has no plan, because plans can share sources."""
+    """Prepare a source for the search index. It has no plan, because plans can share sources."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -272,14 +258,14 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """Return the text to embed for a passage, with the title twice to give it more weight."""
+    """Return the text to embed for a passage; the title is repeated to give it more weight."""
     return f"{title}\n{title}\n{body}"
 
 
 def index_statements(
     pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
 ) -> Iterator[Statement]:
-    """Insert the passages of the org's artifacts and sources, and their vectors if given.
+    """Insert the org's passages, and their vectors if given.
 
     A subject that is already indexed is left unchanged.
     """
@@ -311,24 +297,22 @@ def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
 
 
 def unindex_statements(artifact_id: str) -> list[Statement]:
-    """Delete the indexed passages of an artifact that has a later version."""
     names = {"artifact_id": artifact_id}
     return [SQL["record_unindexed"](**names), SQL["unindex"](**names)]
 
 
 def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
-    """Delete the indexed passages of all earlier versions of these plan artifacts."""
     ids = Ids([*artifact_ids])
     return [SQL["record_earlier_unindexed"](ids=ids), SQL["unindex_earlier"](ids=ids)]
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Select artifacts that are not in the search index: all, or those stored since a time."""
+    """Select artifacts missing in the search index: all, or those stored since a time."""
     return SQL["without_passages"](since=since, most=most)
 
 
 def read_unindexed(rows: Iterable[UnindexedRow]) -> list[IndexedSubject]:
-    """Convert the rows that `unindexed_statement` selects to subjects for the search index."""
+    """Convert the rows of `unindexed_statement` for the search index."""
     return [
         index_artifact(
             artifact_id=row.id,

@@ -1,6 +1,6 @@
 -- name: lock_name
--- Serialize writes of artifacts without a plan that have this kind and title, even if no row exists
--- to lock.
+-- Serialize writes of artifacts without a plan that have this kind and title, even if there is no
+-- row to lock.
 select pg_advisory_xact_lock(hashtextextended(
          :org || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
 
@@ -30,8 +30,7 @@ select distinct l.source_id::text
  where l.org_id = :org and l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: stored_standalone_rows
--- Return all rows that the audit of an artifact without a plan accounts for, to compare with a
--- replay of the audit.
+-- Return all rows that the audit of an artifact without a plan covers, to compare with a replay.
 select 'artifact' as entity, a.id::text as id, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
          'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
@@ -100,9 +99,9 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: nearest_vectors
--- Return the passages of the whole org that are nearest to a vector. Few passages are all compared,
--- by indexes that begin with the org; for many, the vector index is scanned. The `+ 0` keeps the
--- exact comparison from using the vector index.
+-- Return the org's passages that are nearest to a vector. A few passages are all compared, by
+-- indexes that begin with the org; for many, the vector index is scanned. `+ 0` keeps the exact
+-- comparison from using the vector index.
 with size as materialized (
   select count(*) as passages
     from (select from passage p
@@ -162,7 +161,7 @@ values %(rows)s
     on conflict (org_id, subject_id, part) do nothing;
 
 -- name: record_unindexed
--- Record, for processes that have them in memory, that the passages of an artifact are deleted.
+-- Record that an artifact's passages are deleted, for processes that have them in memory.
 insert into passage_deletion (org_id, subject_id, part)
 select p.org_id, p.subject_id, p.part
   from passage p
@@ -175,8 +174,8 @@ delete from passage p
  where p.org_id = :org and p.subject_id = %(artifact_id)s and :deletion_is_recorded;
 
 -- name: record_earlier_unindexed
--- Record, for processes that have them in memory, that the passages of earlier versions of these
--- artifacts are deleted.
+-- Record that the passages of earlier versions of these artifacts are deleted, for processes that
+-- have them in memory.
 insert into passage_deletion (org_id, subject_id, part)
 select p.org_id, p.subject_id, p.part
   from passage p
@@ -187,8 +186,8 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex_earlier
--- Delete the passages of earlier versions of these artifacts, because only the latest version is
--- searchable, if their deletion is recorded.
+-- Delete the passages of earlier versions of these artifacts, once their deletion is recorded; only
+-- the latest version is searchable.
 delete from passage p
  using artifact a, artifact n
  where p.org_id = :org and a.org_id = :org and n.org_id = :org

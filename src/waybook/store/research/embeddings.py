@@ -1,14 +1,14 @@
-"""Queries for quantized embeddings and for quarantined passages, and pgvector encoding.
+"""Queries for quantized embeddings and quarantined passages, and the encoding for pgvector.
 
 A packed embedding, which `research.ranking` reads, is a key of twenty bytes (subject, part)
-followed by 256 bytes, one for each dimension. An exact embedding has another 128 bytes with the
-remainders, half a byte for each dimension; rows written by earlier versions have none, which counts
-as zero. A passage is quarantined if indexing it broke the database connection.
+followed by 256 bytes, one per dimension. An exact embedding has another 128 bytes with the
+remainders, half a byte per dimension; rows of earlier versions have none, which counts as zero. A
+passage is quarantined if indexing it broke the database connection.
 
 The HNSW index of pgvector contains the vectors of all orgs, so a search in a small org would scan
-many vectors of other orgs. Each vector therefore has extra dimensions with a random direction per
-org, which increase the similarity of vectors of the same org by `ORG_WEIGHT`. The similarity order
-within an org does not change.
+many vectors of others. Each vector therefore has extra dimensions with a random direction per org,
+which make vectors of the same org more similar by `ORG_WEIGHT`. The order of similarity within an
+org does not change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,15 +33,15 @@ from waybook.store.driver.queries import (
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
-#: Number of embeddings that are read in one message, whose size is then about two megabytes.
+#: Number of embeddings read in one message of about two megabytes.
 PAGE_ROWS = 8_192
-#: If at most this many passages match the filters of a search, their embeddings are fetched and
-#: ranked separately.
+#: If at most this many passages match a search's filters, their embeddings are fetched and ranked
+#: separately.
 FEW = 2_000
 
-#: Amount by which the extra dimensions increase the similarity between vectors of the same org. It
-#: is large enough that a search skips equally similar passages of other orgs, and small enough that
-#: the index graph stays connected.
+#: How much the extra dimensions add to the similarity of vectors of the same org. Large enough that
+#: a search skips equally similar passages of other orgs, and small enough that the index graph
+#: stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -53,28 +53,26 @@ class Key(NamedTuple):
     part: int
 
 
-#: The lowest key, which sorts before every other key.
+#: The lowest key, which sorts before every other one.
 FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when rows were read, from which later changes are found."""
+    """State of the database at a read, from which later changes can be found."""
 
-    #: Id of the oldest transaction that was still running when the rows were read, so that its
-    #: writes were not visible yet.
+    #: Id of the oldest transaction still running at the read; its writes were not visible yet.
     running: int
-    #: OID of the database, which shows whether the database was replaced by another one of the same
-    #: name.
+    #: OID of the database; another value means that the database was replaced.
     database: int
-    #: Time at which the rows were read, by the database clock, in seconds since the epoch.
+    #: Database time of the read, in seconds since the epoch.
     at: float
-    #: Number of erasures in the org so far. An erasure leaves no rows in the table of deletions, so
-    #: a changed number is the only sign that rows were erased.
+    #: Number of the org's erasures. An erasure leaves no rows in the table of deletions, so a
+    #: changed number is the only sign that rows are gone.
     erasures: int = 0
 
 
 class StateRow(NamedTuple):
-    """State of the database: the fields of a `Snapshot` that do not depend on the org."""
+    """The fields of a `Snapshot` that do not depend on the org."""
 
     running: int
     database: int
@@ -82,14 +80,14 @@ class StateRow(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """Packed embeddings of a page, and the number of erasures in the org."""
+    """Packed embeddings of a page, and the org's number of erasures."""
 
     packed: bytes | None
     erasures: int
 
 
 class ChangesRow(NamedTuple):
-    """Exact added embeddings, deleted keys, their counts, and the number of erasures in the org."""
+    """Added exact embeddings, deleted keys, their counts, and the org's number of erasures."""
 
     additions: int
     added: bytes | None
@@ -99,15 +97,13 @@ class ChangesRow(NamedTuple):
 
 
 class FewFittingRow(NamedTuple):
-    """Number of passages that match the filters, and their exact embeddings if few match."""
+    """Number of passages that match the filters, and their exact embeddings if there are few."""
 
     passages: int
     packed: bytes | None
 
 
 class UnembeddedRow(NamedTuple):
-    """A passage without an embedding."""
-
     subject_id: str
     part: int
     title: str
@@ -133,28 +129,25 @@ SQL = load(
 
 
 class Changes(NamedTuple):
-    """Exact embeddings that were added, and packed keys of passages that were deleted."""
+    """Added exact embeddings, and packed keys of deleted passages."""
 
     added: bytes
     deleted: bytes
-    #: True if `added` and `deleted` include all changes; if False, all embeddings have to be read
-    #: again.
+    #: False if there are too many changes, so that all embeddings must be read again.
     complete: bool
     snapshot: Snapshot
 
     def __bool__(self) -> bool:
-        """Return whether embeddings were added or deleted."""
         return bool(self.added or self.deleted or not self.complete)
 
 
 def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> Statement:
-    """Insert the quantized embeddings of passages."""
     written = [(subject, part, model, *quantize(vector)) for subject, part, vector in rows]
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
 def page_statements(model: str, after: Key) -> list[Statement]:
-    """Select the next page of embeddings after a key, and the state of the database before it."""
+    """Select the next page of embeddings after a key, and before it the state of the database."""
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
     return [_snapshot_statement(), page]
 
@@ -164,18 +157,17 @@ def _snapshot_statement() -> Statement:
 
 
 def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snapshot]:
-    """Return the packed embeddings of a page, and the state of the database at the read."""
+    """Return the packed embeddings of a page, and the state of the database."""
     (row,) = rows
     return row.packed or b"", Snapshot(*states[0], row.erasures)
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
-    """Select the next page of exact embeddings after a key, of passages that match the filters."""
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
 def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Statement]:
-    """Select the embeddings that were added or deleted since a `Snapshot`, and a new `Snapshot`."""
+    """Select the embeddings added or deleted since a `Snapshot`, and the state for the next one."""
     changes = SQL["changes"](model=model, since=since, is_cluster=is_cluster, most=PAGE_ROWS + 1)
     return [_snapshot_statement(), changes]
 
@@ -188,12 +180,12 @@ def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
-    """Count the passages that match the filters, and select their embeddings if few match."""
+    """Count the passages that match the filters; select their embeddings if there are few."""
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the exact embeddings of the matching passages, or None if too many match."""
+    """Return the exact embeddings of the matching passages; None if there are too many."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
@@ -204,7 +196,6 @@ def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> 
 
 
 def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
-    """Return the exact embeddings that a statement selected."""
     return first_value(rows) or b""
 
 
@@ -214,7 +205,7 @@ def nearest_statement(model: str, keys: bytes) -> Statement:
 
 
 def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Value) -> Statement:
-    """Select the exact embeddings of the first of these passages that match the filters."""
+    """Select the exact embeddings of those passages that match the filters, up to `most`."""
     return SQL["nearest_fitting"](model=model, **_key_arrays(keys), most=most, **filters)
 
 
@@ -227,7 +218,6 @@ def _key_arrays(keys: bytes) -> dict[str, Value]:
 
 
 def last_key(packed: bytes, record_bytes: int = RECORD_BYTES) -> Key:
-    """Return the key of the last embedding in a page of packed or exact embeddings."""
     record = packed[-record_bytes:]
     return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
 
@@ -247,7 +237,6 @@ def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend
 
 
 def count_statement() -> Statement:
-    """Count the passages that are excluded from indexing."""
     return SQL["quarantined_passages"]()
 
 
@@ -262,7 +251,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return a pseudorandom vector for the org, nearly orthogonal to those of other orgs."""
+    """Return a pseudorandom vector for an org, nearly orthogonal to those of other orgs."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

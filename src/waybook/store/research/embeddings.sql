@@ -1,5 +1,5 @@
--- Quantized embeddings of passages, which the serving process ranks. Many rows are returned as one
--- value: fixed-width records in sequence, which are read without creating an object for each value.
+-- Quantized embeddings of passages, ranked by the serving process. Many rows are returned as one
+-- value of fixed-width records, which is read without creating an object per row.
 
 -- name: insert_embeddings
 insert into passage_embedding (subject_id, part, model, codes, remainders)
@@ -8,8 +8,8 @@ values %(rows)s
 
 -- name: snapshot
 -- Return the oldest running transaction, the database id and the database time. A cluster answers
--- this on its coordinator, which numbers the transactions that add and delete embeddings; there it
--- must be read before the embeddings.
+-- on its coordinator, which numbers the transactions that add and delete embeddings; there it must
+-- be read before the embeddings.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
        (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
        extract(epoch from now())::float8 as at;
@@ -39,9 +39,9 @@ select string_agg(:exact_embedding, '')
          limit %(most)s) e;
 
 -- name: changes
--- Return embeddings added and passages deleted since a transaction, up to a limit for each. Rows
--- copied from another server may have transaction ids that are still in the future here; these are
--- excluded, except in a cluster, whose nodes do not know the ids of the coordinator.
+-- Return embeddings added and passages deleted since a transaction, up to a limit each. Rows copied
+-- from another server may have transaction ids that are still in the future here; these are
+-- excluded, except in a cluster, whose nodes do not know the coordinator's ids.
 select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted,
        :erasures_of_org
   from (select count(*) as rows, string_agg(:exact_embedding, '') as packed
@@ -121,8 +121,7 @@ select string_agg(:exact_embedding, '')
  limit %(most)s;
 
 -- name: quarantine_passages
--- Quarantine passages of this org; passages that were deleted meanwhile or belong to another org
--- are skipped.
+-- Quarantine passages of this org; skip those that were deleted meanwhile or belong to another org.
 insert into passage_quarantine (org_id, subject_id, part, model, backend, quarantined_at)
 select p.org_id, p.subject_id, p.part, %(model)s, %(backend)s, app_statement_time()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)

@@ -1,7 +1,7 @@
 """Full-text and semantic search over stored research, in one database round trip.
 
 Full-text search ranks passages by the share of the query that their words cover. Semantic search
-ranks passages by vector similarity, either in the database with pgvector or in this process with
+ranks them by vector similarity, either in the database with pgvector or in this process with
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the org's number of passages, so
@@ -71,44 +71,39 @@ SQL = load(
 
 #: Maximum number of passages in each ranked list of a search.
 MAX_RANKED = 50
-#: Maximum number of passages that are ranked because they contain some of the query's words. The
-#: same maximum applies to passages that contain all of the words.
+#: Maximum number of ranked passages with some of the query's words, and also of those with all.
 CANDIDATES = 2_000
-#: Maximum number of passages of the org or plan, starting with the newest, that a search scans if
-#: it cannot use the full-text index.
+#: Maximum number of passages, newest first, that a search scans without the full-text index.
 MAX_UNINDEXED_SCAN = 5_000
-#: Minimum share of the query that the words of a passage must cover for a match. The share is
-#: higher if semantic search is used too. Otherwise, a passage that has only one common word of the
-#: query would displace a passage with the same meaning in other words.
+#: Minimum share of the query that a passage's words must cover. It is higher when semantic search
+#: is used too: otherwise a passage with one common word would displace a passage that says the same
+#: in other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
 #: PostgreSQL settings applied in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # With the default page cost, PostgreSQL combines the full-text index with the index on the org,
-    # which has no benefit.
+    # With the default page cost, PostgreSQL would also use the index on the org, to no benefit.
     "set local random_page_cost = 1.1",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchCapabilities:
-    """Search features of the server, constant while the program runs."""
+    """Search features of the server; they do not change while the program runs."""
 
-    #: Backend of semantic search; None if the server offers only full-text search.
+    #: Backend of semantic search; None if only full-text search is available.
     backend: Backend | None
-    #: True if searches can use the full-text index; if False, searches scan the newest passages.
+    #: Whether a full-text index exists; if not, searches scan the newest passages.
     indexed: bool
 
     @property
     def vectors(self) -> bool:
-        """Return whether semantic search is available."""
         return self.backend is not None
 
     @property
     def describe(self) -> str:
-        """Return a description of the search features, to be shown to users."""
         way = "full text and vectors" if self.vectors else "full text alone"
         reach = "" if self.indexed else f", words among the newest {MAX_UNINDEXED_SCAN:,} passages"
         return way + reach
@@ -121,8 +116,8 @@ class Scope:
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: Tags that an artifact must have to match; all of them are required. Sources have no tags, so
-    #: a source matches only if no tags are given.
+    #: An artifact must have all of these tags. Sources have no tags, so with tags no source
+    #: matches.
     tags: tuple[str, ...] = ()
 
 
@@ -136,12 +131,11 @@ class QueryVector:
 
 
 def capabilities_statement() -> Statement:
-    """Select the search features of the database server."""
     return SQL["search_capabilities"]()
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the requested backend; "auto" selects the best backend."""
+    """Return the search features for the wanted backend; "auto" selects the best one."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -154,9 +148,9 @@ def search_statements(
     scope: Scope,
     abilities: SearchCapabilities,
 ) -> list[Statement | str]:
-    """Return the full-text query and, with pgvector, the semantic query of a search.
+    """Return the full-text query of a search and, with pgvector, the semantic query.
 
-    The queries must be sent in their own transaction, because they change its settings.
+    They need their own transaction, because they change its settings.
     """
     has_vectors = abilities.vectors and query_vector is not None
     by_words = _by_words(question, scope, abilities, has_vectors=has_vectors)
@@ -167,7 +161,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return a ranked list for full-text search and, if pgvector was used, semantic search."""
+    """Return the ranked list of the full-text search and, with pgvector, of the semantic search."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -176,17 +170,15 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    """Select these artifacts and sources (at least one), each with the passage found in it."""
+    """Select these artifacts and sources (at least one), with the passage found in each."""
     return SQL["hits"](rows=Rows([*passages]))
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
-    """Select whether the plan exists, or true if no `plan_id` is given."""
     return SQL["plan_exists"](plan_id=plan_id)
 
 
 def sources_statement(artifact_ids: Iterable[str]) -> Statement:
-    """Select the sources of these artifacts."""
     return SQL["sources_of"](ids=Ids(artifact_ids))
 
 
@@ -222,7 +214,7 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the search filters as query parameters; a missing filter becomes None."""
+    """Return the filters as query parameters; None for a missing filter."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

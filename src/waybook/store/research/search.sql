@@ -1,12 +1,12 @@
 -- name: search_capabilities
 -- Return whether this server can rank with pgvector and use the full-text index. Under row-level
--- security, an index serves an operator only if the operator's function is marked leakproof.
+-- security, an index serves only operators whose function is leakproof.
 select to_regclass('public.passage_vector') is not null as has_pgvector,
        (select proleakproof from pg_proc
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
--- Return matching passages of the whole org, by the full-text index. Passages with every term are
+-- Return matching passages of the org, by the full-text index. Passages with every term are
 -- selected separately, so that the limit on the others cannot exclude them; they rank first.
 with candidate as (
   (select p.subject_id, p.part, p.words, p.created_at, true as has_every
@@ -30,8 +30,8 @@ with candidate as (
 :best_candidates;
 
 -- name: full_text_in_plan
--- Return matching passages without using the full-text index: from a plan and the sources its
--- artifacts cite, or, if the index cannot be used, from the newest passages of the org.
+-- Return matching passages without the full-text index: of a plan and the sources it cites or, if
+-- the index cannot be used, of the newest passages of the org.
 with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
@@ -65,8 +65,8 @@ with among as (
 :best_candidates;
 
 -- name: hits
--- Return the search hits: each with its passage, its artifact or source, and its creator. The ids
--- are cast before the join: a cast from text is not leakproof, so the index would not be used.
+-- Return the hits, each with its passage, artifact or source, and creator. Ids are cast before the
+-- join: a cast from text is not leakproof, so the index would not be used.
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded

@@ -1,11 +1,10 @@
-"""In-memory cache of runs, with the jobs that are held and the next free jobs.
+"""In-memory cache of runs, with the held jobs and the next free jobs.
 
-Most workers of a run reach the same process. There, a call makes its decision on the cached run,
-and then sends one message that updates the run if it is unchanged, writes, and commits. Every claim
-and every result changes the audit sequence number of the run, so that an unchanged number also
-proves that the cached jobs are unchanged. Calls on one run take turns in this process, in the order
-of their arrival, see `turns.py`; a change by another process makes the update fail. See
-`update_unchanged_run` in `runs/writer.sql`.
+Most workers of a run reach the same process. There, a call decides on the cached run, and then
+sends one message that updates the run if it is unchanged, writes, and commits. Every claim and
+every result changes the audit number of the run, so an unchanged number also proves that the cached
+jobs are unchanged. Calls on a run take turns in this process, in order of arrival, see `turns.py`;
+a change by another process makes the update fail. See `update_unchanged_run` in `runs/writer.sql`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,19 +25,19 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import JobRow, RunBriefRow
 
-#: Model and type of the jobs that a call asks for; None stands for any.
+#: Model and type of the jobs that a call asks for; None means any.
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
-#: Maximum number of jobs in progress of a cached run. They are listed completely, so that the cache
-#: knows whether a caller holds a job.
+#: Maximum number of held jobs of a cached run. The cache lists all of them, so that it knows
+#: whether a caller holds one.
 MAX_HELD_JOBS = 256
 #: Maximum number of opened steps of a cached run, which limits the memory of the cache.
 MAX_STEPS = 1_000
 #: Minimum and maximum number of free jobs that are read together.
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: Maximum age of the free jobs. Later, jobs that come first may have become claimable by time
-#: alone, because a delay or a lease has ended.
+#: Maximum age of the list of free jobs. After it, earlier jobs may have become claimable because a
+#: delay or lease ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -48,17 +47,17 @@ _WAITS_FOR_CLAIM = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.W
 
 
 class FreeJobs(NamedTuple):
-    """First free jobs that match a filter, in the order in which they are claimed."""
+    """First free jobs that match a filter, in the order of claiming."""
 
     jobs: tuple[Job, ...]
-    #: True if reading more free jobs at once would find none that can be claimed from the cache.
+    #: Whether the list is complete: reading more jobs now would find none that can be given out.
     is_complete: bool
     #: Database time at which the jobs were read.
     read_at: datetime
 
 
 class CachedRun(NamedTuple):
-    """Run at one position of its audit chain, with its jobs in progress and free jobs."""
+    """Run at one position of its audit chain, with its held and free jobs."""
 
     run: Run
     dag_slug: str
@@ -67,11 +66,11 @@ class CachedRun(NamedTuple):
     brief: RunBriefRow
     held: Mapping[str, Job]
     free: Mapping[JobFilter, FreeJobs]
-    #: Documents that jobs of the run have as inputs. Later states of the run share this object.
+    #: Documents that are inputs of the run's jobs. Later states of the run share this object.
     documents: DocumentCache
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
-        """Return whether the caller holds a requested job, other than the job `besides`."""
+        """Return whether the caller holds a matching job, other than `besides`."""
         if wanted.holder is None or wanted.holder.session is None:
             return False
         return any(
@@ -80,7 +79,7 @@ class CachedRun(NamedTuple):
         )
 
     def jobs_after(self, job: Job, most: int) -> Sequence[Job]:
-        """Return free jobs that are claimed soon after this free job."""
+        """Return free jobs that come soon after this one in the order of claiming."""
         for free in self.free.values():
             if job in free.jobs:
                 place = free.jobs.index(job) + 1
@@ -103,7 +102,7 @@ class CachedRun(NamedTuple):
             if job.status is JobStatus.PROCESSING:
                 held[job.id] = job
             elif job.status in _WAITS_FOR_CLAIM:
-                free = {}  # Free jobs of the database may come before those of the cache.
+                free = {}  # The database may have free jobs that come before those of the cache.
         if not _can_be_cached(run, len(held)):
             return None
         self.documents.discard(decision.documents)
@@ -113,7 +112,6 @@ class CachedRun(NamedTuple):
 
 
 def _can_be_cached(run: Run, held_count: int) -> bool:
-    """Return whether a run is open and small enough for the cache."""
     is_open = run.completed_at is None and run.canceled_at is None
     return is_open and len(run.steps) <= MAX_STEPS and held_count <= MAX_HELD_JOBS
 
@@ -128,12 +126,10 @@ def _without(free: FreeJobs, job_ids: Collection[str]) -> FreeJobs:
 
 
 def filter_of(wanted: JobRequest) -> JobFilter:
-    """Return the filter of a request for a job."""
     return wanted.model, wanted.job_type
 
 
 def held_jobs_statement(run_id: str, most: int) -> Statement:
-    """Select the jobs of a run that are in progress."""
     return SQL["held_jobs"](run_id=run_id, most=most)
 
 
@@ -158,7 +154,7 @@ def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statemen
 
 
 def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | None:
-    """Convert the selected rows to a run for the cache; None if the run is not to be cached."""
+    """Convert the selected rows to a cached run; None if the run cannot be cached."""
     loaded = load.read_run(results)
     brief, held, free = results[LOAD_STATEMENT_COUNT:]
     if loaded is None or not _can_be_cached(loaded.run, len(held)):
@@ -180,6 +176,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
 
 
 def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Return the jobs before the first one in progress, whose lease a heartbeat may renew."""
+    """Keep the jobs before the first one in progress, whose lease a heartbeat may still renew."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < most, now)

@@ -1,7 +1,7 @@
 -- name: finished_runs
--- Return the time, the cost and the number of jobs of the completed runs of a workflow, or of the
--- workflow of a run, latest end first. A copy is left out: it did not do the work of its earlier
--- stages.
+-- Return time, cost and number of jobs for a workflow's completed runs, latest end first. The
+-- workflow is given by slug or by a run. Copies are left out: they did not do the work of their
+-- earlier stages.
 select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
        (r.usage ->> 'cost_micros')::bigint as cost_micros,
        coalesce((select sum(s.done) from stage_step s where s.org_id = :org
@@ -23,7 +23,6 @@ select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
  order by r.completed_at desc, r.id desc;
 
 -- name: result_costs
--- Return the costs that the latest results of a run reported.
 select u.cost_micros
   from usage u
  where u.org_id = :org

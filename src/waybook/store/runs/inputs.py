@@ -12,13 +12,13 @@ from waybook.store.runs.rows import DocumentRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
-#: Maximum number of documents and of characters of their texts that are cached for one run.
+#: Maximum number of documents, and of characters of their texts, cached per run.
 MAX_CACHED_DOCUMENTS = 2_000
 MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
-    """Document with the length, author and time of its text, and the text if it was read."""
+    """Document with length, author and time of its text, and the text itself if it was read."""
 
     document: Document
     length: int
@@ -28,7 +28,7 @@ class DocumentInfo(NamedTuple):
 
 
 def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
-    """Select the latest versions of the documents in these slots; models are not compared.
+    """Select the latest documents in these slots, regardless of their model.
 
     The texts are selected in the order of the slots, up to `most` characters in total.
     """
@@ -71,7 +71,7 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
 
 
 def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple[DocumentInfo, ...]:
-    """Return the documents that are in a slot; models are not compared."""
+    """Return the documents in a slot, regardless of their model."""
     return tuple(
         info
         for info in documents
@@ -82,27 +82,26 @@ def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple
 
 
 class DocumentCache:
-    """Latest documents of a cached run in the slots that jobs looked up.
+    """Latest documents of a cached run, for the slots that jobs looked up.
 
-    The documents are valid as long as the cached run is: each document is written together with
-    audit entries of the run.
+    They are valid as long as the cached run is: a document is always written together with audit
+    entries of the run.
     """
 
     def __init__(self) -> None:
-        #: For each stage and document key, the documents of each lineage that was looked up; the
-        #: documents of all lineages are stored under None.
+        #: Documents that were looked up, by stage and document key, then by lineage; the key None
+        #: has those of all lineages.
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
-        #: For each stage and document key, the number of times that documents were written.
+        #: Number of writes of documents, by stage and document key.
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
 
     def get(self, slot: DocumentSlot) -> tuple[DocumentInfo, ...] | None:
-        """Return the documents in a slot; None if they are not known."""
         lineages = self._places.get((slot.stage, slot.document_key))
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return how often documents were written in each slot; to be called before reading."""
+        """Return the number of writes in each slot; call this before reading."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
@@ -111,7 +110,7 @@ class DocumentCache:
         writes: Sequence[int],
         documents: Iterable[DocumentInfo],
     ) -> None:
-        """Store the documents that were read for these slots, unless others were written since."""
+        """Cache the documents read for these slots, unless others were written since."""
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:

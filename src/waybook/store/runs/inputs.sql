@@ -1,6 +1,6 @@
 -- name: documents_of
 -- Return the latest version of each document with one of these stages and keys. Texts are returned
--- in the order of the slots, up to a total length. `offset 0` makes PostgreSQL look up each place by
+-- in the order of the slots, up to a total length. `offset 0` makes PostgreSQL look up each slot by
 -- key: a join might be planned as a scan of all documents of the run.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
@@ -21,7 +21,7 @@ select :row_of_input
 
 -- name: documents_of_lineage
 -- Return the latest version of each document with one of these stages, keys and lineages. The
--- lineage is compared in the index, so that documents of other lineages are not read.
+-- lineage is compared in the index, so that other lineages are not read.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, '')) w.number, d.id as document_id,

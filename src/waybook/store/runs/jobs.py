@@ -70,28 +70,23 @@ class JobRequest(NamedTuple):
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Holder whose current job is returned again; None if the caller wants another job in addition
-    #: to its current job.
+    #: Holder whose current job is returned again; None if the caller wants a further job.
     holder: Holder | None
 
 
 def run_of_job_statement(job_id: str) -> Statement:
-    """Select the run that a job belongs to."""
     return SQL["run_of_job"](job_id=job_id)
 
 
 def job_statement(job_id: str) -> Statement:
-    """Select the job with this id."""
     return SQL["load_job"](job_id=job_id)
 
 
 def failures_statement(run_id: str, most: int) -> Statement:
-    """Select the permanently failed jobs of a run."""
     return SQL["failures"](run_id=run_id, most=most)
 
 
 def held_statement(run_id: str, request: JobRequest) -> Statement:
-    """Select the job of a run that the caller holds."""
     return SQL["held_job"](
         run_id=run_id, model=request.model, job_type=request.job_type, **_holder_values(request)
     )
@@ -123,7 +118,7 @@ def run_with_claimable_job_statement(request: JobRequest) -> Statement:
 
 
 def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -> Statement:
-    """Select the seconds until a job becomes claimable, because its delay or lease ends."""
+    """Select the seconds until a delay or lease ends and a job becomes claimable."""
     return SQL["seconds_until_claimable"](
         run_id=run_id,
         model=request.model,
@@ -133,42 +128,35 @@ def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -
 
 
 def open_statement(run_id: str, most: int) -> Statement:
-    """Count the open jobs of a run by step, status and model, up to `MAX_OPEN_COUNTED` jobs."""
     return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
 
 
 def workers_statement(run_id: str, most: int) -> Statement:
-    """Select the jobs of a run that are held, each with its holder."""
     return SQL["workers"](run_id=run_id, most=most)
 
 
 def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
-    """Select the failed jobs of a stage, or of one of its steps."""
     return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)
 
 
 def parts_statement(job_id: str) -> Statement:
-    """Select the earlier parts of a document that a job continues, in order."""
+    """Select the earlier parts of the document that a job continues, in order."""
     return SQL["parts"](job_id=job_id)
 
 
 def to_render_statement(run_id: str, most: int) -> Statement:
-    """Lock and select the documents of a run that wait to be rendered."""
     return SQL["to_render"](run_id=run_id, most=most)
 
 
 def runs_to_render_statement(most: int) -> Statement:
-    """Select the runs that have documents waiting to be rendered."""
     return SQL["runs_to_render"](most=most)
 
 
 def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
-    """Return the run id in the first selected row, or None if there are no rows."""
     return rows[0].run_id if rows else None
 
 
 def read_job(row: JobRow) -> Job:
-    """Convert a database row to a job."""
     return Job(
         id=row.id,
         stage=row.stage_slug,
@@ -194,7 +182,6 @@ def read_job(row: JobRow) -> Job:
 
 
 def first_job(rows: Sequence[JobRow]) -> Job | None:
-    """Return the job in the first selected row, or None if there are no rows."""
     return read_job(rows[0]) if rows else None
 
 
@@ -211,7 +198,6 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
 
 
 def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
-    """Convert the selected rows to counts of open jobs."""
     return tuple(
         OpenJobs(
             stage=row.stage_slug,
@@ -226,22 +212,20 @@ def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
 
 
 def read_workers(rows: Sequence[WorkerRow]) -> tuple[WorkerRow, ...]:
-    """Convert the selected rows to holders of jobs, with times in UTC."""
     return tuple(row._replace(since=row.since.astimezone(UTC)) for row in rows)
 
 
 def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
-    """Convert the selected rows to failed jobs, with times in UTC."""
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    """Select the data that a copy of a run needs: finished jobs, and documents without texts."""
+    """Select what a copy of a run needs: finished jobs, and documents without their texts."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 
 def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
-    """Convert the selected rows to the documents that a copy of a run may take over."""
+    """Convert the selected rows to documents that a copy of a run may reuse."""
     return [
         OriginalDocument(
             id=row.id,
@@ -257,45 +241,37 @@ def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument
 
 
 def contents_statement(ids: Iterable[str], most: int) -> Statement:
-    """Select the start of the text of each of these documents."""
     return SQL["contents"](ids=Ids(ids), most=most)
 
 
 def content_statement(run_id: str, document_id: str, start: int, most: int) -> Statement:
-    """Select a part of a document's text, from an offset."""
     return SQL["content"](run_id=run_id, document_id=document_id, start=start, most=most)
 
 
 def document_job_statement(run_id: str, document_id: str) -> Statement:
-    """Select the job that created the latest version of a document."""
     return SQL["document_job"](run_id=run_id, document_id=document_id)
 
 
 def run_of_document_statement(document_id: str) -> Statement:
-    """Select the run that a document belongs to."""
     return SQL["run_of_document"](document_id=document_id)
 
 
 def available_statement(run_id: str) -> Statement:
-    """Select the available documents of a run."""
     return SQL["available"](run_id=run_id)
 
 
 def readable_statement(run_id: str) -> Statement:
-    """Select the available documents of a run, without their texts."""
     return SQL["readable"](run_id=run_id)
 
 
 def rendered_statement(resource_id: str) -> Statement:
-    """Select one rendered document."""
     return SQL["rendered"](resource_id=resource_id)
 
 
 def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
-    """Convert the selected rows to documents, with times in UTC."""
     return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
 
 
 def texts_statement(run_id: str) -> Statement:
-    """Select the texts of a run of which the audit contains only the hash."""
+    """Select those texts of a run of which the audit has only a hash."""
     return SQL["run_texts"](run_id=run_id)

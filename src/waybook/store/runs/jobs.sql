@@ -1,5 +1,5 @@
 -- name: run_of_job
--- Return the run id of a job. Queried separately, so that later statements can filter by run id.
+-- Return the run of a job. A separate query, so that later statements can filter by run.
 select run_id::text from job where org_id = :org and id = %(job_id)s;
 
 -- name: load_job
@@ -23,8 +23,8 @@ select :row_of_job
  limit 1;
 
 -- name: claimable_job
--- Lock and return the first claimable job of a run. A claimed job becomes claimable again when its
--- holder has sent no heartbeat for longer than the lease.
+-- Lock and return the first claimable job of a run. A job is claimable again when its holder sent
+-- no heartbeat for longer than the lease.
 select :row_of_job
   from :jobs_to_claim
  limit 1
@@ -38,10 +38,10 @@ select :row_of_job
    for update of j skip locked;
 
 -- name: run_with_claimable_job
--- Return a run with a job for the caller: one in which the caller already holds a job, otherwise
--- the oldest run with a claimable job. The open jobs of a canceled run keep their rows; they are
--- skipped run by run, so that their number does not matter. Each run is looked up by key: a join
--- might be planned as a scan of all runs.
+-- Return a run with a job for the caller: one in which the caller holds a job, otherwise the oldest
+-- with a claimable job. The open jobs of canceled runs keep their rows; they are skipped run by
+-- run, so that their number does not matter. Each run is looked up by key: a join might be planned
+-- as a scan of all runs.
 with recursive working as (
   (select j.run_id
      from job j
@@ -86,8 +86,8 @@ select found.run_id::text
  limit 1;
 
 -- name: seconds_until_claimable
--- Return the seconds until the next open job becomes claimable by time alone: when its delay or the
--- lease of its holder ends. No run id means any run.
+-- Return the seconds until an open job becomes claimable by time alone, when its delay or lease
+-- ends. Without a run id, of any run.
 select extract(epoch from min(case when j.status = 'processing'
                                    then greatest(j.seen_at, j.started_at)
                                         + %(lease)s * interval '1 second'
@@ -134,7 +134,7 @@ select :row_of_job
 
 -- name: parts
 -- Return the texts of the jobs that this job continues, first to last. Each is looked up by key: a
--- join might be planned differently while there are few jobs, and be slow when there are many.
+-- join might be planned while there are few jobs, and be slow with many.
 with recursive before as (
   select (select j.continues_id from job j where j.org_id = :org
                                              and j.id = %(job_id)s) as id, 1 as back
@@ -202,7 +202,6 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: contents
--- Return the beginnings of these documents.
 select d.id::text, left(d.content, %(most)s) as content
   from document d
  where d.org_id = :org and d.id = any (%(ids)s);
@@ -254,7 +253,6 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: rendered
--- Return one rendered document.
 select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,
        h.html
   from rendered_document h
@@ -262,7 +260,7 @@ select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_
  where h.org_id = :org and h.id = %(resource_id)s;
 
 -- name: run_texts
--- Return the texts of a run of which the audit contains only the hash, as columns of their rows.
+-- Return those texts of a run of which the audit has only a hash, as columns of their rows.
 select 'job_part' as entity, p.job_id::text as id, json_build_object('content', p.content) as values
   from job_part p
  where p.org_id = :org and p.run_id = %(run_id)s

@@ -1,6 +1,6 @@
-"""Queries that load runs, with a lock or as a snapshot, and versions of DAG definitions.
+"""Queries that load runs, with a lock or as a snapshot, and versions of workflow definitions.
 
-The versions of a DAG definition are kept forever; each run uses one version.
+The versions of a definition are kept forever; each run uses one version.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,19 +43,17 @@ SQL = load(
     definitions_named=DefinitionRow,
     versions=VersionRow,
 )
-#: Maximum number of open runs, starting with the run that was started last, among which runs that
-#: wait for feedback are searched.
+#: Maximum number of open runs, latest start first, searched for runs that await feedback.
 MAX_NEWEST_RUNS = 1_000
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
 
-#: Number of SQL statements that load one run.
 LOAD_STATEMENT_COUNT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """Run with its DAG definition, the current database time, and its audit chain's head."""
+    """Run with its workflow definition, the database time, and the head of its audit chain."""
 
     run: Run
     dag_slug: str
@@ -65,12 +63,10 @@ class LoadedRun:
 
 
 def lock_statements(run_id: str) -> tuple[Statement, ...]:
-    """Lock and select a run."""
     return (LOCK_RUN(run_id=run_id), *_rest(run_id))
 
 
 def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
-    """Select a run without locking it."""
     return (LOAD_RUN(run_id=run_id), *_rest(run_id))
 
 
@@ -79,12 +75,10 @@ def _rest(run_id: str) -> tuple[Statement, Statement]:
 
 
 def brief_statement(run_id: str) -> Statement:
-    """Select the columns of a run that never change."""
     return SQL["run_brief"](run_id=run_id)
 
 
 def list_statement(*, by_activity: bool, **values: str | int | None) -> Statement:
-    """Select runs for a list, sorted by latest activity or by start time."""
     query = SQL["runs_by_activity"] if by_activity else SQL["runs_by_start"]
     return query(**values)
 
@@ -95,12 +89,10 @@ def text_statement(**values: str | int | bool | None) -> Statement:
 
 
 def awaiting_statement(most: int) -> Statement:
-    """Select the runs that wait for a person's feedback."""
     return SQL["awaiting_runs"](most=most)
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:
-    """Select the latest audit entries of a run."""
     return SQL["run_recent_events"](run_id=run_id, most=most)
 
 
@@ -172,12 +164,11 @@ def _step(row: StepRow) -> StepRun:
 
 
 def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:
-    """Convert the selected rows to audit entries, oldest first, with times in UTC."""
+    """Return the audit entries, oldest first, with times in UTC."""
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in reversed(rows))
 
 
 def in_utc(at: datetime | None) -> datetime | None:
-    """Return a time in UTC."""
     return at.astimezone(UTC) if at else None
 
 
@@ -197,7 +188,6 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Convert the selected rows to the form of rows rebuilt from the audit, also the times."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
@@ -212,26 +202,22 @@ def _audit_time(value: str) -> str:
 
 
 def definition_statement(slug: str, version: int | None = None) -> Statement:
-    """Select one version of a DAG definition, or the latest version if none is given."""
     return SQL["definition"](slug=slug, version=version)
 
 
 def lock_statement(slug: str) -> Statement:
-    """Lock a DAG definition, so that no other call adds a version at the same time."""
+    """Lock a workflow definition, so that no other call adds a version meanwhile."""
     return SQL["lock_definition"](slug=slug)
 
 
 def definitions_statement() -> Statement:
-    """Select the latest version of every DAG definition."""
     return SQL["definitions"]()
 
 
 def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
-    """Select these versions of DAG definitions."""
     versions = [{"slug": slug, "version": version} for slug, version in named]
     return SQL["definitions_named"](named=AsJson(versions))
 
 
 def versions_statement(slug: str, most: int) -> Statement:
-    """Select the versions of a DAG definition, latest first."""
     return SQL["versions"](slug=slug, most=most)

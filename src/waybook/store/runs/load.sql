@@ -1,6 +1,6 @@
 -- name: load_run
--- Return the run. For a decision, this statement runs first and locks the run, so that each
--- transaction sees which units of a step earlier transactions completed.
+-- Return the run. For a decision, this runs first and locks the run, so that each transaction sees
+-- which units earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
        app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
        r.copied_from::text, r.copied_seq
@@ -25,8 +25,8 @@ select input, created_at, created_by
 
 -- name: runs_by_activity
 -- Return a list of runs, most recent activity first, without document counts. Open and ended runs
--- have an index each, by the minute of their last activity; the runs of a minute are sorted, and
--- have a limit of their own, as in `plans_by_activity`.
+-- have an index each, by the minute of their last activity; the runs of a minute are sorted, after
+-- a limit of their own, as in `plans_by_activity`.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
           from ((select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
@@ -71,10 +71,9 @@ select :row_of_run, :documents_of_listed_run as documents_available,
  limit %(most)s;
 
 -- name: runs_with_text
--- Return a list of runs whose id begins with a text or whose name contains it, last started first or
--- most recent activity first; documents are counted only in the first order. Runs are found as in
--- `plans_with_text`: among a limited number of the newest runs and, if too few of them match, by the
--- rarest word of the text.
+-- Return runs whose id begins with a text or whose name contains it, by latest start or most recent
+-- activity; documents are counted only in the first order. Runs are found as in `plans_with_text`:
+-- among a limited number of the newest and, if too few match, by the text's rarest word.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last
@@ -136,8 +135,8 @@ select :row_of_run,
  limit %(most)s;
 
 -- name: awaiting_runs
--- Return runs that are blocked until a person gives feedback on a completed stage, longest waiting
--- first. The columns are those of `runs_by_activity`, with the time since which each run waits.
+-- Return runs that wait for a person's feedback on a completed stage, longest waiting first, with
+-- the columns of `runs_by_activity` and since when each waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, g.stages,
        null::bigint as documents_available, r.awaiting_since
@@ -156,7 +155,6 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
  order by r.awaiting_since, r.id;
 
 -- name: run_recent_events
--- Return the latest audit events of a run, newest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject
   from audit_entry e
@@ -165,7 +163,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
  limit %(most)s;
 
 -- name: run_rows
--- Return all rows that a run's audit accounts for, to compare with a replay of the audit.
+-- Return all rows that a run's audit covers, to compare with a replay.
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
@@ -236,7 +234,7 @@ select 'usage', u.id::text, json_build_object(
  where u.org_id = :org and u.run_id = %(run_id)s;
 
 -- name: definition
--- Return a version of a DAG definition; the latest if no version is given.
+-- Return a version of a workflow definition, by default the latest.
 select :row_of_definition
   from dag_definition d
  where d.org_id = :org
@@ -245,17 +243,17 @@ select :row_of_definition
  limit 1;
 
 -- name: lock_definition
--- Serialize transactions that add versions of this DAG definition.
+-- Serialize transactions that add versions of this workflow definition.
 select pg_advisory_xact_lock(hashtextextended(:org::text || '/' || %(slug)s, 0));
 
 -- name: definitions
--- Return the latest version of each DAG definition.
+-- Return the latest version of each workflow definition.
 select distinct on (d.slug) :row_of_definition
   from dag_definition d where d.org_id = :org
  order by d.slug, d.version desc;
 
 -- name: definitions_named
--- Return the given versions of several DAG definitions.
+-- Return these versions of workflow definitions.
 select :row_of_definition
   from dag_definition d
   join json_to_recordset(%(named)s::json) as n (slug text, version integer)
@@ -263,7 +261,6 @@ select :row_of_definition
  where d.org_id = :org;
 
 -- name: versions
--- Return the versions of a DAG definition, latest first.
 select d.version, d.created_at, d.created_by
   from dag_definition d
  where d.org_id = :org and d.slug = %(slug)s

@@ -1,9 +1,9 @@
-"""Decisions on one cached run that are committed in batches, one message after the other.
+"""Commits decisions on one cached run in batches, one message after the other.
 
-Each call decides on the state after the call before it, even while that one is not committed yet:
-so the next batch is decided while PostgreSQL writes the batch before it. A batch is sent as soon as
-the one before it is committed. If a message fails, nothing of its batch is written, the decisions
-that were based on it are dropped, and each of these calls runs again on the locked run.
+Each call decides on the state after the previous call, even before that one is committed: the next
+batch is decided while PostgreSQL writes the current one, and sent as soon as that is committed. If
+a message fails, nothing of its batch is written, all decisions based on it are dropped, and each of
+these calls runs again on the locked run.
 """
 
 import asyncio
@@ -20,10 +20,9 @@ from waybook.store.runs import writer
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
 
-#: Function that executes SQL statements in one transaction.
+#: Executes statements in one transaction.
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-#: Maximum number of calls in one batch, which limits the size of its message.
 MAX_CALLS = 16
 
 
@@ -32,22 +31,21 @@ class DroppedDecision(Exception):
 
 
 class DecidedCall(NamedTuple):
-    """Decisions of one call on the cached run, ready to be written."""
+    """A call's decisions on the cached run, ready to be written."""
 
-    #: Cached run before and after the decisions; None if the next call needs the locked run.
+    #: The run before and after the decisions; no `after` if the next call needs the locked run.
     before: CachedRun
     after: CachedRun | None
     writes: Sequence[RunWrite]
-    #: Other statements of the call.
+    #: Further statements to write with the decisions.
     more: Sequence[Statement]
     send: Send
 
 
 class _Waiting(NamedTuple):
     call: DecidedCall
-    #: Future that is set when the call is committed.
     written: asyncio.Future[None]
-    #: Context variables of the call, with which its batch is sent if it is the first call.
+    #: Context variables of the call; a batch is sent with those of its first call.
     context: Context
 
 
@@ -55,15 +53,15 @@ class CommitPipeline:
     def __init__(self, end: Callable[[CachedRun | None, int], None]) -> None:
         """Create an empty pipeline.
 
-        After each batch, `end` gets the last state of the run that is known to be committed, and
-        the number of calls that have ended.
+        After each batch, it calls `end` with the last committed state of the run, if known, and the
+        number of calls that ended.
         """
         self._end = end
         self._waiting: list[_Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Whether a batch is in flight; only then, calls may wait.
+        #: Whether a batch is in flight; only then may calls wait.
         self.is_sending = False
-        #: Run after all decisions, while a batch is in flight.
+        #: The run after all decisions, while a batch is in flight.
         self.state: CachedRun | None = None
 
     async def commit(self, call: DecidedCall) -> None:
@@ -76,8 +74,7 @@ class CommitPipeline:
         """
         self.state = call.after
         if not self.is_sending:
-            # A call without others sends the message itself, so that its cancellation ends the
-            # message.
+            # A single call sends the message itself, so that canceling the call ends the message.
             self.is_sending = True
             await self._write([call])
             return
@@ -86,7 +83,7 @@ class CommitPipeline:
         await written
 
     async def _write(self, calls: Sequence[DecidedCall]) -> None:
-        """Send a batch; then send the next one, or drop the calls that wait if this one failed."""
+        """Send a batch; then send the next one or, if this one failed, drop the waiting calls."""
         first, last, is_written, committed = calls[0], calls[-1], False, None
         try:
             writes = [write for call in calls for write in call.writes]
@@ -108,21 +105,21 @@ class CommitPipeline:
             self._end(committed, ended)
 
     def _drop_waiting(self) -> int:
-        """Report to all waiting calls that their decisions are dropped; return their number."""
+        """Drop the decisions of all waiting calls and report it to them; return their number."""
         dropped, self._waiting = self._waiting, []
         for waiting in dropped:
             _settle(waiting.written, DroppedDecision())
         return len(dropped)
 
     def _send_next(self, ended: int) -> None:
-        """Send the next batch: half of the calls, if the workers whose calls ended call again.
+        """Send the next batch: half of the calls, if the workers whose calls ended will call again.
 
-        So one half is decided while the other half is in flight.
+        One half is then decided while the other is in flight.
         """
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        # A task of its own: the cancellation of one call must not affect the others.
+        # A task of its own, so that canceling one call does not affect the others.
         task = asyncio.create_task(self._write_for_all(batch), context=batch[0].context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -143,10 +140,10 @@ class CommitPipeline:
 
 
 def _settle(written: asyncio.Future[None], error: BaseException | None) -> None:
-    """Report the outcome of a batch to a call that waits for it.
+    """Report the outcome of a batch to one of its calls.
 
-    An error whose cause may be one call, such as a rejected value, is reported as StaleCache:
-    nothing was written, each call runs again on the locked run, and only this call fails.
+    An error that one call may have caused, such as a rejected value, is reported as StaleCache:
+    nothing was written, every call runs again on the locked run, and only the cause fails.
     """
     if written.done():
         return

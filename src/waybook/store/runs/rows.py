@@ -7,7 +7,7 @@ from waybook.json_values import Json
 
 
 class RunSummaryRow(NamedTuple):
-    """Run as an entry in a list of runs."""
+    """Run in a list of runs."""
 
     id: str
     name: str
@@ -18,15 +18,13 @@ class RunSummaryRow(NamedTuple):
     updated_at: datetime
     completed_at: datetime | None
     canceled_at: datetime | None
-    #: Time at which the query ran, by the database clock.
     now: datetime
-    #: Started stages in the order of their start. Each tuple contains the slug, whether the stage
-    #: is completed, whether it has feedback, the numbers of its closed and failed steps, and its
-    #: models.
+    #: Started stages in order: slug, whether completed, whether it has feedback, numbers of closed
+    #: and failed steps, and models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: Number of available documents of the run; None if the query did not count documents.
+    #: Number of available documents; None if they were not counted.
     documents_available: int | None
-    #: Time since which the run awaits feedback; None if this time was not requested.
+    #: Since when the run awaits feedback; None if this was not requested.
     awaiting_since: datetime | None
 
 
@@ -70,30 +68,23 @@ class StepRow(NamedTuple):
 
 
 class RunBriefRow(NamedTuple):
-    """Columns of a run that never change."""
-
     input: Json
     created_at: datetime
     created_by: str
 
 
 class RunEventRow(NamedTuple):
-    """Audit entry of a run."""
-
     seq: int
     at: datetime
     event: str
     actor: str
     session: str | None
     action: str | None
-    #: Step that the event is about, or the stage if the event is about a whole stage; None for an
-    #: event about the run.
+    #: The step or, for a whole stage, the stage that the event is about; None for the run itself.
     subject: str | None
 
 
 class DefinitionRow(NamedTuple):
-    """Version of a DAG definition."""
-
     version: int
     name: str
     body: Json
@@ -138,8 +129,6 @@ class JobRow(NamedTuple):
 
 
 class RenderRow(NamedTuple):
-    """Rendering job, with its document."""
-
     job: JobRow
     document_key: str
     document_model: str
@@ -159,7 +148,7 @@ class OpenJobsRow(NamedTuple):
     step_key: str
     status: str
     model: str
-    # Number of jobs. The field is not called `count`, because a tuple has a method of that name.
+    # Not called `count`, because that is a method of tuples.
     jobs: int
     ready_at: datetime | None
 
@@ -190,13 +179,11 @@ class FailedJobRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Earlier part of a document that a job continues."""
-
     content: str
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document; its text only if the texts up to this one are short."""
+    """Latest version of a document; it has a text only if all texts up to it are short enough."""
 
     id: str
     stage: str
@@ -226,8 +213,6 @@ class OriginalDocumentRow(NamedTuple):
 
 
 class DocumentTextRow(NamedTuple):
-    """Start of a document's text."""
-
     id: str
     content: str
 
@@ -238,7 +223,7 @@ class DocumentSliceRow(NamedTuple):
     document_key: str
     model: str
     version: int
-    #: Length of the whole text of the document, of which `content` is a part.
+    #: Length of the whole text.
     length: int
     content: str
     by: str | None
@@ -246,8 +231,6 @@ class DocumentSliceRow(NamedTuple):
 
 
 class DocumentJobRow(NamedTuple):
-    """Job that produced a version of a document."""
-
     job_id: str
     version: int
     document_id: str
@@ -283,8 +266,6 @@ class ReadableRow(NamedTuple):
 
 
 class RenderedRow(NamedTuple):
-    """Rendered document with its Markdown and HTML."""
-
     run_id: str
     document_key: str
     model: str
@@ -296,7 +277,7 @@ class RenderedRow(NamedTuple):
 
 
 class UpdatedRow(NamedTuple):
-    """Result of an update of a cached run, with the time of the database."""
+    """Result of updating a cached run, with the database time."""
 
     updated: int
     now: datetime

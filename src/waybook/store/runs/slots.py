@@ -1,4 +1,4 @@
-"""Slots of the cache of runs: cached run, turns, and reservations of free jobs."""
+"""Slots of the run cache: each has the cached run, the turns of calls, and reserved free jobs."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,22 +19,20 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.pipeline import CommitPipeline
 from waybook.store.runs.turns import TurnQueue
 
-#: Org and id of a run. The org is represented as a number, because numbers can be hashed fast.
+#: Org and id of a run. The org is an int, because ints hash fast.
 RunKey: TypeAlias = tuple[int, str]
 
 MAX_RUNS = 256
 MAX_FILTERS = 64
-#: Number of calls that lock the run in the database after another process has changed it; after
-#: these calls, the cache is used again.
+#: Number of calls that lock the run in the database after another process changed it.
 LOCKS_AFTER_CONFLICT = 8
 
 
 class RunSlot:
-    """Place of one run in the cache, with the turns of its calls and their decisions."""
+    """One run's place in the cache, with the turns and decisions of its calls."""
 
     def __init__(self) -> None:
-        """Create a slot without a cached run."""
-        #: Cached run, as far as its changes are committed.
+        #: The run as far as its changes are committed.
         self.cached: CachedRun | None = None
         self.turns = TurnQueue()
         self.pipeline = CommitPipeline(self._end_batch)
@@ -48,7 +46,7 @@ class RunSlot:
 
     @property
     def state(self) -> CachedRun | None:
-        """Return the cached run after all decisions, including those that are not committed."""
+        """Return the run after all decisions, committed or not."""
         return self.pipeline.state if self.pipeline.is_sending else self.cached
 
     def _end_batch(self, state: CachedRun | None, calls: int) -> None:
@@ -58,14 +56,14 @@ class RunSlot:
     # Cached run
 
     def may_use_cache(self) -> bool:
-        """Return whether the next call may decide on the cached run; count the call."""
+        """Return whether the next call may use the cached run, and count that call."""
         if self._locks_left:
             self._locks_left -= 1
             return False
         return True
 
     def mark_contended(self) -> None:
-        """Forget the run, which another process changed, and lock it during the next calls."""
+        """Forget a run that another process changed, and lock it in the next calls."""
         self.cached = None
         self._locks_left = LOCKS_AFTER_CONFLICT
 
@@ -79,7 +77,7 @@ class RunSlot:
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run, or forget a run that is older."""
+        """Apply a committed decision to the cached run; forget the run if it is older."""
         if self.cached is not None and self.cached.head.seq < head.seq:
             is_next = self.cached.head[:2] == before[:2]
             self.cached = self.cached.advance(decision, head) if is_next else None
@@ -87,14 +85,14 @@ class RunSlot:
     # Free jobs
 
     def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
-        """Return whether the database may have free jobs that the cache does not know."""
+        """Return whether the database may have free jobs that the cache lacks."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
             return True
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
 
     def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
-        """Return the number of free jobs to read: twice as many if the last were used up soon."""
+        """Return how many free jobs to read: twice as many if the last ones were soon used up."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         is_used_up = (
             free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
@@ -104,7 +102,7 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job for a call; None if the cache has no job for the caller."""
+        """Reserve the first free job; None if the cache has none for the caller."""
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None
@@ -116,18 +114,16 @@ class RunSlot:
         return None
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """End the reservation of these jobs."""
         self._reserved.difference_update(job_ids)
 
 
 class RunCache:
     def __init__(self, most: int = MAX_RUNS) -> None:
-        """Create an empty cache that keeps the `most` runs that were used last."""
         self._slots: OrderedDict[RunKey, RunSlot] = OrderedDict()
         self._most = most
 
     def slot(self, which: RunKey) -> RunSlot:
-        """Return the slot of a run; a new slot may replace the slot of another run."""
+        """Return the slot of a run; a new slot may displace that of another run."""
         slot = self._slots.get(which)
         if slot is None:
             if len(self._slots) >= self._most:
@@ -137,7 +133,7 @@ class RunCache:
         return slot
 
     def _evict(self) -> None:
-        """Remove a slot that no call uses: one without a cached run, or the one used first."""
+        """Remove an unused slot: one without a cached run, or the one used longest ago."""
         idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
         empty = (which for which in idle if self._slots[which].cached is None)
         which = next(empty, idle[0] if idle else None)

@@ -1,4 +1,4 @@
-"""Rows of runs with texts that the audit contains only as hashes."""
+"""Rows of runs that contain long texts; the audit has only hashes of these texts."""
 
 from datetime import datetime
 
@@ -29,18 +29,15 @@ def document_row(run_id: str, document: NewDocument, now: datetime) -> tuple[Val
 
 
 def part_row(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the row of a part of a result."""
     return (patch.id, run_id, to_number(patch.values["part"]), *texts, _hash(patch))
 
 
 def rendered_row(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the row of a rendered document."""
     named = (str(patch.values["document_id"]), str(patch.values["job_id"]))
     return (patch.id, run_id, *named, *texts, _hash(patch), str(patch.values["created_at"]))
 
 
 def late_row(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the row of a late result."""
     row = patch.values
     who = (str(row["created_at"]), str(row["created_by"]))
     named = (str(row["job_id"]), to_number(row["attempt"]))

@@ -1,7 +1,7 @@
-"""Turns of calls on one run, in the order of their arrival.
+"""Turns of the calls on one run, in order of arrival.
 
-A call that locks the run has a turn alone. Consecutive calls on the cached run share a turn: each
-decides on the state after the call before it.
+A call that locks the run has a turn to itself. Consecutive calls on the cached run share a turn:
+each decides on the state after the previous one.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from waybook.errors import Busy
 
-#: Maximum time for which a call waits for its turn; the same as for a lock in the database.
+#: Maximum seconds that a call waits for its turn; the same as for a database lock.
 TURN_TIMEOUT_SECONDS = 5.0
-#: Maximum number of calls that share a turn: those of two batches. It limits the time from the
-#: decision of a call to its message.
+#: Maximum number of calls that share a turn: two batches. It limits the time between a call's
+#: decision and its message.
 MAX_SHARED = 32
 
 
@@ -25,7 +25,6 @@ class _Waiter(NamedTuple):
 
 class TurnQueue:
     def __init__(self) -> None:
-        """Create a queue in which no call has a turn."""
         self._waiting: deque[_Waiter] = deque()
         #: Number of calls that share the current turn.
         self._sharing = 0
@@ -36,7 +35,7 @@ class TurnQueue:
         return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait until the calls before this one have ended their turns; `end` ends this one.
+        """Wait for a turn of one's own; `end` ends it.
 
         Raises:
             Busy: the turn did not come in time.
@@ -58,12 +57,10 @@ class TurnQueue:
             self._sharing += 1
 
     def end(self) -> None:
-        """End a turn alone."""
         self._is_alone = False
         self._begin_next()
 
     def leave(self, calls: int = 1) -> None:
-        """End the shared turn of this number of calls."""
         self._sharing -= calls
         if self._waiting:
             self._begin_next()
@@ -82,7 +79,7 @@ class TurnQueue:
             raise
 
     def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that no longer needs it, or let the calls behind it go on."""
+        """End the turn of a call that stopped waiting, or let the calls behind it go on."""
         if waiter.granted.cancelled() or not waiter.granted.done():
             self._begin_next()
         elif waiter.is_shared:
@@ -94,7 +91,7 @@ class TurnQueue:
         """Begin the turns of the next calls, as far as the current turns allow."""
         while self._waiting and not self._is_alone:
             granted, is_shared = self._waiting[0]
-            if not granted.done():  # Otherwise, the call no longer waits.
+            if not granted.done():  # If it is done, the call has stopped waiting.
                 if self._sharing >= (MAX_SHARED if is_shared else 1):
                     return
                 self._sharing += is_shared

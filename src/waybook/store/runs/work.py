@@ -42,8 +42,6 @@ class RunJobRow(NamedTuple):
 
 
 class JobEventRow(NamedTuple):
-    """Audit entry about a job."""
-
     seq: int
     at: datetime
     event: str
@@ -81,7 +79,7 @@ class JobCountRow(NamedTuple):
 
 
 class JobTimesRow(NamedTuple):
-    """Started job with its times."""
+    """A started job with its times."""
 
     id: str
     stage: str
@@ -117,7 +115,7 @@ SQL = load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSelection:
-    """Filters of a list of jobs; a listed job matches every filter that is set."""
+    """Filters of a list of jobs; a job must match all that are set."""
 
     job_id: str | None = None
     stage: str | None = None
@@ -141,46 +139,39 @@ def jobs_statement(run_id: str, selection: JobSelection, most: int, skipped: int
 
 
 def job_events_statement(run_id: str, job_id: str, most: int) -> Statement:
-    """Select the audit entries about one job."""
     return SQL["job_events"](run_id=run_id, job_id=job_id, most=most)
 
 
 def attempt_usage_statement(run_id: str, job_id: str) -> Statement:
-    """Select the usage of each attempt at a job."""
     return SQL["attempt_usage"](run_id=run_id, job_id=job_id)
 
 
 def model_usage_statement(run_id: str, most: int) -> Statement:
-    """Select the usage of a run by model."""
     return SQL["model_usage"](run_id=run_id, most=most)
 
 
 def job_counts_statement(run_id: str) -> Statement:
-    """Count the jobs of a run by step, model and status."""
     return SQL["job_counts"](run_id=run_id)
 
 
 def job_times_statement(run_id: str, most: int) -> Statement:
-    """Select the times of the jobs of a run that were started last."""
     return SQL["job_times"](run_id=run_id, most=most)
 
 
 def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    """Select all versions of the documents with the key or the lineage of this document."""
+    """Select all versions of the documents with the same key or lineage as this one."""
     return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
 
 
 def step_documents_statement(
     run_id: str, stage: str, step_key: str, most: int, *, job_id: str | None = None
 ) -> Statement:
-    """Select the documents of a step, or of one of its jobs, in all versions."""
     return SQL["step_documents"](
         run_id=run_id, stage=stage, step_key=step_key, job_id=job_id, most=most
     )
 
 
 def document_text_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    """Select the beginning of a rendered document as Markdown."""
     return SQL["document_text"](run_id=run_id, resource_id=resource_id, most=most)
 
 
@@ -207,12 +198,10 @@ def read_times(rows: Sequence[JobTimesRow]) -> tuple[JobTimesRow, ...]:
 
 
 def read_usage(rows: Iterable[AttemptUsageRow]) -> dict[int, Totals]:
-    """Convert the selected rows to usage, keyed by attempt."""
     return {row.attempt: _totals(row) for row in rows}
 
 
 def read_model_usage(rows: Iterable[RunModelUsageRow]) -> tuple[tuple[str, Totals], ...]:
-    """Convert the selected rows to pairs of a model and its usage."""
     return tuple((row.model or "", _totals(row)) for row in rows)
 
 

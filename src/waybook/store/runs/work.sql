@@ -1,7 +1,7 @@
 -- name: run_jobs
--- Return jobs of a run, of one stage or step, of one model or with one of these statuses, in the
--- order of the steps, each with its usage over all attempts. The usage is summed for all jobs at
--- once: usage has an index by run, and none by job.
+-- Return jobs of a run that match the filters, in the order of the steps, each with its usage over
+-- all attempts. The usage is summed for all jobs at once, because it has an index by run, not by
+-- job.
 with used as (
   select u.job_id, :usage_sums
     from usage u
@@ -59,8 +59,8 @@ select u.model, :usage_sums
  limit %(most)s;
 
 -- name: job_counts
--- Return the number of jobs of a run by step, model and status. Rendering jobs are left out: they
--- belong to the server.
+-- Return the number of jobs of a run by step, model and status, without rendering jobs, which are
+-- the server's.
 select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
   from job j
  where j.org_id = :org
@@ -69,7 +69,7 @@ select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
  group by j.stage_slug, j.step_key, j.model, j.status;
 
 -- name: job_times
--- Return the times of the started jobs of a run, latest start first, and the number of all of them.
+-- Return the times of a run's started jobs, latest start first, and their total number.
 select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
        j.completed_at, count(*) over () as total
   from job j
@@ -81,8 +81,8 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.start
  limit %(most)s;
 
 -- name: document_versions
--- Return the rendered documents of a run with the key or the lineage of one of them, in all
--- versions, those with its key first.
+-- Return all versions of the rendered documents with the same key or lineage as this one, those
+-- with the same key first.
 select :row_of_readable
   from document k
   join document d on d.org_id = :org and d.run_id = k.run_id

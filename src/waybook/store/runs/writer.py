@@ -1,4 +1,4 @@
-"""Writer of runs: turns a decision into SQL statements for rows and audit."""
+"""Writes runs: turns a decision into SQL statements for rows and audit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -34,28 +34,26 @@ SQL = load(
     advance_run_with_job=UpdatedRow,
 )
 
-#: Rows on which the columns of a run depend, except for the head of its audit chain.
+#: Kinds of rows from which the columns of a run are computed.
 _RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
-#: Maximum number of rows that one SQL statement writes.
 MAX_ROWS = 1_000
 
 
 class RunWrite(NamedTuple):
-    """Decision on a run with its sealed audit entries, ready to be written."""
+    """A decision on a run with its sealed audit entries, ready to be written."""
 
     decision: RunDecision[object]
-    #: Jobs that the decision changes, in their state before the change, by job id.
+    #: The jobs that the decision changes, before the change, by id.
     loaded: Mapping[str, Job]
     write_context: WriteContext
     sealed: list[SealedEntry]
-    #: Head of the audit chain after the decision.
     head: ChainHead
 
 
 def seal_decision(
     decision: RunDecision[object], loaded: Mapping[str, Job], write_context: WriteContext
 ) -> RunWrite:
-    """Number the audit entries of a decision and link them to the audit chain of the run."""
+    """Number a decision's audit entries and link them to the audit chain of the run."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head = write_context.head
     if sealed:
@@ -68,9 +66,9 @@ def statements(
 ) -> list[Statement]:
     """Return the SQL statements that write consecutive decisions on a run.
 
-    Each row is written once, in its last state. The order of the statements satisfies the foreign
-    keys. The write fails if one of the jobs in `loaded` has changed since it was read. If the run
-    comes from the cache, the first statement checks that the run is unchanged.
+    Each row is written once, in its last state, in an order that foreign keys allow. The write
+    fails if a job in `loaded` has changed since it was read. If the run comes from the cache, the
+    first statement checks that it is unchanged.
     """
     sealed = [entry for write in writes for entry in write.sealed]
     if not sealed:
@@ -95,14 +93,12 @@ def statements(
 
 
 def touch(job_id: str, now: datetime) -> Statement:
-    """Record a call as a heartbeat of a job."""
     return SQL["touch_job"](id=job_id, now=now)
 
 
 def add_definition(
     *, slug: str, version: int, name: str, body: Json, body_hash: bytes, now: datetime, by: str
 ) -> Statement:
-    """Insert a version of a DAG definition."""
     return SQL["insert_definition"](
         slug=slug,
         version=version,
@@ -162,9 +158,9 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Advance the audit of a cached run; if only one job changes, update the job too.
+    """Advance the audit of a cached run; if only one job changes, update that too.
 
-    The update of the job is removed from `patches`.
+    The job is then removed from `patches`.
     """
     run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
     if len(jobs) != 1:
@@ -175,7 +171,7 @@ def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Va
 
 
 def _awaiting_since(run: Run) -> datetime | None:
-    """Return the time since which the run waits for feedback; None if it has ended or has work."""
+    """Return since when the run awaits feedback; None if it has ended or has work to do."""
     if run.completed_at is not None or run.canceled_at is not None:
         return None
     is_waiting, since = False, None

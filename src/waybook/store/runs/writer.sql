@@ -22,8 +22,8 @@ insert into run_brief (run_id, input, created_at, created_by)
 values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 
 -- name: update_run
--- Update a run. If its audit sequence number is no longer the loaded one, the number becomes null
--- and violates the NOT NULL constraint: the database rejects a stale update.
+-- Update a run. If its audit number is no longer the loaded one, it becomes null and violates the
+-- NOT NULL constraint: a stale update is rejected.
 update run
    set completed_at = %(completed_at)s,
        canceled_at = %(canceled_at)s,
@@ -60,13 +60,13 @@ select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_unchanged_run
 -- Lock a run and advance its audit if it has not changed since it was cached and the database time
--- is as expected; otherwise, fail as `update_unchanged_run` does. The decisions change only rows of
+-- is as expected; otherwise fail as `update_unchanged_run` does. The decisions change only rows of
 -- steps, jobs and documents.
 with updated as (:advance_of_run)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_run_with_job
--- Do the same and update a job, which costs less than two statements.
+-- Advance the audit of a cached run and update a job, which costs less than two statements.
 with updated as (:advance_of_run),
      job_update as (:update_of_job)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
@@ -98,7 +98,7 @@ update stage_step
    and run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
--- Insert jobs, given as their rows in the audit. A list of values would have to be parsed and
+-- Insert jobs, given as their rows in the audit: a list of values would have to be parsed and
 -- planned for each number of jobs. The org comes from the run, so that a cluster inserts them where
 -- the run is.
 insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
@@ -150,7 +150,7 @@ select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.d
   join document d on d.org_id = :org and d.id = n.copied_from;
 
 -- name: check_copies
--- Fail if documents were not copied because an original no longer exists: the division by zero
+-- Fail if a document was not copied because its original no longer exists: the division by zero
 -- aborts the transaction.
 select 1 / (case when count(*) = %(count)s then 1 else 0 end)
   from document

@@ -31,12 +31,10 @@ MCP_PATHS: Final = ("/mcp", "/mcp/")
 
 
 def load_openapi() -> bytes:
-    """Return the OpenAPI 3.1 description of the REST API."""
     return files("waybook.transport.http").joinpath(FILE).read_bytes()
 
 
 async def serve_openapi(_: Request) -> Response:
-    """Serve the OpenAPI description of the REST API."""
     return Response(load_openapi(), media_type="application/json")
 
 
@@ -47,7 +45,7 @@ ERRORS: Final = {
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """Return the response for a routing error (404 or 405) in the common error format."""
+    """Return the response to a routing error (404 or 405) in the common error format."""
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(HTTPStatus(error.status_code), ("INVALID_INPUT", "Bad request."))
@@ -57,7 +55,6 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 async def internal_error(request: Request, _: Exception) -> Response:
-    """Return a generic 500 response; details are written only to the server log."""
     if wants_html(request):
         return error_page(request, 500, "Internal server error.")
     return error_response(500, "UNAVAILABLE", "Internal server error; try again.")
@@ -76,13 +73,19 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return an ASGI application.
+    """Return the ASGI application, which can be started only once, because of its MCP endpoint.
 
-    The application can be started only once, because of its MCP endpoint. Arguments: `hosts` are
-    the allowed host names, `ready` checks the database, `stuck` reports whether only a restart
-    would help, and `metrics` returns the metrics; `reporting` names the tools that send progress
-    notifications, `reading` serves the read API, `pages` are the dashboard routes, `pace` throttles
-    orgs that exceed their rate limit, and `gate` authenticates every request.
+    Args:
+        server: the tools.
+        hosts: allowed host names.
+        ready: checks the database.
+        stuck: says whether only a restart would help.
+        metrics: returns the metrics.
+        reporting: names the tools that send progress notifications.
+        reading: serves the read API.
+        pages: routes of the dashboard.
+        pace: throttles orgs that exceed their rate limit.
+        gate: authenticates every request.
     """
     mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
     snapshots = SnapshotApi(pace)

@@ -1,8 +1,8 @@
 """Authentication of every HTTP request in server mode.
 
-Programs authenticate with a bearer token, browsers with a session cookie; the path decides which of
-the two is required. The caller is resolved once per request and stored in the request state.
-Long-lived streams check the credential again at intervals.
+Programs send a bearer token, browsers a session cookie; the path decides which one is required. The
+caller is determined once per request and stored in the request state. Long-lived streams check the
+credential again at intervals.
 """
 
 import hmac
@@ -41,32 +41,30 @@ from waybook.transport.http.html.error_pages import (
 from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
-#: Paths that need no authentication: health checks, sign-in, and links with their own secret.
+#: Paths without authentication: health checks, sign-in, and links with their own secret.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = (
     *("/static/", "/sign-in/", "/.well-known/"),
     *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
 )
 METRICS_PATH: Final = "/metrics"
-#: Channel of the requests under each path prefix that programs call.
+#: Channel of the requests under each path prefix for programs.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-#: Function that resolves a bearer token received on a channel to its caller, or raises
-#: `Unauthenticated`.
+#: Returns the caller for a bearer token on a channel, or raises `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Function that resolves a cached bearer token to its caller and a check, or returns None.
+#: Returns the caller and a check for a cached bearer token, or None.
 CachedBearer = Callable[[str, Channel], CachedCaller | None]
-#: Function that resolves the session of a browser to its caller, or returns None if the browser has
-#: not signed in.
+#: Returns the caller for a browser's session, or None if it is not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
-#: Paths of tool calls, whose first message to the database can check the credential.
+#: Paths of tool calls, whose first database message can check the credential.
 CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
 def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
-    """Return None; used by servers that look every token up."""
+    """For servers that look up every token."""
     return None
 
 
@@ -77,22 +75,21 @@ class AuthGate:
     cached_bearer: CachedBearer = no_cached_bearer
     #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
-    #: URL of the sign-in page.
     sign_in: str | None = None
-    #: Bearer token with which a client can read the metrics, which cover all orgs. If no token is
-    #: configured, the metrics are not served.
+    #: Token with which a client can read the metrics, which cover all orgs. Without one, metrics
+    #: are not served.
     metrics_token: str | None = None
-    #: URL of the metadata that describes how clients obtain a token.
+    #: URL of the metadata that tells clients how to get a token.
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
     #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     async def refusal(self, request: Request) -> Response | None:
-        """Authenticate a request; return the error response, or None if the request may proceed.
+        """Authenticate a request; return an error response, or None to proceed.
 
-        If the token of a tool call is cached, the caller is only expected to be authenticated: the
-        state of the request then has a check, which the call must carry out.
+        If a tool call's token is cached, the caller is only expected to be authenticated: the
+        request state then has a check, which the call must make.
         """
         if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope).secret
@@ -103,7 +100,7 @@ class AuthGate:
         return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
-        """Return the caller that the request's credential identifies.
+        """Return the caller for the request's credential.
 
         Raises:
             Unauthenticated: the request has no valid credential.
@@ -120,7 +117,7 @@ class AuthGate:
         return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
-        """Authenticate a request; return the error response, or None if the request may proceed."""
+        """Authenticate a request; return an error response, or None to proceed."""
         path = request.url.path
         if path == METRICS_PATH:
             return (
@@ -144,12 +141,12 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller of a request; limit the number of unknown secrets per client address.
+        """Return the caller of a request; limit the unknown secrets per client address.
 
         Raises:
             Unauthenticated: the request has no valid credential.
-            RateLimited: the client's address sent too many unknown secrets; the secret of this
-                request was not looked up.
+            RateLimited: the client's address sent too many unknown secrets; this one was not looked
+            up.
         """
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
@@ -194,29 +191,28 @@ NO_CONTENT: Final = "There is nothing at this address."
 
 
 def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
-    """Return whether the request authenticates with a browser session, not a bearer token."""
+    """Return whether the request needs a browser session rather than a bearer token."""
     is_page = channel_for(request.url.path) is Channel.DASHBOARD
     return is_page or (not shown.present and is_read_request(request))
 
 
 def secret_of(request: Request) -> str:
-    """Return the secret that authenticates a request, or an empty text if it has none."""
+    """Return the secret that authenticates a request, or ""."""
     shown = read_bearer(request.scope)
     return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
 
 def is_read_request(request: Request) -> bool:
-    """Return whether the request reads the REST API, for which a browser session is enough."""
+    """Return whether the request reads the REST API, where a browser session is enough."""
     return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request comes from a link on another site, without a session cookie."""
+    """Return whether the request follows a link on another site, without a session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
 def channel_for(path: str) -> Channel:
-    """Return the channel (such as MCP or REST) that a URL path belongs to."""
     for place, channel in PROGRAM_CHANNELS.items():
         if path == place or path.startswith(f"{place}/"):
             return channel
@@ -224,10 +220,10 @@ def channel_for(path: str) -> Channel:
 
 
 async def authenticated_caller(request: Request | None) -> Caller:
-    """Return the caller that authentication stored in the request.
+    """Return the caller that was stored when the request was authenticated.
 
     Raises:
-        Unauthenticated: the request did not pass authentication.
+        Unauthenticated: the request was not authenticated.
     """
     caller = request_state(request).get("caller")
     if not isinstance(caller, Caller):

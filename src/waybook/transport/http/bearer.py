@@ -21,16 +21,16 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 class PresentedToken(NamedTuple):
     """Bearer token in a request: absent, well-formed, or malformed."""
 
-    #: True if the request contains a bearer token, either well-formed or malformed.
+    #: Whether the request has a bearer token, well-formed or not.
     present: bool = False
     secret: str | None = None
 
 
 def read_bearer(scope: Scope) -> PresentedToken:
-    """Return the token in the `Authorization` header; tokens in other places are ignored.
+    """Return the token in the `Authorization` header.
 
-    Two `Authorization` headers are rejected, because a proxy in front of the server may have
-    checked only one of them.
+    Two such headers are rejected, because a proxy in front of the server may have checked only one
+    of them.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -78,21 +78,19 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Protected resource metadata: the issuer whose tokens `/mcp` accepts, and supported scopes."""
+    """Protected resource metadata: the issuer whose tokens `/mcp` accepts, and the scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """Return the URL of the metadata, as sent in `WWW-Authenticate` challenges."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return the routes of the metadata of `/mcp` and of the root, which some clients use."""
+        """Return the metadata routes of `/mcp`, and of the root, which some clients use."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:
-        """Serve the protected resource metadata."""
         return json_response(
             {
                 "resource": self.settings.resource,

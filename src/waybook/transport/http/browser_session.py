@@ -1,11 +1,10 @@
 """Session cookies for browsers, and the limit on sign-in attempts per client address.
 
 Browsers send the session cookie only with requests from our own pages. A second cookie exists
-during sign-in at the issuer. The browser must send the second cookie with the redirect from the
-issuer, so it is also sent with links from other sites, and expires within minutes. The limit on
-sign-in attempts bounds the server load; it is not needed against guessing, because secrets are too
-long to guess. The number of stored addresses is bounded: the address inactive for longest is
-dropped first.
+during sign-in at the issuer. It must be sent with the redirect from the issuer, so it is also sent
+with links from other sites, and expires within minutes. The limit on sign-in attempts bounds the
+load; it is not needed against guessing, because secrets are too long to guess. The number of stored
+addresses is bounded: the one inactive for longest is dropped first.
 """
 
 import ipaddress
@@ -19,22 +18,18 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum lifetime of a browser session, and maximum duration of a sign-in at the issuer, both in
-#: seconds.
+#: Maximum seconds of a browser session, and of a sign-in at the issuer.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
-#: Prefix of a cookie name. Browsers accept a cookie with this prefix only from this exact host and
-#: only over https.
+#: Cookie name prefix: browsers accept such a cookie only from this exact host, over https.
 HOST_PREFIX: Final = "__Host-"
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """Return the value of a cookie, or an empty string if it is missing."""
     return request.cookies.get(_called(request, name), "")
 
 
 def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
-    """Set the session cookie."""
     _keep(request, reply, SESSION, secret, SESSION_SECONDS, "strict")
 
 
@@ -44,7 +39,6 @@ def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:
-    """Delete a cookie in the browser."""
     secure = request.url.scheme == "https"
     reply.delete_cookie(
         _called(request, name), path="/", secure=secure, httponly=True, samesite="strict"
@@ -81,12 +75,12 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a sign-in limit without recorded attempts; `clock` returns seconds."""
+        """`clock` returns seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Record a sign-in attempt and return 0; over the limit, return the seconds to wait."""
+        """Count a sign-in attempt and return 0; over the limit, return the seconds to wait."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)

@@ -9,40 +9,39 @@ from starlette.responses import Response
 from waybook.app.accounts.token_cache import CachedCaller
 from waybook.transport.gateway import request_state
 
-#: Names of the request state attributes with the cached caller, and with the function that looks
-#: its credential up.
+#: Request state attributes: the cached caller, and the function that looks up its credential.
 CACHED_CALLER: Final = "cached_caller"
 VERIFY: Final = "verify_credential"
 
-#: Function that looks a credential up, and returns the error response if it is not valid.
+#: Looks up a credential; returns an error response if it is not valid.
 Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 
 
 def expect_caller(
     request: Request, cached: CachedCaller, verify: Verifier, *, admitted_by: object
 ) -> None:
-    """Store a cached caller in a request, whose credential must still be verified."""
+    """Store a cached caller in a request; the credential must still be verified."""
     state = request.scope.setdefault("state", {})
     state["caller"], state["admitted_by"] = cached.caller, admitted_by
     state[CACHED_CALLER], state[VERIFY] = cached, verify
 
 
 def cached_caller(request: Request) -> CachedCaller | None:
-    """Return the cached caller of a request, or None if the credential was looked up."""
+    """Return the request's cached caller; None if the credential was looked up."""
     cached: CachedCaller | None = request_state(request).get(CACHED_CALLER)
     return cached
 
 
 def is_verified(request: Request) -> bool:
-    """Return whether the credential was looked up, or a message to the database has checked it."""
+    """Return whether the credential was looked up, or checked by a database message."""
     cached = cached_caller(request)
     return cached is None or cached.check.is_passed
 
 
 async def verify_credential(request: Request) -> Response | None:
-    """Look up the credential of a request, unless a message to the database has checked it.
+    """Look up a request's credential, unless a database message has checked it.
 
-    Return the error response, or None if the request may proceed.
+    Return an error response, or None to proceed.
     """
     if is_verified(request):
         return None

@@ -1,9 +1,8 @@
 """Trusted proxies, and the address of the HTTP client behind them.
 
-Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. The header is
-therefore read from the end, as long as the address that added an entry is a trusted proxy; the
-first address that is not trusted is the client. Other proxy headers, such as host or scheme, are
-ignored.
+Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
+is read from the end, as long as the address that added an entry is a trusted proxy; the first one
+that is not trusted is the client. Other proxy headers, such as host or scheme, are ignored.
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from waybook.errors import Misconfigured
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: Maximum number of proxies in the chain between a client and this server.
+#: Maximum number of proxies between a client and this server.
 MAX_HOPS: Final = 32
 
 
@@ -87,6 +86,6 @@ def read_address(text: str) -> Address | None:
 
 
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:
-    """Return the client address of an HTTP request, as far as it is known."""
+    """Return the client address of a request, as far as it is known."""
     peer = request.client.host if request.client else ""
     return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))

@@ -1,8 +1,7 @@
 """Compression of HTTP responses with gzip, without delay.
 
-Only texts of known types are compressed, and only if the client accepts gzip. A response that is
-streamed is flushed after every chunk. Event streams are never compressed, and neither are responses
-marked `no-transform`.
+Only texts of known types are compressed, if the client accepts gzip. A streamed response is flushed
+after every chunk. Event streams are never compressed, nor are responses marked `no-transform`.
 
 Compression can reveal a secret that is sent next to text chosen by an attacker (the BREACH attack).
 The only secret in pages is the CSRF token, which `html.forms` masks differently in every response.
@@ -34,17 +33,14 @@ COMPRESSIBLE: Final = frozenset(
         "text/plain",
     }
 )
-#: Minimum size in bytes of a response that is compressed; a smaller response fits into one packet
-#: without compression.
+#: Smaller responses fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Minimum size in bytes of a response that is compressed in a thread; compressing a smaller
-#: response takes 5 ms at most.
+#: Larger responses are compressed in a thread; smaller ones take at most 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
-#: Parameter of zlib that selects the gzip format with the largest window.
+#: zlib parameter for the gzip format with the largest window.
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Statuses of responses that have no body or only a part of a body, and are therefore not
-#: compressed.
+#: Statuses of responses without a body, or with a part of one, which are not compressed.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
@@ -54,7 +50,6 @@ VARY: Final = (b"vary", b"accept-encoding")
 
 
 def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
-    """Return a body in the gzip format."""
     packer = zlib.compressobj(level, zlib.DEFLATED, GZIP_FORMAT)
     return packer.compress(body) + packer.flush()
 
@@ -76,7 +71,7 @@ def accepts_gzip(headers: HeaderValues) -> bool:
 
 
 def is_compressible(status: int, headers: RawHeaders) -> bool:
-    """Return whether a response may be compressed, by its status, type and headers."""
+    """Return whether a response may be compressed, by status, type and headers."""
     known = {name.lower(): value for name, value in headers}
     kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     return (
@@ -88,15 +83,15 @@ def is_compressible(status: int, headers: RawHeaders) -> bool:
 
 
 def is_plain(body: bytes, *, accepted: bool) -> bool:
-    """Return whether a body of JSON is sent as it is; `accepted` says whether gzip is."""
+    """Return whether a JSON body is sent uncompressed; `accepted` says whether gzip is accepted."""
     return not accepted or len(body) < MIN_BYTES
 
 
 class CompressingSend:
-    """ASGI `send` function that compresses one response, once its type and size are known."""
+    """ASGI `send` that compresses a response once its type and size are known."""
 
     def __init__(self, send: Send, *, accepted: bool) -> None:
-        """Wrap the function `send`; if gzip is not `accepted`, only the `Vary` header is added."""
+        """Wrap `send`; if gzip is not `accepted`, only add the `Vary` header."""
         self._send = send
         self._accepted = accepted
         self._start: Message | None = None
@@ -138,11 +133,10 @@ class Stream:
     """gzip stream of one response."""
 
     def __init__(self) -> None:
-        """Create an empty gzip stream."""
         self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
 
     async def pack(self, chunk: bytes, *, more: bool) -> bytes:
-        """Return a chunk compressed and flushed, so that the client can read the chunk at once."""
+        """Compress and flush a chunk, so that the client can read it at once."""
         work = partial(self._pack, chunk, more=more)
         return await asyncio.to_thread(work) if len(chunk) >= MIN_THREAD_BYTES else work()
 

@@ -1,10 +1,10 @@
 """Rate limit on failed credentials, per client address.
 
-Every unknown secret costs a lookup in the database, or the check of a signature. A token bucket per
-address limits this cost: once the bucket is empty, further secrets from the address are refused
-without a lookup. The refusal is delayed, so that a client that retries at once uses little CPU
-time. Secrets that were valid recently are exempt, so that a client with the same address as an
-attacker can continue to work. Exempt secrets are still looked up, so a revoked token is refused.
+Every unknown secret costs a database lookup or the check of a signature. A token bucket per address
+limits this: once it is empty, further secrets from the address are refused without a lookup. The
+refusal is delayed, so that a client that retries at once uses little CPU time. Recently valid
+secrets are exempt, so that a client with the same address as an attacker can go on working. They
+are still looked up, so a revoked token is refused.
 """
 
 import asyncio
@@ -18,24 +18,22 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: Maximum number of invalid credentials that one client address may send in a burst, and the
-#: seconds after which the address may send one more.
+#: How many invalid credentials an address may send in a burst, and the seconds until one more.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Maximum number of recently valid secrets that are cached, and the seconds for which a secret
-#: stays in the cache after its last use.
+#: Maximum number of recently valid secrets to remember, and for how many seconds after the last
+#: use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
-#: Maximum number of parallel lookups of one secret that are counted as a single failure.
+#: Up to this many parallel lookups of one secret count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay in seconds before a refusal is sent. It grows by the same amount for every `CROWD_SIZE`
-#: refusals to the same address that are waiting, up to `MAX_DELAY_FACTOR` times the delay.
+#: Delay in seconds before a refusal is sent. For every `CROWD_SIZE` refusals waiting for the same
+#: address it grows by its own length, up to `MAX_DELAY_FACTOR` times.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: Maximum number of refusals that are delayed at the same time. Further refusals are sent
-#: immediately.
+#: Maximum number of refusals delayed at a time; further ones are sent at once.
 MAX_DELAYED: Final = 1_000
 
 
@@ -45,32 +43,28 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Create the limit without failures; `clock` and `pause` use seconds."""
+        """`clock` and `pause` use seconds."""
         self._clock = clock
         self._pause = pause
-        #: For each client address, the time at which its token bucket for failures is full again.
-        #: The address with the least recent failure comes first.
+        #: When the bucket of each address is full again, least recent failure first.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: For each secret, the time at which the secret was last valid. A secret is identified by
-        #: its hash, whose key exists only in this process.
+        #: When each secret was last valid, by a hash whose key exists only in this process.
         self._recent: OrderedDict[int, float] = OrderedDict()
-        #: Number of lookups of each secret that are in progress, by the hash of the secret.
+        #: Lookups in progress, by hash of the secret.
         self._pending: Counter[int] = Counter()
-        #: Events that are set when a lookup of a secret ends, by the hash of the secret.
+        #: Events that are set when a lookup of the secret ends, by hash of the secret.
         self._ended: dict[int, asyncio.Event] = {}
         self._delayed: Counter[str] = Counter()
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Allow the check of a secret in the block; an invalid secret counts against the limit.
+        """Allow the block to check a secret; an invalid one counts against the limit.
 
-        A secret that is not known to be valid is counted as a failure until its lookup
-        ends, so that parallel lookups are limited too. Parallel lookups of the same secret
-        are counted once.
+        A secret that is not known to be valid counts as a failure until its lookup ends, so that
+        parallel lookups are limited too. Parallel lookups of the same secret count once.
 
         Raises:
-            RateLimited: the client address sent too many invalid secrets; the details say when to
-                retry.
+            RateLimited: the address sent too many invalid secrets; the details say when to retry.
         """
         key, place = hash(secret), address_prefix(address)
         charge = self._admit(key, place)
@@ -81,7 +75,7 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        # Any other error, such as a failed database query, is not counted against the client.
+        # Other errors, such as a failed query, are not the client's fault.
         except BaseException:
             self._take(place, -charge)
             raise
@@ -96,17 +90,16 @@ class FailedCredentials:
                 self._ended.pop(key).set()
 
     async def wait_for_lookup(self, secret: str) -> None:
-        """Wait while the maximum number of lookups of the same secret are in progress.
+        """Wait while too many lookups of the same secret are in progress.
 
-        Many agents may share a token, and call a server that has just started at the same time.
-        Once the first lookup has shown that the token is valid, none of them is limited.
+        Many agents may share a token and call a server that has just started. Once the first lookup
+        has shown that the token is valid, none of them is limited.
         """
         key = hash(secret)
         while self._pending[key] >= MAX_PARALLEL_LOOKUPS and not self._is_recent(key):
             await self._ended.setdefault(key, asyncio.Event()).wait()
 
     def exempt(self, secret: str) -> None:
-        """Exempt a valid secret from the limit on failed credentials for some time."""
         key = hash(secret)
         self._recent[key] = self._clock()
         self._recent.move_to_end(key)
@@ -114,7 +107,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the seconds to charge for a lookup, refunded later unless the secret is invalid.
+        """Return the seconds to charge for a lookup; refunded unless the secret is invalid.
 
         Raises:
             RateLimited: the client address sent too many invalid secrets.
@@ -133,7 +126,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay the refusal of a credential, longer if many refusals for the address wait."""
+        """Delay a refusal; longer if many refusals for the address wait."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
@@ -147,7 +140,7 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Charge a client address for a failure: its token bucket is full again `seconds` later."""
+        """Charge an address for a failure: its bucket is full again `seconds` later."""
         if not seconds:
             return
         now = self._clock()
@@ -156,7 +149,6 @@ class FailedCredentials:
             self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
-        """Return the seconds until a client address may try another secret, or 0 if it may now."""
         full_at = self._full_at.get(place)
         if full_at is None:
             return 0.0

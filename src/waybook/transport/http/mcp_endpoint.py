@@ -34,12 +34,12 @@ from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls, ToolServ
 
 
 class McpEndpoint:
-    """MCP over HTTP; calls that request progress get an event stream, other calls get JSON."""
+    """MCP over HTTP: calls that want progress get an event stream, others get JSON."""
 
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Create the endpoint of an MCP server; `reporting` names tools that send notifications."""
+        """`reporting` names the tools that send notifications."""
         self.pace = pace
         self.direct_calls = server.direct_calls
         self.reporting = reporting
@@ -48,19 +48,18 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both MCP session managers within the block. This works only once per instance."""
+        """Run both MCP session managers within the block; works only once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject requests other than POST, which `handle` answers without routing."""
         del scope, receive, send
-        # The endpoint has no sessions, so GET has no stream to open and DELETE has nothing to
-        # close.
+        # Without sessions, GET has no stream to open and DELETE has nothing to close.
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
-        """Answer a tool call, pass other messages to the MCP library, and reject other bodies."""
+        """Answer a tool call, pass other messages to the MCP library, reject other bodies."""
         scope, receive = request.scope, request.receive
         message = read_message(body)
         if isinstance(message, InvalidMessage):
@@ -105,10 +104,10 @@ class McpEndpoint:
 async def answer_checked(
     request: Request, direct: DirectCalls, call: DirectCall
 ) -> bytes | Response:
-    """Carry out a tool call, whose first message to the database checks a cached credential.
+    """Execute a tool call whose first database message checks a cached credential.
 
-    If the check fails, or if the call sent no message, the credential is looked up. Return the body
-    of the answer, or the response of a request whose credential is not valid.
+    If the check fails, or the call sent no message, the credential is looked up. Return the body of
+    the answer, or the response to an invalid credential.
     """
     cached, body = cached_caller(request), None
     if cached is None:
@@ -119,7 +118,7 @@ async def answer_checked(
         return body
     if refused := await verify_credential(request):
         return refused
-    # Without a message to the database, the answer depends on the caller alone.
+    # No database message was sent, so the answer depends on the caller alone.
     is_unchanged = request_state(request).get("caller") == cached.caller
     if body is not None and is_unchanged and not cached.check.is_failed:
         return body
@@ -129,7 +128,7 @@ async def answer_checked(
 async def send_answer(
     request: Request, send: ResponseSend, answer: Awaitable[bytes | Response]
 ) -> None:
-    """Wait for the answer of a tool call, and send it as the response to a request."""
+    """Wait for the answer to a tool call, and send it."""
     body = await answer
     if isinstance(body, Response):
         await body(request.scope, request.receive, send)
@@ -138,9 +137,9 @@ async def send_answer(
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
-    """Handle a request, and cancel the handling when the client disconnects.
+    """Handle a request; cancel this when the client disconnects.
 
-    Without the cancellation, a step or job could be assigned to a client that is gone.
+    Otherwise a step or job could be given to a client that is gone.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -157,7 +156,7 @@ async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> N
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:
-    """Return an ASGI `send` function that adds one header to the response."""
+    """Return an ASGI `send` that adds one header to the response."""
 
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -10,23 +10,21 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
 class Family(NamedTuple):
-    """Metric of which there is one sample for each combination of labels."""
+    """A metric, with one sample per combination of labels."""
 
     kind: Kind
     help: str
-    #: Names of the labels.
     labels: Sequence[str] = ()
-    #: Whether each worker process has its own samples, with the label `worker`. Samples of other
-    #: families are added up.
+    #: Whether each worker process has its own samples, with the label `worker`. Other samples are
+    #: added up.
     is_per_worker: bool = False
 
 
 def gauge(text: str, *labels: str) -> Family:
-    """Return a family of gauges, of which each worker has its own."""
     return Family("gauge", text, labels, is_per_worker=True)
 
 
-#: All metrics, by name, in the order in which they are shown.
+#: All metrics, in display order.
 FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_info": gauge(
         "Version of the program, and the newest migration that it has; always 1.",
@@ -92,9 +90,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 
 class Buckets(NamedTuple):
-    """Values of a histogram: upper bounds, numbers of values per bucket, and sum of the values.
+    """Values of a histogram: upper bounds, counts per bucket, and sum.
 
-    The last number belongs to the bucket without an upper bound.
+    The last count belongs to the bucket without an upper bound.
     """
 
     bounds: Sequence[float]
@@ -104,7 +102,7 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One Prometheus sample; samples with the same name differ in their labels."""
+    """One Prometheus sample; samples of the same name differ in their labels."""
 
     name: str
     value: float | Buckets
@@ -112,7 +110,6 @@ class Metric:
 
     @property
     def family(self) -> Family:
-        """Return the family of this sample."""
         return FAMILIES[self.name]
 
 
@@ -165,5 +162,4 @@ def format_labels(pairs: Mapping[str, str]) -> str:
 
 
 def escape_label(text: str) -> str:
-    """Escape backslashes and line breaks for the Prometheus text format."""
     return text.replace("\\", r"\\").replace("\n", r"\n")

@@ -26,7 +26,7 @@ CollectMetrics: TypeAlias = Callable[[], Iterable[Metric]]
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield the metrics of this process: its calls, database connections and background work."""
+    """Yield the metrics of this process: calls, database connections and background work."""
     yield Metric(
         name="waybook_info",
         value=1,
@@ -100,21 +100,20 @@ def _buckets(histogram: Histogram) -> Buckets:
 
 @cache
 def newest_migration() -> str:
-    """Return the number of the newest migration that this program has."""
     folder = files("waybook.store.migrations")
     return max(file.name.partition("_")[0] for file in folder.iterdir() if file.name[:1].isdigit())
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process in bytes; where it is not known, its maximum so far."""
+    """Return the memory of this process in bytes or, where unknown, its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # In bytes on macOS.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Bytes on macOS.
     return pages * resource.getpagesize()
 
 
-READY_WITHIN: Final = 2.0  # Seconds within which the database must respond for the readiness check.
+READY_WITHIN: Final = 2.0  # Seconds within which the database must respond to be ready.
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Operations:
     metrics: CollectMetrics
 
     async def healthz(self, _: Request) -> Response:
-        """Answer 200 while the process can serve requests, and 503 if only a restart would help."""
+        """Answer 200 while the process can serve requests, 503 if only a restart would help."""
         if self.stuck():
             return error_response(
                 503, "UNAVAILABLE", "A database connection is stuck; restart the server."
@@ -152,6 +151,5 @@ class Operations:
         return json_response({"status": "ready"})
 
     async def figures(self, _: Request) -> Response:
-        """Serve the metrics to Prometheus."""
         text = render_metrics(self.metrics())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

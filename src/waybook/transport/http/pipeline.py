@@ -1,9 +1,9 @@
-"""Checks of every HTTP request, in one pass before the request is routed.
+"""Checks of every HTTP request, in one pass before routing.
 
-The order is: host and origin, cross-site requests, authentication, rate limit, encoding and size of
-the body. Each rule is a function of its own in `request_checks`, `authentication` or `rate_limits`;
-here they are called one after the other, because a chain of ASGI apps in front of every call took
-a fifth of the CPU time of the call.
+In this order: host and origin, cross-site requests, authentication, rate limit, encoding and size
+of the body. Each rule is a function in `request_checks`, `authentication` or `rate_limits`. They
+are called one after the other here, because a chain of ASGI apps in front of every call took a
+fifth of its CPU time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -34,12 +34,12 @@ from waybook.transport.http.request_checks import (
 )
 from waybook.transport.http.response_send import ResponseSend
 
-#: Maximum number of cached results of the checks of headers, and maximum size in bytes of the
-#: headers of one result. A client sends the same headers with every request.
+#: Maximum number of cached header checks, and maximum size of the headers of each. A client sends
+#: the same headers with every request.
 MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
-#: Headers of a request that `check_headers` reads.
+#: Headers that `check_headers` reads.
 CHECKED_HEADERS: Final = frozenset(
     {
         b"accept-encoding",
@@ -53,20 +53,20 @@ CHECKED_HEADERS: Final = frozenset(
 )
 
 RawHeader: TypeAlias = tuple[bytes, bytes]
-#: Function that returns the response for an exception that a handler raised.
+#: Returns the response to an exception raised by a handler.
 ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
-#: Function that handles a request whose body has been read; it sends the response.
+#: Handles a request whose body has been read; sends the response.
 BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
 
 
 class CheckedHeaders(NamedTuple):
-    """Results of the checks of a request's headers, apart from its credential."""
+    """Results of checking a request's headers, except its credential."""
 
-    #: Refusal of the host, the origin or the site of the request.
+    #: Refusal because of host, origin or site.
     refusal: Response | None
-    #: Refusal of the encoding of the body, which is checked after the credential.
+    #: Refusal because of the body's encoding, checked after the credential.
     body_refusal: Response | None
     scheme: str
     accepts_gzip: bool
@@ -75,7 +75,6 @@ class CheckedHeaders(NamedTuple):
 def check_headers(
     hosts: AllowedHosts, method: str, path: str, scheme: str, headers: Iterable[RawHeader]
 ) -> CheckedHeaders:
-    """Check the `CHECKED_HEADERS` of a request."""
     values = index_headers(headers)
     refusal = host_refusal(hosts, values, any_host=path in HEALTH_PATHS)
     return CheckedHeaders(
@@ -91,16 +90,16 @@ cached_check: Final = lru_cache(maxsize=MAX_CACHED)(check_headers)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPipeline:
-    """ASGI app that checks every request before another app or a handler gets it."""
+    """ASGI app that checks every request before another app or handler gets it."""
 
     app: ASGIApp
     hosts: AllowedHosts
-    #: Authentication of every request, and rate limits of orgs, if configured.
+    #: Authentication, and rate limits of orgs, if configured.
     gate: AuthGate | None = None
     pace: RequestThrottle | None = None
-    #: Handlers of POST requests by path, which are called without the routing of the app.
+    #: Handlers of POST requests by path, called without routing.
     handlers: Mapping[str, BodyHandler] = field(default_factory=dict)
-    #: Response for an exception of a handler; without it, exceptions have no response here.
+    #: Returns the response to an exception of a handler; without it, exceptions are passed on.
     on_error: ErrorHandler | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,7 +146,7 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Handle a request within the rate limit and in a slot of its org."""
+        """Handle a request within the rate limit, in a slot of its org."""
         org_id, limiter = await pace.slot_of(request)
         if org_id is None:
             await self._handle(request, handler, checked, respond)
@@ -164,7 +163,7 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Receive the body of a request, and pass the request to its handler."""
+        """Receive the body of a request, and pass it to its handler."""
         scope, receive = request.scope, request.receive
         try:
             body = checked.body_refusal or await _receive(scope, receive)

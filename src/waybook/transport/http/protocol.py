@@ -1,11 +1,11 @@
-"""HTTP connection: limited request headers, and a short path for requests that came as a whole.
+"""HTTP connection with limited request headers, and a short path for complete requests.
 
-uvicorn accepts request headers of any size and waits for them without a limit. The client is not
+uvicorn accepts request headers of any size and waits for them without a limit. A client is not
 authenticated before its headers are read, so any client could exhaust memory with an endless
-header, or occupy every connection with incomplete headers.
+header, or occupy every connection with incomplete ones.
 
-uvicorn writes the head and the body of a response separately, and each write is a system call. An
-app that has the whole response can pass it to the `Exchange` of the request instead.
+uvicorn writes head and body of a response separately, and each write is a system call. An app that
+has the whole response can pass it to the request's `Exchange` instead.
 """
 
 from asyncio import TimerHandle, Transport
@@ -14,11 +14,11 @@ from typing import Final
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-#: Maximum total size in bytes of the URL and of all header names and values of a request.
+#: Maximum total bytes of the URL and all headers of a request.
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: Maximum time in seconds for receiving a request head, measured from the start of the connection
-#: or from the end of the previous response.
+#: Maximum seconds for receiving a request head, from the start of the connection or the end of the
+#: previous response.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
@@ -31,7 +31,7 @@ TOO_LARGE: Final = (
 )
 
 
-#: Name of the ASGI extension under which the scope of a request has its `Exchange`.
+#: ASGI extension under which a request's scope has its `Exchange`.
 EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
 
@@ -41,18 +41,17 @@ class HeadTooLarge(Exception):
 
 
 class Exchange:
-    """Request and response on an HTTP connection, of which each is read or written as a whole."""
+    """A request and its response, each read or written as a whole."""
 
     __slots__ = ("_cycle",)
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        """Create the exchange of a request that uvicorn passes to the app."""
         self._cycle = cycle
 
     def take_body(self, limit: int) -> bytes | None:
-        """Return the body of the request, if all of it was received and it is not over the limit.
+        """Return the request body if it was fully received and is within the limit.
 
-        A body that is returned here is not received as an ASGI message.
+        It is then not received as an ASGI message.
         """
         cycle = self._cycle
         if cycle.more_body or cycle.disconnected or cycle.response_complete:
@@ -65,16 +64,16 @@ class Exchange:
         return body
 
     def respond(self, head: bytes, body: bytes) -> bool:
-        """Send a response with status 200 in one write; return whether it is sent.
+        """Send a response with status 200 in one write; return whether it was sent.
 
-        `head` has the lines of all headers apart from the content length and those that every
-        response has. If the connection is to be closed, or cannot take more data at present, the
-        response must be sent with ASGI messages.
+        `head` has the lines of all headers except the content length and those of every response.
+        If the connection is to be closed, or cannot take more data now, the response must be sent
+        with ASGI messages.
         """
         cycle = self._cycle
         if cycle.response_started or cycle.disconnected or not cycle.keep_alive:
             return False
-        # While the server drains, the default headers contain one that closes the connection.
+        # While the server drains, there is a second default header, which closes the connection.
         if cycle.flow.write_paused or len(cycle.default_headers) != 1:
             return False
         ((name, value),) = cycle.default_headers
@@ -87,7 +86,7 @@ class Exchange:
 
 
 def exchange_of(scope: Scope) -> Exchange | None:
-    """Return the exchange of a request, or None if another HTTP server passed it to the app."""
+    """Return the exchange of a request; None if another HTTP server passed it to the app."""
     extensions = scope.get("extensions")
     exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
     return exchange
@@ -96,26 +95,23 @@ def exchange_of(scope: Scope) -> Exchange | None:
 class BoundedHeadProtocol(HttpToolsProtocol):
     """HTTP connection that limits the size of request headers and the time to send them."""
 
-    #: Size in bytes and number of headers of the current request head.
     _bytes = 0
     _headers = 0
-    #: Number of received bytes that the parser still buffers, because it has produced neither a
-    #: head nor a body from them.
+    #: Received bytes still buffered by the parser, which has made neither head nor body from them.
     _buffered = 0
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
-        """Start the timer for the headers of the first request."""
+        """Start the timer for the first request's headers."""
         super().connection_made(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer for request headers when the connection is lost."""
         self._stop_expecting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data; refuse the request if the parser buffers too many bytes."""
+        """Parse received data; refuse the request if the parser buffers too much."""
         self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -123,24 +119,22 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # Limit the time for the next request head. After a response, the next bytes are either
-            # the unread rest of the request body or a new request head.
+            # Limit the time for the next head. After a response, the next bytes are the unread rest
+            # of the body or a new head.
             self._expect()
 
     def on_message_begin(self) -> None:
-        """Reset the counters of header bytes at the start of each request."""
         super().on_message_begin()
         self._bytes = self._headers = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count the size of a part of the URL."""
         self._bytes += len(url)
         if self._is_too_much():
             raise HeadTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a complete request header and its size."""
+        """Count a header and its size."""
         self._headers += 1
         self._bytes += len(name) + len(value)
         if self._is_too_much():
@@ -148,7 +142,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Cancel the timer for request headers, because the headers are complete."""
+        """Cancel the timer: the headers are complete."""
         self._buffered = 0
         self._stop_expecting()
         super().on_headers_complete()
@@ -156,17 +150,16 @@ class BoundedHeadProtocol(HttpToolsProtocol):
             self.scope["extensions"] = {EXCHANGE: Exchange(self.cycle)}  # type: ignore[dict-item]  # not JSON
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes; `limit_body` limits the size of the body."""
+        """Reset the count of buffered bytes; `limit_body` limits the body."""
         self._buffered = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Reset the count of buffered bytes at the end of an HTTP request."""
         self._buffered = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 431 if the request headers are too large, otherwise 400."""
+        """Answer 431 if the headers are too large, otherwise 400."""
         if self._is_too_much():
             self._refuse()
         else:

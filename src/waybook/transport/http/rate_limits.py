@@ -1,13 +1,13 @@
 """Request throttling: delays for orgs over the rate limit, and a concurrency limit per org.
 
-Without a delay, a client that retries as soon as it is refused would use as much CPU time as a
-client that is served. Requests over the rate limit are therefore delayed before their body is read.
-If the org is still over the limit after the delay, the requests are refused without a call to the
-MCP library. A process uses one CPU core, which concurrent requests share: with a hundred requests
-of one org in progress, a request of another org would wait for all of them. Therefore only a few
-requests of each org are processed at a time, and the rest wait. A request releases its slot when it
-starts to respond, when it waits for work to become available, or after half a second, because by
-then it waits for a lock or a model and not for the CPU.
+Without a delay, a client that retries as soon as it is refused would use as much CPU time as one
+that is served. So a request over the rate limit is delayed before its body is read, and if the org
+is then still over the limit, refused without a call to the MCP library. A process uses one CPU
+core, which concurrent requests share: with a hundred requests of one org in progress, a request of
+another org would wait for all of them. So only a few requests of each org are processed at a time,
+and the rest wait. A request releases its slot when it starts to respond, when it waits for work to
+become available, or after half a second, because by then it waits for a lock or a model and not for
+the CPU.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Allow `each` concurrent slots per org; a slot is held for at most `patience` seconds."""
+        """Allow `each` slots per org, each held for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -46,7 +46,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a slot in order of arrival; yield a function that releases the slot early."""
+        """Wait for a slot in order of arrival; yield a function that releases it early."""
         await self._take(org)
         released = False
 
@@ -90,19 +90,17 @@ class ConcurrencyLimiter:
             del self._taken[org]
 
 
-#: Delays in seconds of requests that exceed the rate limit. Successive requests use successive
-#: delays, in rotation. The average delay is one second, and the delays differ, so that clients do
-#: not all retry at the same moment.
+#: Delays in seconds of requests over the rate limit, used in rotation. They average one second, and
+#: differ so that clients do not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: Steps by which delays grow: for every `QUEUE_STEP` delayed requests of an org, the delay of a
-#: further request grows by its original length, up to `MAX_QUEUE_STEPS` times that length.
+#: For every `QUEUE_STEP` delayed requests of an org, the next delay grows by its own length, up to
+#: `MAX_QUEUE_STEPS` times.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
-#: Prefixes of the paths whose requests count against the rate limit.
+#: Path prefixes of requests that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Maximum number of dashboard pages of one org that are rendered at the same time, and maximum
-#: seconds for which one page holds its slot. The number is small, because rendering a page takes as
-#: much CPU time as many calls.
+#: Maximum number of an org's pages rendered at a time, and the seconds that one holds its slot.
+#: Small, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -121,10 +119,9 @@ class RequestThrottle:
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request) -> UUID | None:
-        """Count a request; if its org exceeds the limit, delay the request and try once more.
+        """Count a request; if its org is over the limit, delay it and try once more.
 
-        The result is stored in the request state. The function returns the org if the request may
-        proceed.
+        The result is stored in the request state. Return the org if the request may proceed.
         """
         try:
             dispatcher, caller = (
@@ -132,7 +129,7 @@ class RequestThrottle:
                 await self.gateway.caller(request),
             )
         except WaybookError:
-            # The endpoint determines the caller again, and reports the same error to the client.
+            # The endpoint determines the caller again, and reports the error.
             return None
         too_many = bool(dispatcher.try_acquire(caller))
         if too_many:
@@ -142,16 +139,16 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Count an API request; return the org that provides its slot, and the limiter of the slot.
+        """Count an API request; return the org whose slot it needs, and the limiter.
 
-        Without a slot, the org is None.
+        The org is omitted if the request needs no slot.
         """
         if request.scope["path"].startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
         return page_caller(request), self.page_limiter
 
     async def _hold(self, org_id: UUID) -> None:
-        """Delay a request; the delay grows with the number of delayed requests of its org."""
+        """Delay a request; longer if many requests of its org are delayed."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP
@@ -162,7 +159,6 @@ class RequestThrottle:
                 del self.held[org_id]
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
-        """Return the error for a request over the rate limit, or None if it is allowed."""
         if request_state(request).get(RATE_COUNTED, True):
             return None
         dispatcher, caller = await self.gateway.dispatcher(), await self.gateway.caller(request)
@@ -171,7 +167,7 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        """Return the response for an MCP message over the rate limit, or None if it is allowed."""
+        """Return the response to an MCP message over the rate limit, or None."""
         tool = tool_called(message)
         error = await self.rate_limited_response(request, tool or "")
         return (
@@ -180,7 +176,7 @@ class RequestThrottle:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Return the org of the user who requests the page, or None if not signed in."""
+    """Return the org of the page's user, or None if not signed in."""
     caller = request_state(request).get("caller")
     return caller.org_id if isinstance(caller, Caller) else None
 

@@ -1,12 +1,12 @@
-"""Checks of every request before it is routed: host, origin, cross-site, header and body checks.
+"""Checks of every request before routing: host, origin, cross-site, headers and body.
 
-Each check is a function that returns the response for a refused request, or None; `pipeline` calls
+Each check is a function that returns the response to a refused request, or None; `pipeline` calls
 them in order.
 
 Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
 request in headers that pages cannot set. Background requests, embedded resources and form posts
-from other sites are refused; a link that a user follows is allowed. Security headers of every
-response allow its use in our own pages only, disable content sniffing and forbid framing.
+from other sites are refused; following a link is allowed. Security headers of every response allow
+its use only in our own pages, disable content sniffing and forbid framing.
 """
 
 import asyncio
@@ -39,19 +39,18 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: Host name under which a proxy serves Waybook over https; None if no proxy does.
+    #: Host name that a proxy serves over https, if any.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
-        """Return whether a `Host` header is allowed."""
         return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
 
     def allow_origin(self, origin: str, host: str) -> bool:
         """Return whether an `Origin` header matches the request's host or an allowed host.
 
         Another port of this machine is another origin. If a host name is served over https, an http
-        page of the same name is also another origin, because an attacker on the network may have
-        changed the http page.
+        page of that name is another origin too, because an attacker on the network may have changed
+        it.
         """
         matched = ORIGIN.fullmatch(origin)
         if matched is None:
@@ -69,15 +68,15 @@ HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 #: Maximum time in seconds for receiving the body of a request.
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending its request does not read the response. The server therefore reads
-# a body that is only slightly over the limit to its end before it refuses the request.
+# A client that is still sending does not read the response, so a body that is only slightly over
+# the limit is read to its end before it is refused.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
 def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:
     """Return https for requests to the public host, where a proxy terminates TLS.
 
-    Cookies of these requests are then restricted to https.
+    Their cookies are then restricted to https.
     """
     if [name.lower() for name in headers.get(b"host", ())] == [public_host]:
         return "https"
@@ -89,8 +88,7 @@ def host_refusal(
 ) -> Response | None:
     """Refuse requests for another host name (421) or from another site's page (403).
 
-    With `any_host`, every host name is accepted, or none: load balancers check the health of a
-    server by its address.
+    `any_host` accepts every host name, or none: load balancers check health by address.
     """
     named = headers.get(b"host", ())
     is_ours = len(named) == 1 and hosts.allow_host(named[0])
@@ -103,7 +101,7 @@ def host_refusal(
 
 
 def encoded_body_refusal(headers: HeaderValues) -> Response | None:
-    """Refuse compressed request bodies (415), because they may expand to a very large size."""
+    """Refuse compressed bodies (415), because they may expand to a very large size."""
     coded = headers.get(b"content-encoding", ())
     if any(value.lower() not in {"", "identity"} for value in coded):
         message = "Compressed request bodies are not supported; send it uncompressed."
@@ -112,7 +110,7 @@ def encoded_body_refusal(headers: HeaderValues) -> Response | None:
 
 
 async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> bytes | Response:
-    """Return the whole body of a request, or the response to a large (413) or slow (408) body.
+    """Return the request body, or the response to a large (413) or slow (408) one.
 
     Raises:
         ClientDisconnect: the client disconnected before the body was complete.
@@ -142,7 +140,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
-            # A part of a form would be taken for the whole form.
+            # Raise it, because a part of a form would be taken for the whole.
             raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
@@ -153,7 +151,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` function that yields the body already read, then other messages."""
+    """Return an ASGI `receive` that yields the body already read, then other messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -163,20 +161,18 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def declared_size(headers: HeaderValues) -> int:
-    """Return the declared content length, or 0 if it is missing or not a number."""
     values = headers.get(b"content-length", ())
     return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
 
 
 def header_values(scope: Scope, name: bytes) -> list[str]:
-    """Return every value of a header, one per occurrence."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-#: `Sec-Fetch-Site` values of requests from our own pages, or from no page (a typed URL).
+#: `Sec-Fetch-Site` values of requests from our own pages, or from none (a typed URL).
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-#: Headers that are added to every response, unless the response already sets them.
+#: Headers added to every response, unless it sets them itself.
 SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
@@ -194,7 +190,7 @@ def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
 
 
 def is_same_site(method: str, headers: HeaderValues) -> bool:
-    """Return whether a request comes from our own site, or from a link that the user followed."""
+    """Return whether a request comes from our own site or from a link that the user followed."""
     if SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
         return True
     return (
@@ -208,7 +204,6 @@ _SECURITY: Final = [(name.encode(), value.encode()) for name, value in SECURITY_
 
 
 def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a response with the security headers that it does not set itself."""
     own = [*headers]
     known = {name.lower() for name, _ in own}
     return own + [header for header in _SECURITY if header[0] not in known]

@@ -26,8 +26,8 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-#: Headers of responses that contain a document. A document is untrusted text, so browsers may
-#: display and save it, but must not run scripts in it.
+#: Headers of responses with a document: it is untrusted text, so browsers may show and save it, but
+#: not run scripts in it.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
@@ -37,8 +37,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Media types that no browser executes or renders; outputs of all other types are sent as plain
-#: text.
+#: Types that no browser executes or renders; other outputs are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",
@@ -62,7 +61,6 @@ class ReadApi:
     gateway: ToolGateway
 
     def routes(self) -> list[Route]:
-        """Return the routes of the REST API."""
         return [
             Route("/api/runs/{run_id}/progress", self.progress),
             Route("/api/documents/{resource_id}", self.document),
@@ -71,7 +69,6 @@ class ReadApi:
         ]
 
     async def progress(self, request: Request) -> Response:
-        """Serve the progress report of a run."""
         args = {"runId": request.path_params["run_id"], "detail": True}
         answer = await self.gateway.call_tool(request, "get_run_progress", args)
         if answer.is_error:
@@ -90,7 +87,6 @@ class ReadApi:
         return document_response(document) if form == "html" else markdown_response(document)
 
     async def outputs(self, request: Request) -> Response:
-        """Serve the list of all versions of a plan's outputs, newest first."""
         plan_id = request.path_params["plan_id"]
         try:
             outputs = await self.gateway.outputs(request, plan_id)
@@ -99,7 +95,6 @@ class ReadApi:
         return json_response({"planId": plan_id, "outputs": outputs})
 
     async def output(self, request: Request) -> Response:
-        """Serve a plan output as a download."""
         try:
             output = await self.gateway.output(request, request.path_params["output_id"])
         except WaybookError as error:
@@ -108,7 +103,7 @@ class ReadApi:
 
 
 def output_response(output: ReadableOutput) -> Response:
-    """Return a plan output as a download with a media type that no browser executes."""
+    """Return an output as a download with a type that no browser executes."""
     kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
     headers = {
         **SANDBOX_HEADERS,
@@ -138,7 +133,7 @@ def markdown_response(document: ReadableDocument) -> Response:
 
 
 def answer_error_response(body: Mapping[str, object]) -> Response:
-    """Return the HTTP response for an error, with status, retry delay and missing scopes."""
+    """Return the HTTP response to an error, with status, retry delay and missing scopes."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
             return json_response(
@@ -150,7 +145,6 @@ def answer_error_response(body: Mapping[str, object]) -> Response:
 
 
 def http_status(code: str | None) -> HTTPStatus:
-    """Return the HTTP status for an error code of Waybook."""
     return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 

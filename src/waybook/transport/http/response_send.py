@@ -12,7 +12,7 @@ from waybook.transport.http.compression import VARY, CompressingSend, is_plain
 from waybook.transport.http.protocol import Exchange
 from waybook.transport.http.request_checks import with_security_headers
 
-#: Headers of a response with JSON, apart from the content length, which a single write sends.
+#: Headers of a JSON response, without the content length.
 _JSON_TYPE: Final = (b"content-type", b"application/json")
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
@@ -20,29 +20,29 @@ _JSON_HEAD: Final = b"".join(
 
 
 class ResponseSend:
-    """ASGI `send` function that adds security headers, and compresses for clients with gzip."""
+    """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        """Wrap the function `send` of a request, whose exchange the HTTP server may have passed."""
+        """Wrap a request's `send`; the HTTP server may have passed an exchange."""
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
-        #: Function that is called when the response starts, if one is set.
+        #: Called when the response starts.
         self.release: Callable[[], None] | None = None
-        #: Request whose credential must be verified before the response starts, if there is one.
+        #: Request whose credential must be verified before the response starts.
         self.unverified: Request | None = None
         self.is_started = False
         self._is_refused = False
 
     async def __call__(self, message: Message) -> None:
-        """Send a message of the response, once the credential of the request is verified."""
+        """Send a message of the response, once the credential is verified."""
         if message["type"] == "http.response.start":
             if self.unverified is not None and await self._refuse():
                 return
             self.is_started = True
             if self.release is not None:
-                # The slot is released when the response starts, because an event stream stays open
-                # for long.
+                # Release the slot when the response starts, because an event stream stays open
+                # long.
                 self.release()
             headers = with_security_headers(message.get("headers", ()))
             message = {**message, "headers": headers}
@@ -51,7 +51,7 @@ class ResponseSend:
         await self._send(message)
 
     async def send_json(self, body: bytes) -> None:
-        """Send a response with status 200 and a body of JSON, in one write if possible."""
+        """Send a JSON response with status 200, in one write if possible."""
         exchange = self._exchange
         if exchange is not None and is_plain(body, accepted=self._accepts_gzip):
             if self.unverified is not None and await self._refuse():
@@ -66,9 +66,9 @@ class ResponseSend:
         await self({"type": "http.response.body", "body": body})
 
     async def _refuse(self) -> bool:
-        """Verify the credential of the request; if it is not valid, refuse the request.
+        """Verify the credential; if it is not valid, refuse the request.
 
-        Return whether the request is refused.
+        Return whether it was refused.
         """
         request, self.unverified = self.unverified, None
         if request is None or is_verified(request):

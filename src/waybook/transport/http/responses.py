@@ -11,7 +11,6 @@ from waybook.transport.jsonrpc import compact_json, error_body
 def json_response(
     body: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a compact JSON response that must not be cached."""
     all_headers = {"cache-control": "no-store", **(headers or {})}
     return Response(compact_json(body), status, all_headers, media_type="application/json")
 
@@ -19,7 +18,7 @@ def json_response(
 def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response for an error that occurred before the tool dispatcher was called."""
+    """Return the response to an error before the tool dispatcher was called."""
     return json_response(error_body(code, message), status, headers)
 
 

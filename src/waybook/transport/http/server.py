@@ -17,14 +17,14 @@ from waybook.transport.http.protocol import BoundedHeadProtocol
 
 try:
     from uvloop import new_event_loop
-# uvloop is not available on Windows and for other implementations of Python than CPython.
+# uvloop exists neither on Windows nor for Python implementations other than CPython.
 except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
-BACKLOG: Final = 2048  # Maximum number of TCP connections that wait to be accepted.
+BACKLOG: Final = 2048  # Maximum number of TCP connections waiting to be accepted.
 SWITCH_SECONDS: Final = 0.0005
-#: Time in seconds for which an idle HTTP connection stays open. It is long, because an agent thinks
-#: between two calls, and common proxies keep their own connections to a server for 60 seconds.
+#: Seconds for which an idle connection stays open. Long, because an agent thinks between calls, and
+#: common proxies keep connections for 60 seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
     2  # Seconds for which requests in progress may continue after the signal to stop.
@@ -38,11 +38,10 @@ T = TypeVar("T")
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """Return a listening socket; with port 0, the system chooses a port.
 
-    Several sockets can be `shared` on one port; the system distributes the connections to them.
+    Several sockets can be `shared` on one port; the system distributes the connections.
 
-    The socket is created with an explicit protocol number, because asyncio sets TCP_NODELAY
-    only on such sockets. Without TCP_NODELAY, a short response can wait 40 ms for the client's
-    acknowledgment.
+    The protocol number is given explicitly, because asyncio sets TCP_NODELAY only on such sockets.
+    Without it, a short response can wait 40 ms for the client's acknowledgment.
 
     Raises:
         Misconfigured: the address cannot be bound.
@@ -65,7 +64,6 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """Return the URL of a listening socket, such as `http://127.0.0.1:8750`."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -82,30 +80,28 @@ class SignalFreeServer(uvicorn.Server):
         yield
 
     def close_connections_after_responses(self) -> None:
-        """Add a header to every further response that closes its connection."""
-        # uvicorn copies the headers of the configuration to the state once in a second.
+        # uvicorn copies the configured headers to its state once a second.
         self.config.encoded_headers.append(CLOSE_CONNECTION)
         self.server_state.default_headers.append(CLOSE_CONNECTION)
 
 
 @dataclass(slots=True)
 class Drain:
-    """Draining: the time in which a stopping server reports that it is not ready, and still serves.
+    """Time in which a stopping server reports that it is not ready, but still serves.
 
-    Load balancers need this time to notice that the server is stopping. Meanwhile each response
-    closes its connection, so that the client opens the next one to another server.
+    Load balancers need it to notice that the server is stopping. Meanwhile each response closes its
+    connection, so that the client opens the next one to another server.
     """
 
-    #: Length of the time in seconds; 0 to stop at once.
+    #: Seconds of draining; 0 to stop at once.
     seconds: float = 0.0
     #: Event that is set when the server begins to drain, or to stop without draining.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pause(self, seconds: float) -> None:
-        """Delay a request by this time, but not beyond the beginning of the draining.
+        """Delay a request by this time, but not beyond the start of the draining.
 
-        A request that is still delayed when the shutdown times out would be canceled without a
-        response.
+        A request still delayed when the shutdown times out would be canceled without a response.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -113,7 +109,7 @@ class Drain:
 
 
 def no_hook() -> None:
-    """Do nothing; this is the default for the functions `leaving` and `announce`."""
+    """Default of `leaving` and `announce`."""
 
 
 @asynccontextmanager
@@ -124,10 +120,10 @@ async def serve_in_background(
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> AsyncIterator[str]:
-    """Serve within the block and yield the server's URL; on exit, finish the open requests.
+    """Serve within the block and yield the server's URL; on exit, finish open requests.
 
-    The function `leaving` is called first on exit, to end responses such as event streams, which
-    would otherwise never end. An idle connection is closed after `keep_alive` seconds.
+    On exit, `leaving` is called first, to end responses such as event streams, which would
+    otherwise never end. An idle connection is closed after `keep_alive` seconds.
     """
     async with _running_server(app, listening, leaving, keep_alive):
         yield address(listening)
@@ -140,7 +136,7 @@ async def _running_server(
     leaving: Callable[[], None],
     keep_alive: int,
 ) -> AsyncIterator[SignalFreeServer]:
-    """Serve within the block and yield the server; on exit, finish the open requests."""
+    """Serve within the block and yield the server; on exit, finish open requests."""
     config = uvicorn.Config(
         app,
         http=BoundedHeadProtocol,
@@ -172,11 +168,11 @@ async def serve(
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
     drain: Drain | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then drain, and shut down gracefully.
+    """Serve until SIGINT or SIGTERM, then drain and shut down.
 
-    The function `announce` is called after the signal handlers are installed, because a supervisor
-    may send a signal as soon as it reads that the server is serving. A second signal ends the
-    draining at once.
+    `announce` is called after the signal handlers are installed, because a supervisor may send a
+    signal as soon as it reads that the server is serving. A second signal ends the draining at
+    once.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -198,10 +194,10 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to completion on uvloop, or on asyncio's loop where uvloop does not exist.
+    """Run a coroutine on uvloop or, where it does not exist, on asyncio's loop.
 
-    The thread switch interval of the interpreter is a tenth of the default of 5 ms, so that the
-    event loop does not wait long for threads that compute.
+    The interpreter's thread switch interval is set to a tenth of its default of 5 ms, so that the
+    event loop does not wait long for computing threads.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

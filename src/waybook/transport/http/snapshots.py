@@ -1,4 +1,4 @@
-"""Stateless API for progress reports and maps of runs that other systems send as snapshots."""
+"""Stateless API for reports and maps of runs that other systems send as snapshots."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,23 +15,21 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-#: Maximum number of snapshots that are processed at the same time, in worker threads. The number is
-#: limited, because a large snapshot takes long.
+#: Maximum number of snapshots processed at a time, in threads; a large one takes long.
 MAX_CONCURRENT: Final = 2
 
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Create the API with a limit on concurrent snapshots, so that they do not delay agents."""
+        """Limit concurrent snapshots, so that they do not delay agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def report(self, request: Request) -> Response:
-        """Serve the progress report for a run snapshot."""
         return await self._answer(request, report_from_snapshot)
 
     async def map(self, request: Request) -> Response:
-        """Serve the map of a run snapshot, or of a DAG definition without a run."""
+        """Serve the map of a run snapshot, or of a workflow definition without a run."""
         return await self._answer(request, map_from_snapshot)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
@@ -43,7 +41,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Call the function `door` with the snapshot in the request body; return the response."""
+    """Call `door` with the snapshot in the request body; return the response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

@@ -1,13 +1,13 @@
 """Metrics of several worker processes, shared in memory.
 
-Each worker writes its metrics regularly to a slot of memory that exists before the workers are
-forked. The worker that is asked for the metrics adds up the counters and histograms of all slots;
-gauges get a label with the number of the worker. A new worker continues with the counters in the
-slot of the worker that it replaces, so that no sum ever decreases.
+Each worker regularly writes its metrics to a slot of memory that exists before the workers are
+forked. The worker that is asked for metrics adds up the counters and histograms of all slots;
+gauges get a label with the worker's number. A new worker continues the counters of the worker it
+replaces, so that no sum ever decreases.
 
 A slot has two halves. A worker writes to the half that is not in use and then switches to it, so
-that a worker that is killed while it writes leaves the previous metrics. A checksum detects that a
-half was overwritten while it was read.
+that a worker killed while writing leaves the previous metrics. A checksum detects that a half was
+overwritten while it was read.
 """
 
 import logging
@@ -24,9 +24,9 @@ from waybook.transport.http.metric_families import Buckets, Metric
 
 log = logging.getLogger(__name__)
 
-#: Time in seconds between two writes of a worker.
+#: Seconds between two writes of a worker.
 PUBLISH_SECONDS: Final = 1.0
-#: Age in seconds from which the gauges of a worker are left out, because the worker has ended.
+#: Age in seconds at which a worker's gauges are left out, because it has ended.
 MAX_AGE_SECONDS: Final = 10.0
 #: Maximum size in bytes of the metrics of one worker.
 MAX_BYTES: Final = 128 * 1024
@@ -35,7 +35,7 @@ MAX_READS: Final = 3
 #: Length and checksum of the metrics in a half.
 HEADER: Final = Struct("=II")
 HALF_BYTES: Final = HEADER.size + MAX_BYTES
-#: One byte with the number of the half in use, and the halves.
+#: One byte with the number of the half in use, then the halves.
 SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
 #: Name and labels of a sample.
@@ -43,17 +43,14 @@ Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Published(NamedTuple):
-    """Metrics that a worker wrote, and the time at which it wrote them."""
-
     at: float
     metrics: Sequence[Metric]
 
 
 class SharedMetrics:
-    """Memory with one slot for each worker; created before the workers are forked."""
+    """One slot of memory per worker; created before the workers are forked."""
 
     def __init__(self, count: int) -> None:
-        """Create empty slots for this number of workers."""
         self.count = count
         self._memory = mmap.mmap(-1, count * SLOT_BYTES)
 
@@ -71,7 +68,7 @@ class SharedMetrics:
         self._memory[slot] = half
 
     def read(self, index: int) -> Published | None:
-        """Return the metrics that a worker wrote last; None if it wrote none."""
+        """Return the metrics that a worker wrote last, if any."""
         slot = index * SLOT_BYTES
         for _ in range(MAX_READS):
             begin = slot + 1 + self._memory[slot] * HALF_BYTES
@@ -94,7 +91,7 @@ class WorkerMetrics:
         collect: Callable[[], Iterable[Metric]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the metrics of worker `index`, which continue those of its predecessor."""
+        """Create the metrics of worker `index`, continuing those of its predecessor."""
         self._shared = shared
         self._index = index
         self._collect = collect
@@ -107,7 +104,6 @@ class WorkerMetrics:
         ]
 
     def publish(self) -> None:
-        """Write the metrics of this worker, for the other workers to read."""
         self._shared.write(self._index, Published(self._clock(), self._own()))
 
     def collect(self) -> list[Metric]:
@@ -126,7 +122,7 @@ class WorkerMetrics:
 
 
 def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> list[Metric]:
-    """Return metrics with the label `worker` where it applies; without gauges of an ended one."""
+    """Add the label `worker` where it applies; leave out gauges of an ended worker."""
     label = {"worker": str(index)}
     return [
         Metric(name=m.name, value=m.value, labels={**m.labels, **label})
@@ -138,7 +134,7 @@ def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> li
 
 
 def add_up(metrics: Iterable[Metric]) -> list[Metric]:
-    """Return the metrics with one sample for each name and labels: the sum of their values."""
+    """Add up the samples with the same name and labels."""
     sums: dict[Key, Metric] = {}
     for metric in metrics:
         key = metric.name, tuple(metric.labels.items())

@@ -12,9 +12,9 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def declares_tasks(context: Context) -> bool:
-    """Return whether the client has declared the protocol extension for tasks.
+    """Return whether the client has declared the tasks extension.
 
-    Clients of older protocol revisions cannot declare it, because no result could name a task.
+    Clients of older revisions cannot, because no result could name a task.
     """
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
@@ -23,7 +23,7 @@ def declares_tasks(context: Context) -> bool:
 
 
 def require_tasks(context: Context) -> None:
-    """Raise an error if the client does not declare the extension for tasks with this request.
+    """Raise an error if the client does not declare the tasks extension with this request.
 
     Raises:
         MCPError: the extension is not declared.

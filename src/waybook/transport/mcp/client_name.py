@@ -5,16 +5,16 @@ from typing import Final
 from waybook.redaction import redact
 from waybook.transport.errors import Context
 
-#: Maximum length of a client's name. A client chooses its name itself.
+#: Maximum length of the name, which the client chooses.
 MAX_CLIENT_LENGTH: Final = 80
 
 
 def client_name(context: Context) -> str | None:
-    """Return the name that the client reports for itself, or None if it reports no name.
+    """Return the name that the client reports, if any.
 
-    Over stdio, a client reports its name once, when the session begins. Over HTTP, a client reports
-    its name with every request since protocol revision 2026-07-28; the name of an older client is
-    taken from its User-Agent header, because the server stores no HTTP sessions.
+    Over stdio, a client reports it once, when the session begins. Over HTTP, it reports it with
+    every request since protocol revision 2026-07-28; for older clients it is taken from the
+    User-Agent header, because the server stores no HTTP sessions.
     """
     params = context.session.client_params
     if params is not None:

@@ -10,25 +10,24 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-# Maximum number of values in a completion result that the MCP protocol allows.
+# The MCP protocol allows no more values in a completion result.
 MAX_COMPLETIONS: Final = 100
 
-#: For each prompt that takes an id: the name of the argument, and True if the argument is the id of
-#: a run, False if it is the id of a plan.
+#: For each prompt that takes an id: the argument, and whether it is a run (not a plan).
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """MCP completion of ids of open plans and runs, by prefix of the id or part of the name."""
+    """Completes ids of open plans and runs, by prefix of the id or part of the name."""
 
     gateway: ToolGateway
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Return the ids that match the typed text of a plan id or run id argument."""
+        """Return the ids that match the typed text."""
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
@@ -40,7 +39,6 @@ class Completions:
         )
 
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
-        """Return open plans or runs, and whether more exist than were returned."""
         if of_runs:
             return await open_runs(self.gateway, context), False
         page = await open_plans(self.gateway, context)
@@ -60,5 +58,4 @@ def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
 
 
 def matches(item: OpenItem, typed: str) -> bool:
-    """Return whether the typed text is the start of the id or a part of the name."""
     return item.id.startswith(typed) or typed.casefold() in item.name.casefold()

@@ -1,8 +1,7 @@
 """Files with the state of each conversation, which hooks of coding agents read.
 
-The process that serves a client over stdio writes these files after tool calls, so a hook does not
-have to call the server or the database. A file is replaced as a whole, and only its owner can read
-it.
+The process that serves a client over stdio writes them after tool calls, so a hook need not call
+the server or the database. A file is replaced as a whole, and only its owner can read it.
 """
 
 import logging
@@ -26,27 +25,26 @@ from waybook.transport.mcp.conversation_state import (
 
 log = logging.getLogger(__name__)
 
-#: Folder of the state files in the data directory.
 FOLDER: Final = "conversations"
 #: Maximum number of state files; the oldest are deleted.
 MAX_FILES: Final = 64
-#: Maximum size in bytes of a state file that is read.
+#: Larger state files are not read.
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
-#: Environment variables with which a client passes the name of the conversation to its MCP servers.
+#: Environment variables in which clients pass the name of the conversation.
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
-#: Field in the metadata of a call that contains Codex's name for the conversation.
+#: Metadata field of a call with Codex's name for the conversation.
 THREAD_FIELD: Final = "threadId"
-#: Programs that may run between a client and its MCP server process, and are not the client itself.
+#: Programs that may run between a client and its MCP server process.
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
 MAX_LAUNCHERS: Final = 4
-#: File name of a conversation that the client does not name: the process id of its MCP server.
+#: File name for a conversation without a name: the process id of its MCP server.
 OWN_KEY: Final = f"process-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """Client data: process, working directory, and the client's name for the conversation."""
+    """The client's process, working directory, and name for the conversation."""
 
     pid: int
     directory: str
@@ -76,7 +74,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state file of a conversation after a tool call; log a failure to write."""
+        """Update the state file after a tool call; a failure to write is only logged."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
         arguments = params.arguments or {}
         body, is_error = body_of(result)
@@ -90,8 +88,7 @@ class ConversationFiles:
                 ),
             )
         except (OSError, TypeError) as error:
-            # A failure is only logged, because the call itself succeeded and agents can work
-            # without hooks.
+            # Only log it: the call itself succeeded, and agents can work without hooks.
             log.warning("cannot write the state of the conversation: %s", error)
 
     def _key(self, thread: object) -> str:
@@ -102,13 +99,13 @@ class ConversationFiles:
     def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
         before = self._states.get(key)
         if before is None:
-            # The state file may exist already: a client that resumes a conversation starts a new
-            # server process, which uses the same conversation name.
+            # The file may exist: a client that resumes a conversation starts a new server process
+            # with the same name.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
         if len(self._states) > MAX_FILES:
-            # The oldest state is removed from memory only; it can be read from its file again.
+            # Dropped from memory only; it can be read from its file again.
             del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)
@@ -139,7 +136,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete old state files, and those of ended conversations on the plan of this one."""
+        """Delete old state files, and those of ended conversations on the same plan."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
@@ -157,8 +154,8 @@ def body_of(
 ) -> tuple[dict[str, object], bool]:
     """Return the JSON body of a tool result, and whether it is an error."""
     if isinstance(result, wire.InputRequiredResult):
-        # The tool call was executed. Its reply is in the request state, which the client sends back
-        # with the user's input.
+        # The call was executed. Its reply is in the request state, which the client sends back with
+        # the user's input.
         return _parse(result.request_state), False
     if not result.is_error:
         return dict(result.structured_content or {}), False
@@ -182,7 +179,7 @@ def _code(body: Mapping[str, object]) -> str | None:
 
 
 def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    """Return a file's state and all its fields; both are empty if the file cannot be read."""
+    """Return a file's state and all its fields; both empty if it cannot be read."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         body = orjson.loads(file.read(MAX_FILE_BYTES))
         if isinstance(body, dict):
@@ -211,7 +208,7 @@ def _is_running(pid: object) -> bool:
     if not isinstance(pid, int) or pid <= 0:
         return False
     if sys.platform == "win32":
-        # On Windows, signal 0 would end the process. A state is then kept until there are too many
+        # On Windows, signal 0 would end the process. So keep the state until there are too many
         # files.
         return True
     try:
@@ -224,7 +221,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the client's process id: the parent, or an ancestor if the parent is a launcher."""
+    """Return the client's process id: the parent's or, behind launchers, an ancestor's."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

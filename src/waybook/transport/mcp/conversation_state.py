@@ -1,7 +1,7 @@
-"""State of one conversation of an agent: its open plan, the steps it holds, and the next call.
+"""State of an agent's conversation: its open plan, the steps it holds, and the next call.
 
-The state is derived from the tool calls of the conversation and their replies alone; hooks of
-coding agents read the state after the agent's context was compacted or its client was restarted.
+It is derived from the conversation's tool calls and replies alone; hooks of coding agents read it
+after the agent's context was compacted or its client restarted.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from typing import Any, Final
 from waybook.core.short_ids import usual_form
 from waybook.json_values import Body, Json
 
-#: Version of the JSON format of a conversation state; a hook ignores a state of another version.
+#: Version of the JSON format; a hook ignores other versions.
 FORMAT: Final = 1
-#: Maximum number of held steps in a conversation state; the oldest are dropped.
+#: Maximum number of held steps; the oldest are dropped.
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a text in a conversation state. Names and titles are cut, long ids left out.
+#: Maximum length of a text. Names and titles are cut, long ids left out.
 MAX_TEXT_LENGTH: Final = 200
-#: Error codes which mean that the caller does not hold the step that the call refers to.
+#: Error codes which mean that the caller does not hold the step.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
-#: Fields that a conversation state stores as short ids.
+#: Fields stored as short ids.
 SHORTENED: Final = frozenset({"planId", "stepId"})
 
 Reply = Mapping[str, object]
@@ -28,7 +28,7 @@ Reply = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class OpenPlan:
-    """Plan on which the conversation works, with the data that tool replies contained."""
+    """Plan of the conversation, as far as tool replies described it."""
 
     plan_id: str
     name: str | None = None
@@ -51,9 +51,9 @@ class HeldStep:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """Open plan of a conversation, the steps that it holds, and the call that the server suggests.
+    """Open plan and held steps of a conversation, and the next call that the server suggests.
 
-    The field `session` is the session name that the agent passed last.
+    `session` is the name that the agent passed last.
     """
 
     plan: OpenPlan | None = None
@@ -63,7 +63,6 @@ class ConversationState:
 
     @property
     def plan_id(self) -> str | None:
-        """Return the id of the conversation's open plan, or None."""
         return self.plan.plan_id if self.plan else None
 
     @property
@@ -72,7 +71,7 @@ class ConversationState:
         return self.plan is None and not self.steps
 
     def as_json(self) -> Body:
-        """Return the state as JSON, without values that are not known."""
+        """Return the state as JSON, without unknown values."""
         plan = self.plan
         return {
             "format": FORMAT,
@@ -102,7 +101,7 @@ class ConversationState:
 
 
 def state_from_json(value: object) -> ConversationState:
-    """Return the state parsed from its JSON form; invalid parts are left out."""
+    """Read the state from JSON; invalid parts are left out."""
     body = _mapping(value)
     if body.get("format") != FORMAT:
         return ConversationState()
@@ -132,7 +131,7 @@ def observe(
 def observe_error(
     state: ConversationState, arguments: Mapping[str, object], code: str | None
 ) -> ConversationState:
-    """Return the state after a failed tool call; the error may show that a step is not held."""
+    """Return the state after a failed call; the error may show that a step is not held."""
     if code not in NOT_HELD:
         return state
     step_id, plan_id = _id(arguments, "stepId"), _id(arguments, "planId")
@@ -165,7 +164,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
             return _closed(state, plan_id)
         case "plan_complete":
             done = _with_plan(_closed(state, plan_id), plan_id, "completed", reply)
-            # A completed plan stays in the state until its deliverable is written.
+            # A completed plan stays in the state until its output is stored.
             return done if done.next_tool != "list_active_plans" else _closed(done, plan_id)
         case "awaiting_review":
             review = _mapping(reply.get("review"))
@@ -201,7 +200,7 @@ def _modified(state: ConversationState, _: Reply, reply: Reply) -> ConversationS
 
 
 def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after the status of the open plan was read, updated from this status."""
+    """Update the state after the open plan's status was read."""
     plan_id = _id(reply, "planId")
     if plan_id is None or state.plan_id != plan_id:
         return state
@@ -210,7 +209,7 @@ def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState
 
 
 def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after the agent read the context of a plan to resume it."""
+    """Update the state after a plan's context was read, to resume it."""
     plan_id, status = _id(reply, "planId"), _id(reply, "status")
     if plan_id is None or status is None:
         return state
@@ -220,7 +219,7 @@ def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationSt
 
 
 def _stored(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Return the state after an output was stored; a completed plan is then removed from it."""
+    """Update the state after an output was stored; a completed plan is removed."""
     plan_id = _id(reply, "planId") or _id(arguments, "planId")
     match state.plan:
         case OpenPlan(plan_id=open_id, status="completed") if open_id == plan_id:
@@ -246,7 +245,7 @@ OBSERVERS: Final[Mapping[str, Observer]] = {
 def _with_plan(
     state: ConversationState, plan_id: str, status: str | None, reply: Reply
 ) -> ConversationState:
-    """Return the state with this plan as its open plan, and with the plan's data in the reply."""
+    """Make this the open plan, with the data in the reply."""
     known = state.plan if state.plan and state.plan_id == plan_id else OpenPlan(plan_id)
     counts = _mapping(reply.get("counts") or reply.get("progress"))
     done, total = _number(counts, "done"), _number(counts, "total")
@@ -270,7 +269,6 @@ def _without(state: ConversationState, step_id: str | None) -> ConversationState
 
 
 def _closed(state: ConversationState, plan_id: str) -> ConversationState:
-    """Return the state without a closed plan and without the steps of this plan."""
     steps = tuple(held for held in state.steps if held.plan_id != plan_id)
     if state.plan_id != plan_id:
         return replace(state, steps=steps)
@@ -278,7 +276,7 @@ def _closed(state: ConversationState, plan_id: str) -> ConversationState:
 
 
 def _confirmed(state: ConversationState, plan_id: str, steps: list[object]) -> ConversationState:
-    """Return the state without those steps of the plan that are not in progress in this list."""
+    """Remove the steps of the plan that are not in progress in this list."""
     running = {
         (_id(step, "stepId"), _number(step, "attempt"))
         for step in map(_mapping, steps)
@@ -335,7 +333,7 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 def _id(body: Mapping[str, object], name: str) -> str | None:
     """Return an id or another short text; full ids of plans and steps become short ids.
 
-    Agents may pass short or full ids, and replies have short ids.
+    Agents may pass either; replies have short ids.
     """
     value = body.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():

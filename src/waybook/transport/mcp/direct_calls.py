@@ -1,9 +1,9 @@
-"""Tool calls over HTTP that are answered without the MCP library, which takes longer to do so.
+"""Tool calls over HTTP that are answered without the MCP library, which takes longer.
 
-Only calls in the ordinary form are answered here. Every other message is passed to the library: a
-request for a review, which may be answered with a form or a task; a call with unknown fields; a
-call whose headers contradict its body. The responses are equal to those of the library, byte for
-byte, which a test checks for every protocol revision.
+Only ordinary calls are answered here. Everything else goes to the library: a request for a review,
+which may be answered with a form or a task; a call with unknown fields; a call whose headers
+contradict its body. The responses equal those of the library byte for byte, which a test checks for
+every protocol revision.
 """
 
 import json
@@ -48,67 +48,64 @@ CALL: Final = "tools/call"
 MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
-#: Headers that route a request. A request in which one of them occurs twice is refused.
+#: Headers that route a request; a request with one of them twice is refused.
 ROUTING_HEADERS: Final = (
     MCP_PROTOCOL_VERSION_HEADER.encode(),
     MCP_METHOD_HEADER.encode(),
     MCP_NAME_HEADER.encode(),
 )
 PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
-#: Maximum size in bytes of metadata that is cached, and maximum number of cached metadata. A client
-#: sends the same metadata with every call.
+#: Maximum bytes of cached metadata, and maximum number of cached items. A client sends the same
+#: metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
 MAX_CACHED: Final = 256
-#: Maximum number of cached headers of calls. A modern client has other headers for each tool.
+#: Maximum number of cached headers. A modern client has different headers for each tool.
 MAX_CACHED_HEADERS: Final = 1_024
-#: Headers that are read of a tool call.
 CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
 
 RawHeader: TypeAlias = tuple[bytes, bytes]
 
 
 class DirectCall(NamedTuple):
-    """Tool call in the ordinary form."""
+    """Ordinary tool call."""
 
     id: str | int
     tool: str
     arguments: Mapping[str, object]
     client: str | None
-    #: Whether the protocol revision of the client has no handshake.
+    #: Whether the client's protocol revision has no handshake.
     is_modern: bool
 
 
 class CallHeaders(NamedTuple):
-    """Headers of a tool call in the ordinary form."""
+    """Headers of an ordinary tool call."""
 
-    #: Protocol revision of the client.
     version: str
-    #: Tool that the headers name; only modern clients name it.
+    #: Tool named in the headers, by modern clients only.
     tool: str | None
-    #: Name of the client in its User-Agent header.
     client: str | None
     is_modern: bool
 
 
 class ClientMetadata(NamedTuple):
-    """Metadata of a call that the MCP library accepts."""
+    """Metadata of a call, as accepted by the MCP library."""
 
-    #: Name that the client reports in the metadata; None if it reports no name.
+    #: Name that the client reports, if any.
     client: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
-    """Answers to tool calls in the ordinary form."""
+    """Answers ordinary tool calls."""
 
     gateway: ToolGateway
     #: Tools whose calls can be answered here.
     tools: frozenset[str]
-    #: Name and version of this server, which responses to modern clients contain.
+    #: Name and version of this server, in responses to modern clients.
     server_info: dict[str, Any]
 
     def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
-        """Return the tool call in a JSON-RPC message, or None if the MCP library must answer."""
+        """Return the tool call in a message; None if the MCP library must answer."""
         if message.get("method") != CALL or message.keys() != MESSAGE_FIELDS:
             return None
         params = message["params"]
@@ -126,10 +123,10 @@ class DirectCalls:
         return DirectCall(message["id"], tool, arguments, client, headers.is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
-        """Carry out a tool call and return the body of the response.
+        """Execute a tool call and return the body of the response.
 
         Raises:
-            StaleCredential: the caller's cached credential has changed; nothing was carried out.
+            StaleCredential: the caller's cached credential has changed; nothing was executed.
         """
         try:
             answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
@@ -156,9 +153,9 @@ class ToolServer(Server[None]):
 
 
 def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
-    """Return the headers of a tool call, or None if the MCP library must check them.
+    """Return the headers of a tool call; None if the MCP library must check them.
 
-    The result is cached, because a client sends the same headers with every call.
+    Cached, because a client sends the same headers with every call.
     """
     own = tuple([h for h in headers if h[0] in CALL_HEADERS or h[0].startswith(PARAM_HEADER)])
     is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
@@ -166,9 +163,9 @@ def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
 
 
 def read_call_headers(headers: tuple[RawHeader, ...]) -> CallHeaders | None:
-    """Return the headers of a tool call, or None if the MCP library must check them.
+    """Return the headers of a tool call; None if the MCP library must check them.
 
-    A modern client repeats the method and the tool in headers.
+    A modern client repeats method and tool in headers.
     """
     if any(name.startswith(PARAM_HEADER) for name, _ in headers):
         return None
@@ -199,7 +196,7 @@ def accepts_json(headers: Mapping[bytes, str]) -> bool:
 
 
 def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
-    """Return the metadata of a call, or None if the MCP library must check it."""
+    """Return the metadata of a call; None if the MCP library must check it."""
     is_modern = version in MODERN_PROTOCOL_VERSIONS
     if metadata is None:
         return None if is_modern else ClientMetadata(None)
@@ -216,7 +213,7 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
 
 @lru_cache(maxsize=MAX_CACHED)
 def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
-    """Return the metadata in this JSON text, or None if the MCP library does not accept it."""
+    """Return the metadata in this JSON; None if the MCP library does not accept it."""
     metadata = orjson.loads(encoded)
     try:
         validate_client_request(CALL, version, {"name": "", "_meta": metadata})
@@ -236,7 +233,7 @@ def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
 
 
 def _result(answer: Answer) -> dict[str, Any]:
-    """Return a tool result in the form of every protocol revision with a handshake."""
+    """Return a tool result for protocol revisions with a handshake."""
     content = [{"text": compact_json(answer.body), "type": "text"}]
     if answer.is_error:
         return {"content": content, "isError": True}
@@ -244,7 +241,7 @@ def _result(answer: Answer) -> dict[str, Any]:
 
 
 def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool result in the form of protocol revisions without a handshake."""
+    """Return a tool result for protocol revisions without a handshake."""
     structured = result.pop("structuredContent", None)
     return {
         **result,
@@ -255,11 +252,11 @@ def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, An
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
-    """Return a message as JSON; the MCP library encodes messages of the two eras differently."""
+    """Encode a message as the MCP library does, which differs between the two eras."""
     if not call.is_modern:
         return to_json(message)
     text = common_json(message)
-    # The library escapes every character that is not a printable ASCII character.
+    # The library escapes everything that is not printable ASCII.
     if text is not None and text.isascii() and b"\x7f" not in text:
         return text
     return json.dumps(message, separators=(",", ":")).encode()

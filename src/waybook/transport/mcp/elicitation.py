@@ -1,10 +1,10 @@
 """Review decisions in the chat, through MCP elicitation.
 
-The review is stored first; if the user declines or never answers, the review remains open like any
-other. In the current protocol revision, the reply to the call contains a form. The client shows the
-form and repeats the call with the user's input; the server keeps no state in between. In older
-revisions, the server sends the form during the call, which requires a connection that stays open.
-The call then waits a short time for the decision; a later decision is submitted too.
+The review is stored first; if the user declines or never answers, it stays open like any other. In
+the current protocol revision, the reply to the call contains a form. The client shows it and
+repeats the call with the user's input; the server keeps no state in between. In older revisions,
+the server sends the form during the call, which needs a connection that stays open. The call then
+waits a short time for the decision; a later decision is submitted too.
 """
 
 import asyncio
@@ -34,14 +34,12 @@ ToolResult = wire.CallToolResult | wire.InputRequiredResult
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: Maximum length of the message in a form. The length is limited, because forms are unsuitable for
-#: long texts.
+#: Maximum length of the message in a form; forms are unsuitable for long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Maximum time in seconds for which a call waits for the user's decision, in older protocol
-#: revisions. It is shorter than the shortest common time limit of clients for a tool call, which is
-#: 60 seconds.
+#: Maximum seconds that a call waits for the decision, in older revisions. Shorter than clients'
+#: shortest usual limit for a tool call, 60 seconds.
 MAX_FORM_WAIT_SECONDS: Final = 45.0
-#: Maximum number of forms on one connection that are not answered yet.
+#: Maximum number of unanswered forms on one connection.
 MAX_OPEN_FORMS: Final = 8
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -60,17 +58,17 @@ FORM: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
-    """Handler of review requests that can be decided within the same call."""
+    """Handles review requests that can be decided within the same call."""
 
     gateway: ToolGateway
-    #: Whether the server has a single client on a connection that stays open.
+    #: Whether there is a single client, on a connection that stays open.
     persistent: bool = False
-    #: Forms that were sent over the persistent connection and are not answered yet.
+    #: Unanswered forms sent over the persistent connection.
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Stop the waiting for answers to review forms when the MCP server ends."""
+        """Stop waiting for answers to forms when the MCP server ends."""
         try:
             yield
         finally:
@@ -78,7 +76,7 @@ class ReviewElicitation:
                 form.cancel()
 
     async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Call a tool; only a call of `request_user_review` may be answered with a form."""
+        """Call a tool; only `request_user_review` may be answered with a form."""
         if params.name == REVIEW:
             return await self.review(context, params)
         answer = await self._call_tool(context, params.name, params.arguments or {})
@@ -90,14 +88,14 @@ class ReviewElicitation:
         return await self.gateway.call_tool(context.request, tool, arguments, client_name(context))
 
     async def review(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Request a review; if the client supports forms, elicit the decision and submit it."""
+        """Request a review; if the client supports forms, ask for the decision and submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
             return await self._submit(context, arguments, _state(params.request_state), response)
         answer = await self._call_tool(context, REVIEW, arguments)
         if answer.is_error or not supports_forms(context) or declares_tasks(context):
-            # A client that declares tasks gets the form with the task of the review.
+            # A client that declares tasks gets the form with the review's task.
             return to_tool_result(answer)
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._send_form(context, arguments, answer)
@@ -112,7 +110,7 @@ class ReviewElicitation:
     async def _send_form(
         self, context: Context, arguments: Mapping[str, Any], answer: Answer
     ) -> wire.CallToolResult:
-        """Send the review form over the connection, and wait a short time for the decision."""
+        """Send the form over the connection, and wait a short time for the decision."""
         if not self.persistent or len(self._open_forms) >= MAX_OPEN_FORMS:
             return to_tool_result(answer)
 
@@ -137,7 +135,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision in a form; without a decision, return the reply to the first call."""
+        """Submit the decision in a form; without one, return the reply to the first call."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}
@@ -154,22 +152,20 @@ class ReviewElicitation:
 
 
 def supports_forms(context: Context) -> bool:
-    """Return whether the client has declared that it can show forms."""
     capabilities = context.session.client_capabilities
     can = capabilities.elicitation if capabilities else None
-    # A client that declares neither form mode nor URL mode is assumed to support forms.
+    # A client that declares neither form nor URL mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 
 def form_message(arguments: Mapping[str, object]) -> str:
-    """Return the text above the review form: the summary and the questions."""
     questions = arguments.get("questions")
     lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
     return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
 
 
 def _state(text: str) -> dict[str, object]:
-    """Return the state from the first call; its ids are checked, because clients can forge it."""
+    """Return the state from the first call, with checked ids, because clients can forge it."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -14,26 +14,25 @@ MARKDOWN: Final = "text/markdown"
 class ResourceKind:
     name: str
     title: str
-    #: URI template with `{id}` for the id of the plan, run or other object.
+    #: URI template with `{id}` for the object's id.
     uri: str
     description: str
-    #: Tool that reads the resource, and the tool's argument for the id. Documents and outputs are
-    #: read without a tool.
+    #: Tool that reads the resource, and its argument for the id. Documents and outputs need no
+    #: tool.
     tool: str | None = None
     argument: str = ""
-    #: True if the tool must be called with `detail` to return the full text.
+    #: Whether the tool needs `detail` to return the full text.
     full_text: bool = False
     of_runs: bool = False
     mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
-        """Return the id in a resource URI of this kind, or None if the URI is of another kind."""
+        """Return the id in a URI of this kind; None for another kind."""
         before, after = map(re.escape, self.uri.split("{id}"))
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
     def arguments(self, resource_id: str) -> dict[str, object]:
-        """Return the tool arguments for reading the resource with this id."""
         return {self.argument: resource_id, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:

@@ -1,9 +1,9 @@
 """Plans, runs and research as MCP resources, and the interactive map app.
 
-The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports the extension
-shows `map.html` next to the results of certain tools, in a frame that can reach only the host. The
-page requests the drawing with `draw_map`, a tool that is hidden from models, and submits the user's
-decisions. The host relays these calls to the server.
+The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
+`map.html` next to the results of certain tools, in a frame that can reach only the host. The page
+requests the drawing with `draw_map`, a tool hidden from models, and submits the user's decisions.
+The host relays these calls to the server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -78,7 +78,7 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
 
 
 def active_plan(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_active_plans` reply to an open plan."""
+    """Convert an entry of a `list_active_plans` reply."""
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -87,7 +87,7 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
 
 
 def open_run(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_dags` reply to an open run."""
+    """Convert an entry of a `list_dags` reply."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -96,19 +96,19 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Tools that only the map app calls. Other clients do not get them, because descriptions of tools
-#: take tokens.
+#: Tools that only the map app calls. Other clients do not get them, because tool descriptions cost
+#: tokens.
 APP_TOOLS: Final = frozenset({"draw_map"})
-#: Placeholder in the page of the map app that is replaced by the style sheet of maps.
+#: Placeholder for the style sheet in the page of the map app.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def shows_apps(context: Context) -> bool:
-    """Return whether the client has declared that it shows MCP apps.
+    """Return whether the client shows MCP apps.
 
-    In older protocol revisions, a client declares this once, when the session begins. Over HTTP the
-    server stores no sessions. The server therefore returns a constant session id to a client that
-    shows apps, and the client sends this id with every request.
+    In older protocol revisions, it declares this once, when the session begins. Over HTTP the
+    server stores no sessions, so it returns a constant session id to such a client, which sends it
+    with every request.
     """
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
@@ -117,7 +117,7 @@ def shows_apps(context: Context) -> bool:
 
 
 def read_app() -> wire.ReadResourceResult:
-    """Return the map app as an MCP resource, which is the same for every caller."""
+    """Return the map app as an MCP resource, the same for every caller."""
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
@@ -127,7 +127,7 @@ def read_app() -> wire.ReadResourceResult:
 
 @cache
 def page() -> str:
-    """Return the minified HTML page of the map app, including its style sheet."""
+    """Return the minified page of the map app, including its style sheet."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     before, _, rest = html.partition("<style>")
@@ -137,7 +137,7 @@ def page() -> str:
 
 
 def _lean(text: str) -> Iterator[str]:
-    """Yield the lines of a text without indentation, blank lines and comment lines."""
+    """Yield the lines without indentation, blank lines and comments."""
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and not stripped.startswith(("//", "/*")):
@@ -145,7 +145,7 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """Text of an MCP resource; `meta` has its author or language model, if known."""
+    """Text of a resource; `meta` has its author or language model, if known."""
 
     mime_type: str
     text: str
@@ -154,21 +154,18 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """MCP resources of the caller's org, with runs only if the tool profile includes them."""
+    """MCP resources of the caller's org; runs only if the profile includes them."""
 
     gateway: ToolGateway
     runs: bool
-    #: Skills that can be started in this profile, whose files are also resources; None if the
-    #: profile cannot start skills.
+    #: Skills that the profile can start, whose files are resources too; None if it cannot.
     skills: Skills | None = None
 
     @property
     def kinds(self) -> tuple[ResourceKind, ...]:
-        """Kinds of MCP resources that the tool profile offers."""
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
-        """Return the URI templates of the MCP resources."""
         templates = [kind.template() for kind in self.kinds]
         return wire.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -188,7 +185,7 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """Return the content of an MCP resource: a tool result, a document, or an output."""
+        """Return the content of a resource: a tool result, a document, or an output."""
         if params.uri == URI:
             return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):

@@ -1,8 +1,8 @@
 """Reviews as tasks, by the protocol extension `io.modelcontextprotocol/tasks`.
 
-A client that declares the extension gets a task in place of the reply to `request_user_review`, and
-polls the task until a person has decided. The id of the task is the short id of the review, and its
-state is read from the review, so that every server process can answer, also after a restart.
+A client that declares the extension gets a task instead of the reply to `request_user_review`, and
+polls it until a person has decided. The task's id is the review's short id, and its state is read
+from the review, so that every server process can answer, even after a restart.
 """
 
 from collections.abc import Mapping
@@ -33,10 +33,10 @@ from waybook.transport.mcp.elicitation import (
 )
 from waybook.transport.mcp.tools import to_tool_result
 
-#: Time in milliseconds after which a client should poll a task again.
+#: Milliseconds after which a client should poll a task again.
 POLL_INTERVAL_MS: Final = 5_000
-#: Errors of a decision that came too late: the review was decided, or the plan ended, after the
-#: review was read. The MCP extension for tasks ignores an answer to a form that is no longer open.
+#: Errors of a late decision: the review was decided, or the plan ended, after the review was read.
+#: The tasks extension ignores answers to a form that is no longer open.
 OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 
@@ -54,12 +54,12 @@ class UpdateTaskParams(TaskParams):
 
 @dataclass(frozen=True, slots=True)
 class ReviewTasks:
-    """Tasks for clients that declare the tasks extension: one task for each review."""
+    """One task per review, for clients that declare the tasks extension."""
 
     gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
-        """Add the MCP extension for tasks to a server."""
+        """Add the tasks extension to a server."""
         server.extensions[TASKS_EXTENSION] = {}
         call_tool = server.get_request_handler("tools/call")
         if call_tool is None:
@@ -77,9 +77,9 @@ class ReviewTasks:
         server.middleware.append(hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
-        """Return the task of a review that was just requested, or else the result of the call.
+        """Return the task of a review that was just requested, or else the call's result.
 
-        If a repeated call finds that the review is already decided, the decision is returned.
+        If a repeated call finds the review already decided, the decision is returned.
         """
         body = result.structured_content if isinstance(result, wire.CallToolResult) else None
         review_id = (body or {}).get("reviewId")
@@ -88,15 +88,14 @@ class ReviewTasks:
         try:
             review = await self.gateway.review(context.request, review_id)
         except WaybookError:
-            # The review is stored even if it cannot be read now, and the result of the call says
-            # how to wait for the decision.
+            # The review is stored even if it cannot be read now, and the result says how to wait.
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))
         return {"resultType": "task", **task_of(review)} if review.ended_at is None else result
 
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """Return the state of a task, with the form or the decision of the review."""
+        """Return the state of a task, with the form or the decision."""
         review = await self._review(context, params)
         task = task_of(review)
         if review.is_decided:
@@ -112,7 +111,7 @@ class ReviewTasks:
     async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
         """Submit the decision in a form, if the review is still open.
 
-        If the user declined or closed the form, the review stays open.
+        If the user declined or closed the form, it stays open.
         """
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)
@@ -159,7 +158,7 @@ class ReviewTasks:
 
 
 def task_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the fields that a task has in every status, with the status of an open review."""
+    """Return the fields that every task has, with the status of an open review."""
     return {
         "taskId": review.reply["reviewId"],
         "status": "working",
@@ -172,7 +171,7 @@ def task_of(review: ReadableReview) -> dict[str, Any]:
 
 
 def status_message(review: ReadableReview) -> str:
-    """Return the state of a review as a sentence for a person, with a link while it is open."""
+    """Describe the state of a review for a person, with a link while it is open."""
     if review.is_decided:
         return f"A person decided: {review.reply['decision']}."
     if review.ended_at is not None:
@@ -181,19 +180,18 @@ def status_message(review: ReadableReview) -> str:
 
 
 def form_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the form of an open review as the only input request of the review's task."""
+    """Return the form of an open review, the only input request of its task."""
     message = form_message({"summary": review.summary, "questions": [*review.questions]})
     form = {"mode": "form", "message": message, "requestedSchema": FORM}
     return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
 
 
 def utc_time(at: datetime) -> str:
-    """Return a time in ISO 8601 format, in UTC."""
     return at.astimezone(UTC).isoformat()
 
 
 def require_modern_revision(context: Context) -> None:
-    """Raise an error if the protocol revision of the request has no extension for tasks.
+    """Raise an error if the request's protocol revision has no tasks.
 
     Raises:
         MCPError: the method does not exist in this revision.
@@ -216,7 +214,7 @@ def require_matching_header(context: Context, task_id: str) -> None:
 
 
 async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Omit the tasks extension from the reply to `initialize`: older revisions do not have it."""
+    """Omit the tasks extension from the reply to `initialize`: older revisions lack it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         capabilities = result.get("capabilities")

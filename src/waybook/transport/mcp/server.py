@@ -28,8 +28,8 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile, unknown_tool
 
-# Cache hints for responses that do not change while the process runs. The list of tools depends on
-# the capabilities that the client declares.
+# Responses that do not change while the process runs. The list of tools depends on what the client
+# declares.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="private"),
@@ -45,12 +45,11 @@ def build_server(
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
-    """Return an MCP server with the tools of a profile; calls go through the tool gateway.
+    """Return an MCP server with the tools of a profile; calls go through the gateway.
 
-    Tools are listed without a call to the dispatcher, so listing does not wait for the start of the
-    dispatcher. The argument `one_line` means that there is one client, on a persistent connection
-    over which the server can send notifications at any time. The state of each conversation is
-    written to `conversations`.
+    Listing tools does not need the dispatcher, so it does not wait for its start. `one_line` means
+    that there is one client, on a persistent connection over which the server can send
+    notifications at any time. The state of each conversation is written to `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     for_apps = wire.ListToolsResult(tools=offered)
@@ -102,7 +101,7 @@ def build_server(
 
 
 def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractSet[str]) -> None:
-    """Add apps, tasks of reviews, the hiding of internal errors, and direct calls of tools."""
+    """Add apps, review tasks, the hiding of internal errors, and direct tool calls."""
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if REVIEW in tools:
         ReviewTasks(gateway).serve(server)
@@ -114,6 +113,6 @@ def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractS
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop sending notifications and waiting for review forms when the MCP server ends."""
+    """Stop notifications and waiting for forms when the MCP server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

@@ -1,9 +1,8 @@
 """Skills over MCP, by the protocol extension `io.modelcontextprotocol/skills`.
 
-Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return
-the front matter of a skill and its files with their hashes; `resources/directory/read` lists a
-folder. Skills are loaded at startup, so the answers are the same for every caller while the process
-runs.
+Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return a
+skill's front matter and its files with their hashes; `resources/directory/read` lists a folder.
+Skills are loaded at startup, so the answers are the same for every caller.
 """
 
 from base64 import b64encode
@@ -27,8 +26,7 @@ EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
 FOLDER: Final = "inode/directory"
 CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
-#: Media types of skill files, by file extension. Text files with other extensions have the type
-#: `text/plain`.
+#: Media types by file extension; other text files are `text/plain`.
 MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".csv": "text/csv",
@@ -62,18 +60,16 @@ class Skills:
     gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
-        """Add the MCP extension for skills to a server."""
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", wire.PaginatedRequestParams, self.list)
         server.add_request_handler("skills/get", UriParams, self.get)
         server.add_request_handler("resources/directory/read", UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
-        """Return all skills in one reply without paging."""
         return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
     async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """Return the skill whose `SKILL.md` file has this URI."""
+        """Return the skill whose `SKILL.md` has this URI."""
         for skill in await self.all():
             if uri_of(skill, SKILL_FILE) == params.uri:
                 return {"skill": entry(skill), **CACHE_SECONDS}
@@ -90,7 +86,7 @@ class Skills:
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
-        """Return the skills as ordinary MCP resources, for clients without the extension."""
+        """Return the skills as ordinary resources, for clients without the extension."""
         return [
             wire.Resource(
                 name=skill.name,
@@ -102,7 +98,7 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        """Return a skill's file with its content at the time when the skills were loaded."""
+        """Return a skill's file as it was loaded."""
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
@@ -111,7 +107,6 @@ class Skills:
         raise invalid_params("Resource not found", uri=uri)
 
     async def all(self) -> tuple[Skill, ...]:
-        """Return the loaded skills."""
         try:
             return (await self.gateway.dispatcher()).skills
         except WaybookError as error:
@@ -121,7 +116,6 @@ class Skills:
 
 
 def uri_of(skill: Skill, path: str) -> str:
-    """Return the MCP resource URI of a skill's file."""
     return f"{SCHEME}{skill.name}/{quote(path)}"
 
 
@@ -142,7 +136,7 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    """Return a folder's direct children sorted by name; none if the folder does not exist."""
+    """Return a folder's direct children by name; none if it does not exist."""
     entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
@@ -166,7 +160,7 @@ def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.B
 
 
 def media_type_of(file: SkillFile) -> str:
-    """Return the media type of a file, judged by its extension or its content."""
+    """Return the media type of a file, by extension or content."""
     known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known

@@ -1,8 +1,8 @@
-"""MCP over stdin and stdout, for MCP clients that start the server as a subprocess.
+"""MCP over stdin and stdout, for clients that start the server as a subprocess.
 
 The MCP library alone would read a line of any length into memory, and would not answer a line that
-it cannot parse. This module limits a line to the maximum size of an HTTP message, and answers an
-invalid line with the same error as over HTTP.
+it cannot parse. Here, a line is limited to the size of an HTTP message, and an invalid line gets
+the same error as over HTTP.
 """
 
 import os
@@ -30,8 +30,7 @@ from waybook.transport.jsonrpc import (
     read_message,
 )
 
-#: Number of bytes of an oversized line that are kept from its start, and number that are kept from
-#: its end.
+#: Bytes kept from the start and from the end of an oversized line.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
 #: Maximum time in seconds that requests get to be answered after the client has closed stdin.
@@ -41,9 +40,9 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use; other readers in this process get the end of the file.
+    """Return stdin for exclusive use; other readers in this process get end of file.
 
-    The descriptor is never closed, because a thread may be reading it until the process ends.
+    It is never closed, because a thread may be reading it until the process ends.
     """
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -54,7 +53,7 @@ def take_stdin() -> BinaryIO:
 
 class MessageLines:
     def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
-        """Create a reader of lines from `wire`; it passes errors of invalid lines to `refuse`."""
+        """Read lines from `wire`; errors of invalid lines go to `refuse`."""
         self._wire = wire
         self._refuse = refuse
         #: Requests without an answer, except those that wait for work.
@@ -96,7 +95,7 @@ class MessageLines:
             self._all_answered.set()
 
     def _end_of(self, line: bytes) -> bytes:
-        """Discard the rest of an oversized input line and return its last bytes."""
+        """Discard the rest of an oversized line; return its last bytes."""
         end = line[-PREVIEW_BYTES:]
         while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
             end = (end + piece)[-PREVIEW_BYTES:]
@@ -150,8 +149,8 @@ class Answers:
 async def serve_stdio(server: Server[None]) -> None:
     """Serve one MCP client until it closes stdin.
 
-    While the client is served, stdin and stdout are reserved for MCP: other readers get end of
-    file, and other output goes to stderr.
+    Meanwhile stdin and stdout are reserved for MCP: other readers get end of file, and other output
+    goes to stderr.
     """
 
     def refuse(error: JSONRPCError) -> None:
@@ -166,6 +165,5 @@ async def serve_stdio(server: Server[None]) -> None:
             answers = Answers(outgoing, lines)
             await server.run(incoming, answers, server.create_initialization_options())
         finally:
-            # Flush stdout before it is restored, because buffered output would otherwise be sent to
-            # the client.
+            # Flush before stdout is restored; buffered output would otherwise reach the client.
             sys.stdout.flush()

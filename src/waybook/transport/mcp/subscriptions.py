@@ -1,10 +1,9 @@
 """MCP notifications about changed resources.
 
-In the protocol revision 2026-07-28, a client calls `subscriptions/listen`, and the response is a
-stream of notifications, over HTTP and stdio alike. In older revisions, a client subscribes to one
-resource at a time, and notifications are not part of a response, but are sent over the stdio
-connection. Stateless HTTP has no connection for notifications, so subscriptions of older revisions
-are not offered over HTTP.
+In protocol revision 2026-07-28, a client calls `subscriptions/listen`, and the response is a stream
+of notifications, over HTTP and stdio alike. In older revisions, a client subscribes to one resource
+at a time, and notifications are sent over the stdio connection. Stateless HTTP has no connection
+for them, so these subscriptions are not offered over HTTP.
 """
 
 import asyncio
@@ -30,8 +29,8 @@ from waybook.transport.mcp.capabilities import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Maximum number of concurrent streams in total, maximum number of concurrent streams per org, and
-#: maximum number of resources that one client of an older protocol revision may subscribe to.
+#: Maximum number of streams in total and per org, and of resources that a client of an older
+#: revision may subscribe to.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
@@ -42,7 +41,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change event: updated resources, and the list if it changed.
+    """Return the MCP events for a change: updated resources, and the list if it changed.
 
     A resource has two URIs, one with the short id and one with the full id.
     """
@@ -58,33 +57,31 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """Change stream of one MCP client, with the bus interface that the library expects."""
+    """Change stream of one client, with the bus interface that the library expects."""
 
     bus: Bus
     org_id: UUID
-    #: Function that ends the stream, so that the client reconnects and reads its resources again.
+    #: Ends the stream, so that the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 
     async def publish(self, _: ServerEvent) -> None:
-        """Do nothing, because changes come from the application's own event bus."""
+        """Do nothing: changes come from the application's own event bus."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Subscribe the MCP library to the changes of this org."""
         self._deliver = listener
         return self.bus.subscribe(self.org_id, self)
 
     def on_event(self, change: ChangeEvent) -> None:
-        """Send the MCP notifications for a change event."""
         for event in events_of(change):
             self._deliver(event)
 
     def on_gap(self) -> None:
-        """Close the stream, because events were missed and any resource may have changed."""
+        """Close the stream: events were lost, so any resource may have changed."""
         self.close()
 
     def on_close(self) -> None:
-        """Close the stream, because the event bus is shutting down."""
+        """Close the stream: the event bus is shutting down."""
         self.close()
 
 
@@ -100,10 +97,9 @@ class ListenStreams:
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
-        """Send change notifications until the MCP client cancels or the server stops.
+        """Send change notifications until the client cancels or the server stops.
 
-        Notifications about tasks are not sent: the acknowledgment lists no tasks, so clients poll
-        them.
+        The acknowledgment lists no tasks, so clients poll them.
         """
         if (params.notifications.model_extra or {}).get("taskIds"):
             require_tasks(context)
@@ -123,7 +119,7 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """Check the stream's credential at intervals; close the stream if it is no longer valid."""
+        """Check the credential at intervals; close the stream once it is invalid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):
@@ -133,7 +129,7 @@ class ListenStreams:
 
 @dataclass(slots=True)
 class ResourceSubscriptions:
-    """Handler of `resources/subscribe`, for the only MCP client of a persistent connection."""
+    """Handles `resources/subscribe` for the only client of a persistent connection."""
 
     gateway: ToolGateway
     _uris: set[str] = field(default_factory=set)
@@ -142,7 +138,6 @@ class ResourceSubscriptions:
     _telling: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
-        """Register the subscription handlers with the MCP server."""
         server.add_request_handler(
             "resources/subscribe", wire.SubscribeRequestParams, self.subscribe
         )
@@ -152,7 +147,6 @@ class ResourceSubscriptions:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Stop sending notifications when the MCP server ends."""
         try:
             yield
         finally:
@@ -176,24 +170,21 @@ class ResourceSubscriptions:
     async def unsubscribe(
         self, _: Context, params: wire.UnsubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Stop sending notifications about a resource."""
         self._uris.discard(params.uri)
         return wire.EmptyResult()
 
     def on_event(self, change: ChangeEvent) -> None:
-        """Queue a notification for each subscribed resource that changed."""
         for event in events_of(change):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Queue a notification for every subscribed resource, because events were missed."""
+        """Queue a notification for every subscribed resource: events were lost."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 
     def on_close(self) -> None:
-        """Stop sending MCP notifications to the client."""
         if self._telling is not None:
             self._telling.cancel()
 

@@ -1,7 +1,7 @@
 """MCP tool list, and tool results.
 
 The list is read from `tools.json`, which `make generate` creates from the tool table. Clients
-request the tool list first, so they get it before the modules of the tools are imported.
+request it first, so they get it before the modules of the tools are imported.
 """
 
 from collections.abc import Mapping
@@ -61,10 +61,10 @@ def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) ->
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
-    """Convert an answer of the tool dispatcher to an MCP tool result.
+    """Convert a dispatcher's answer to an MCP tool result.
 
-    An error is returned as one text block, without structured content, because structured content
-    would have to match the output schema.
+    An error is one text block without structured content, which would have to match the output
+    schema.
     """
     return wire.CallToolResult(
         content=[wire.TextContent(text=compact_json(answer.body))],

@@ -14,7 +14,7 @@ from waybook.store.driver.queries import first_value
 
 @dataclass(frozen=True, slots=True)
 class SubjectAsOf:
-    """Rows of a plan or run as they were after an audit entry, and that audit entry."""
+    """Rows of a plan or run as they were after an audit entry."""
 
     rows: Rows
     last: SealedEntry
@@ -23,7 +23,7 @@ class SubjectAsOf:
 async def subject_as_of(
     ctx: RequestContext, subject_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> SubjectAsOf:
-    """Replay the audit entries of a plan or run up to a time, or up to an entry number.
+    """Replay the audit of a plan or run up to a time or an entry number.
 
     Raises:
         NotFound: the plan or run did not exist yet.

@@ -1,8 +1,8 @@
 """Queries for one plan: its current state, or its state at a time or audit entry.
 
 Reading takes at most two round trips, regardless of the size of the plan: one for the plan with its
-related rows, one for names and status changes of steps. All queries are read-only: a stall is
-reported, not recorded.
+related rows, one for names and status changes of steps. Nothing is written: a stall is reported,
+not recorded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,36 +36,30 @@ __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 #: Number of steps that one page of a plan shows.
 PAGE_SIZE = 100
-#: Maximum number of boxes on a plan's map that is drawn completely, and the number of steps that
-#: are drawn if the map has more boxes.
+#: Maximum number of boxes on a fully drawn map, and number of steps drawn of a larger one.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Data to read in addition to a plan, its question and its notes."""
+    """Parts to read besides a plan, its question and its notes."""
 
     NONE = 0
-    #: Include the results of the steps that are done.
+    #: Results of the steps that are done.
     RESULTS = auto()
-    #: Include the usage (tokens and cost) of each step.
     USAGE = auto()
-    #: Include the open review that waits for a person's decision, with its texts.
+    #: The open review, with its texts.
     REVIEW = auto()
     OUTPUTS = auto()
     RESEARCH = auto()
-    #: Include the latest entries of the plan's history.
     HISTORY = auto()
-    #: Include the number of steps that were added after work on the plan had begun.
+    #: The number of steps added after work on the plan had begun.
     ADDED = auto()
-    #: Include the status changes of all steps.
     STATUS_CHANGES = auto()
-    #: Include the names of all steps.
     NAMES = auto()
-    #: Include the names and status changes of the steps on the requested page, and the names of the
-    #: steps drawn on the map.
+    #: Names and status changes of the steps on the requested page, and names of those on the map.
     WINDOW = auto()
-    #: Include the finished steps on which a forecast is based.
+    #: Finished steps on which a forecast is based.
     FINISHED_STEPS = auto()
 
     PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
@@ -74,8 +68,6 @@ class PlanInclude(Flag):
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """One page of a plan's steps."""
-
     number: int
     last: int
     steps: tuple[Step, ...]
@@ -98,14 +90,13 @@ class PlanDetail:
     #: Entries of the plan's history, newest first.
     history: Sequence[HistoryEntry] = ()
     added: int = 0
-    #: Status changes of the plan's steps, oldest first.
+    #: Status changes of the steps, oldest first.
     status_changes: Sequence[StepStatusChange] = ()
-    #: Display names of the steps that have no title, by step id. Such a name is the first line of
-    #: the step's instructions.
+    #: Names of steps without a title, by id: the first line of their instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Finished steps of this plan and of other plans, on which a forecast is based.
+    #: Finished steps of this and other plans, on which a forecast is based.
     finished_steps: Sequence[FinishedStep] = ()
-    #: Number of the requested page of steps; None requests the page that contains the focus step.
+    #: Requested page of steps; None requests the page with the focus step.
     page: int | None = None
 
     @cached_property
@@ -138,7 +129,7 @@ class PlanDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the expected time and cost of the open steps; None if history is too short."""
+        """Return the expected time and cost of the open steps; None with too little history."""
         return plan_forecast(self.plan, self.finished_steps)
 
     @cached_property
@@ -151,27 +142,25 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw: all steps, or the steps around the current one if many."""
+        """Return the steps to draw: all, or in a large plan those around the current one."""
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
-        """Return the name of a step: its title, or else the first line of its instructions."""
+        """Return a step's title or, without one, the first line of its instructions."""
         return step_name(step, self.names)
 
     def names_of(self, lane: Lane) -> dict[StepId, str]:
-        """Return the names of the steps that a diagram shows."""
         drawn = {step.key for step in lane.steps}
         return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
 
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
-        """Return a copy of this plan detail with a newer state of the plan."""
         plan, now = loaded.plan, loaded.now
         stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
         return replace(self, plan=plan, now=now, stalled=stalled)
 
 
 def step_name(step: Step, names: Mapping[str, str]) -> str:
-    """Return the title of a step, or else its name in `names`, or else its type."""
+    """Return a step's title, or its name in `names`, or its type."""
     return step.title or names.get(step.id) or f"{step.type} step"
 
 
@@ -184,10 +173,10 @@ async def read_plan_detail(
     before: PlanDetail | None = None,
     most_results: int = 0,
 ) -> PlanDetail:
-    """Read a plan and the additional kinds of rows listed in `include`.
+    """Read a plan and the parts listed in `include`.
 
     Names and status changes in `before`, an earlier reading of the same plan, are not read again.
-    Results are read if they total at most `most_results` bytes, else only their sizes.
+    Results are read only if they total at most `most_results` bytes; otherwise only their sizes.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
@@ -261,7 +250,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the plan detail with the names of all steps; query only names that are missing."""
+    """Return the detail with the names of all steps; read only those that are missing."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -270,7 +259,6 @@ async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
-    """Return the ids of the given steps that have no title, in plan order."""
     wanted = frozenset(step_ids)
     return [step.id for step in plan.steps if step.title is None and step.id in wanted]
 
@@ -282,7 +270,7 @@ def focus_step(plan: Plan) -> Step | None:
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the page of steps with this page number, or by default the current step's page."""
+    """Return the page of steps with this number, by default that of the current step."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:
@@ -292,7 +280,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw: all steps, or the steps around the current one in a large plan."""
+    """Return the steps to draw: all, or in a large plan those around the current one."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane

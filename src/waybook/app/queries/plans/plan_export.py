@@ -41,7 +41,6 @@ class PlanRows:
     name: str
     now: datetime
     progress: Progress
-    #: Number of the plan's last audit entry.
     seq: int
     rows: Rows
     #: Latest entries of the plan's history, newest first.
@@ -76,7 +75,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 
 
 def export_body(plan_rows: PlanRows) -> Body:
-    """Return the JSON export of a plan without its audit entries."""
+    """Return the JSON export of a plan, without its audit entries."""
     (plan,) = plan_rows.rows["plan"].values()
     return {
         "format": PLAN_FORMAT,
@@ -88,7 +87,6 @@ def export_body(plan_rows: PlanRows) -> Body:
 
 
 def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes]:
-    """Yield the JSON export of a plan, with the audit entries that led to the exported rows."""
     return export_parts(ctx, export_body(plan_rows), plan_rows.plan_id, until=plan_rows.seq)
 
 
@@ -96,7 +94,7 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
     A condition that has already added or repeated steps is omitted, because the arguments contain
-    these steps. The condition of the last repetition keeps the number of repetitions that are left.
+    these steps. The condition of the last repetition keeps the number of repetitions left.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
@@ -114,14 +112,13 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
 
 
 def _can_add_steps(condition: Row) -> bool:
-    """Return whether a condition has not yet added the steps that it can add."""
+    """Return whether a condition may still add its steps."""
     if condition["action"] not in GROWING:
         return True
     return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0
 
 
 def _repeats_left(condition: Row) -> int | None:
-    """Return how often a condition can repeat its steps; None if it repeats none."""
     limit = condition.get("max_repeats")
     return None if limit is None else _number(limit) - _number(condition.get("repeats"))
 
@@ -144,7 +141,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
 
 
 def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
-    """Return the arguments of a condition; one of a step to be added has no position yet."""
+    """Return the arguments of a condition, without a position if its step is yet to be added."""
     step, target, first = row.get("step_id"), row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     return non_empty(
@@ -286,14 +283,14 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block, with a fence longer than any fence in the text."""
+    """Return a Markdown code block whose fence is longer than any fence in the text."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _quoted(value: Json) -> str:
-    """Return a user's text as a Markdown quotation, so that it cannot add headings."""
+    """Quote a user's text in Markdown, so that it cannot add headings."""
     return "\n".join(f"> {line}".rstrip() for line in str(value).splitlines())
 
 

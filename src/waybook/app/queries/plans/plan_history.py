@@ -1,4 +1,4 @@
-"""A plan as it was after one of its audit entries, for the time slider of its page."""
+"""A plan as it was after one of its audit entries, for the time slider on its page."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,8 +23,7 @@ from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
 from waybook.plan.states import DONE_STEP, StepStatus
 
-#: Maximum number of audit entries that are replayed for one page; `waybook audit as-of` has no
-#: limit.
+#: Maximum number of entries replayed for a page; `waybook audit as-of` has no limit.
 MAX_REPLAYED_ENTRIES = 20_000
 
 
@@ -40,7 +39,7 @@ class PastStep:
     attempt: int
     holder: str
     depends_on: tuple[str, ...]
-    #: True if the plan still has the step.
+    #: Whether the plan still has the step.
     exists: bool
 
 
@@ -59,7 +58,6 @@ class PastPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of steps in each status."""
         return dict(Counter(str(step.status) for step in self.steps))
 
     @property
@@ -92,7 +90,7 @@ async def read_plan_history(
 
 
 def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
-    """Return a plan made from replayed rows; `existing` has the ids of steps that still exist."""
+    """Build a past plan from replayed rows; `existing` has the ids of steps that still exist."""
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
     steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
@@ -125,7 +123,7 @@ def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
 
 
 def past_drawing(plan: PastPlan) -> Drawing:
-    """Return the diagram of a past plan; of a large plan, the part around its first open step."""
+    """Return the diagram of a past plan; if large, the part around its first open step."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
     edges = chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
     lane = Lane(slug=STAGE, name="", steps=boxes, edges=edges)

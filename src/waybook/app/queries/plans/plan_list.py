@@ -17,23 +17,22 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Number of plans in one status at which counting stops, so that the query stays fast.
+#: Counting of the plans in one status stops here, so that the query stays fast.
 MAX_COUNTED = 1_000
-#: Maximum length in characters of the research question's beginning, and of the instructions'
-#: beginning that replaces a missing step title.
+#: Maximum length of an excerpt: of a research question, or of the instructions of a step without a
+#: title.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
-#: Number of plans of a list whose names are searched for a text without an index.
+#: Number of plans in a list whose names are searched without an index.
 MAX_WALKED = 500
-#: Maximum number of plans with the same word in their names among which a text is searched.
+#: A text is searched in at most this many plans whose names share a word with it.
 MAX_NAMED = 500
-#: Smallest possible id.
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Title of the step, or the beginning of its instructions if it has no title.
+    #: Title of the step or, without one, the beginning of its instructions.
     title: str
 
 
@@ -50,11 +49,10 @@ class PlanSummary:
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: Time of the database when the query ran.
     now: datetime
     progress: Progress
     current_step: CurrentStep | None
-    #: Time of the last heartbeat of the plan's stalled step, if a step is stalled.
+    #: Last heartbeat of the stalled step, if a step is stalled.
     inactive_since: datetime | None
 
     @property
@@ -63,40 +61,40 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Order by creation time, newest plan first. Because the creation time never changes, a client
-    #: that reads page after page sees every plan exactly once, even if plans change meanwhile.
+    #: Newest plan first. The creation time never changes, so a client that reads page after page
+    #: sees every plan exactly once, even if plans change meanwhile.
     CREATION = auto()
-    #: Order by time of last activity, most recently active plan first.
+    #: Most recently active plan first.
     ACTIVITY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Sort order and filter for a list of plans; by default, only open plans are listed."""
+    """Order and filter of a list of plans; by default, only open plans are listed."""
 
     order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
-    #: Search text, which a plan matches if its id begins with the text or its name contains the
-    #: text. After the first `MAX_WALKED` plans of the list, a plan is found only if a word of its
-    #: name begins with the rarest word of the text.
+    #: A plan matches if its id begins with this text or its name contains it. After the first
+    #: `MAX_WALKED` plans of the list, a word of the name must also begin with the rarest word of
+    #: the text.
     text: str = ""
-    #: User whose plans are listed; None lists the plans of all users.
+    #: User whose plans are listed; None for all users.
     creator: str | None = None
-    #: Paging cursor: id of the last plan of the previous page, after which this page starts.
+    #: Cursor: id of the last plan on the previous page.
     before: str | None = None
-    #: Second part of the paging cursor: time of the last activity of the plan `before`. It is
-    #: required if the plans are ordered by activity, and has no effect with a search text.
+    #: Second part of the cursor: the last activity of the plan `before`. Required when plans are
+    #: ordered by activity, ignored with a search text.
     before_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPage:
     plans: tuple[PlanSummary, ...]
-    #: Last plan of this page if more plans follow; None if this is the last page.
+    #: Last plan of this page if more follow; None on the last page.
     last: PlanSummary | None
-    #: Number of plans per status, counted up to `MAX_COUNTED`; the filter does not affect these
-    #: numbers. If the plans are ordered by activity, only open plans are counted.
+    #: Plans per status regardless of the filter, counted up to `MAX_COUNTED`. When plans are
+    #: ordered by activity, only open ones are counted.
     counts: dict[PlanStatus, int]
 
     @property
@@ -108,12 +106,11 @@ class PlanPage:
         return sum(count for status, count in self.counts.items() if status not in CLOSED_PLAN)
 
     def is_minimum(self, *statuses: PlanStatus) -> bool:
-        """Return whether there may be more plans in one of these statuses than were counted."""
         return any(self.counts.get(status, 0) >= MAX_COUNTED for status in statuses or PlanStatus)
 
 
 def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
-    """Return the SQL statement that reads the first `most` plans in the requested order."""
+    """Select the first `most` plans in the requested order."""
     state = wanted.state
     filters = {
         "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
@@ -211,12 +208,11 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
     )
 
 
-#: Statuses of steps by their names; calling the enumeration is slower.
+#: Statuses by name; faster than calling the enumeration.
 _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
 
 
 def read_progress(counts: Mapping[str, int]) -> Progress:
-    """Return the progress of a plan from the number of its steps in each status."""
     return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
 
 
@@ -240,13 +236,12 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     return resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 
-#: Maximum number of matching plans that are read to resolve a name; if the name is ambiguous, the
-#: error message lists them.
+#: Maximum number of plans read to resolve a name; an ambiguity error lists them.
 MAX_CANDIDATES = 5
 
 
 class NamedItem(Protocol):
-    """A plan or run that can be found by its id or name."""
+    """Plan or run that can be found by id or name."""
 
     @property
     def id(self) -> str: ...
@@ -260,7 +255,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """Return the only candidate; if there are several, the one whose id or name equals the text.
+    """Return the only candidate or, of several, the one whose id or name equals the text.
 
     Raises:
         NotFound: there is no candidate.

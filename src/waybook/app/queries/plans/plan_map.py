@@ -1,4 +1,4 @@
-"""Map of a plan: its steps in executable order, as a workflow with a single stage."""
+"""Map of a plan: its steps in order, as a workflow with a single stage."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,8 +17,7 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Progress status that a map shows for each step status; several step statuses share one progress
-#: status.
+#: Progress status shown for each step status.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
@@ -30,7 +29,7 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a workflow stage, with their short ids as step keys."""
+    """Return the plan's steps as a workflow stage; the step keys are short ids."""
     steps = tuple(_recipe_step(step) for step in plan.steps)
     edges = tuple((usual_form(before), usual_form(after)) for before, after in edges_of(plan))
     stage = Stage(STAGE, plan.name, Recipe(steps, edges))
@@ -40,16 +39,16 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the edges of a plan: its declared dependencies, else a chain of all its steps."""
+    """Return the declared dependencies or, without any, a chain of all steps."""
     return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
 
 
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return the edges between steps: the given dependencies, or else a chain of all steps.
+    """Return the given dependencies or, without any, a chain of all steps.
 
-    `steps` contains the id of each step and the ids of the steps that it depends on.
+    `steps` has the id of each step and the ids of those it depends on.
     """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
@@ -69,7 +68,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return the progress evidence of each step, derived from the status of the step."""
+    """Return for each step the evidence of its progress, derived from its status."""
     standings: dict[str, ProgressStatus] = {
         usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }
@@ -83,14 +82,13 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Progress report of a plan, with the plan's revision, since the steps of a plan may change."""
+    """Progress report of a plan, with its revision, because its steps may change."""
 
     revision: int
     usage: dict[str, Json]
 
 
 def plan_report(plan: Plan) -> PlanReport:
-    """Return the progress report of a plan."""
     base_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     return {**base_report, "revision": plan.revision, "usage": plan.usage.as_reply()}
 
@@ -107,6 +105,6 @@ def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """Return the boxes and edges of a plan's diagram; the boxes have no step names yet."""
+    """Return the boxes and edges of a plan's diagram; boxes have no names yet."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

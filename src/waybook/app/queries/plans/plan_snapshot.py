@@ -1,8 +1,8 @@
 """Snapshot of a plan as of an audit entry: one HTML file that can be verified without a server.
 
-The file shows the plan, and contains its export with the audit chain up to the entry. The file is
-computed only from these entries, so that a verifier can compute the file again and compare every
-byte. The file has no scripts and loads nothing.
+The file shows the plan and contains its export with the audit chain up to the entry. It is computed
+from these entries alone, so a verifier can compute it again and compare every byte. It has no
+scripts and loads nothing.
 """
 
 from base64 import b64encode
@@ -41,12 +41,10 @@ from waybook.store.audit import SealedEntry
 #: HTML before and after the exported JSON in a snapshot file.
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
 DATA_END: Final = "</script>"
-#: HTML element that identifies the layout of a snapshot file. A verifier can regenerate and compare
-#: only files of its own layout.
+#: Identifies the layout of the file. A verifier can only regenerate files of its own layout.
 GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
 MAP_WIDTH: Final = 960
-#: Maximum number of audit entries of a plan in a snapshot, and maximum size of these entries in
-#: bytes.
+#: Maximum number of audit entries in a snapshot, and their maximum size in bytes.
 MAX_ENTRIES: Final = 5_000
 MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
 
@@ -76,7 +74,7 @@ def _too_large() -> TooLarge:
 
 
 def snapshot_file(entries: Sequence[SealedEntry]) -> str:
-    """Return the HTML file of a plan as it was after the last of these audit entries."""
+    """Return the HTML file of a plan as it was after the last of these entries."""
     rows = replay(changes_in(entries))
     plan_id, plan = next(iter(rows["plan"].items()))
     last = entries[-1]
@@ -87,13 +85,12 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "past": past,
         "symbol": symbol_for,
         "steps": [_step(step_id, rows) for step_id in _in_order(rows)],
-        # `render` escapes every text in the drawing, so the SVG is safe HTML.
+        # `render` escapes every text in the drawing.
         "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
         "entries": [_entry(entry) for entry in entries],
         "seal": bytes(last.hash).hex(),
         "time": _time(last.at),
-        # The exported JSON is safe inside the HTML, because `<` is escaped in it and so no tag can
-        # begin.
+        # `<` is escaped in the JSON, so no tag can begin in it.
         "data": Markup(DATA_START + _data(plan_id, rows, entries) + DATA_END),  # noqa: S704
     }
     return _template().render(view)
@@ -118,7 +115,7 @@ def _in_order(rows: Rows) -> list[str]:
 
 
 def _step(step_id: str, rows: Rows) -> dict[str, object]:
-    """Return a step with its result and its reviews, for the HTML template of a snapshot."""
+    """Return a step with its result and reviews, for the template."""
     step = rows["step"][step_id]
     return {
         "row": step,
@@ -151,7 +148,7 @@ def _entry(entry: SealedEntry) -> dict[str, object]:
 
 
 def _rich(value: Json) -> Markup | None:
-    """Return a text as sanitized HTML, another value as preformatted JSON, None as None."""
+    """Return a text as sanitized HTML, other values as preformatted JSON, None as None."""
     if value is None or value == "":
         return None
     if isinstance(value, str):
@@ -165,7 +162,6 @@ def _time(at: datetime) -> str:
 
 @cache
 def style_hashes() -> tuple[str, ...]:
-    """Return the hashes of a snapshot file's two stylesheets, for a content security policy."""
     page_style = _template_text().partition("<style>")[2].partition("</style>")[0]
     digests = (sha256(style.encode()).digest() for style in (page_style, style_sheet()))
     return tuple(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)

@@ -1,7 +1,7 @@
 """Queries for the page of a step: its instructions, its result and its history.
 
 A page takes two round trips: one for the step with its related rows, one for the names of related
-steps. All queries are read-only.
+steps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,16 +39,16 @@ MAX_HISTORY_ENTRIES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
-    """Contents of the web page of a step."""
+    """Content of the page of a step."""
 
     plan: Plan
     step: Step
     now: datetime
     text: StepText
-    #: Time since the step's last heartbeat if it exceeds the stall threshold; None otherwise.
+    #: Time since the last heartbeat if that exceeds the stall threshold.
     inactive_for: timedelta | None
     result: Result | None
-    #: Conditions of the step, and those conditions of other steps that may skip to this step.
+    #: Conditions of this step, and those of other steps that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -60,12 +60,10 @@ class StepDetail:
     #: Latest tool calls that concern the step.
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: For each modification of the step that is not possible now, the reason; modifications that
-    #: are possible are absent.
+    #: Why a modification is not possible now, by kind; possible ones are absent.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:
-        """Return the name of a step: its title, or else the first line of its instructions."""
         return step_name(step, self.names)
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
@@ -123,7 +121,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
 
 
 def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
-    """Yield the step itself and every step that the step's page mentions."""
+    """Yield the step and every other step that its page mentions."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
     named |= {c.target_step_id for c in conditions if c.target_step_id}
@@ -133,7 +131,7 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Return each kind of modification that is blocked for a step now, with the reason."""
+    """Return the modifications of a step that are not possible now, with the reasons."""
     modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

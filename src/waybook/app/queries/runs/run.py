@@ -38,7 +38,7 @@ MAX_WORKERS = 500
 MAX_HISTORY = 12
 MAX_FAILURES = 100
 MAX_MODELS_LISTED = 20
-#: Maximum number of jobs that a timeline shows: the ones started last.
+#: Maximum number of jobs on a timeline: those started last.
 MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
@@ -46,23 +46,22 @@ FailedJob: TypeAlias = FailedJobRow
 
 
 class RunInclude(Flag):
-    """Parts of a run to read in addition to its progress report; the rest is not queried."""
+    """Parts to read besides a run's progress report."""
 
     NOTHING = 0
-    #: Include the input of the run, and the user and time of the run's creation.
+    #: Input of the run, and by whom and when it was created.
     BRIEF = auto()
     WORKERS = auto()
     HISTORY = auto()
     FAILURES = auto()
-    #: Include the list of the run's documents, without their texts.
+    #: Documents of the run, without their texts.
     DOCUMENTS = auto()
-    #: Include the number of jobs by step, model and status.
+    #: Number of jobs by step, model and status.
     JOB_COUNTS = auto()
-    #: Include the usage by model.
     MODEL_USAGE = auto()
-    #: Include the times of the jobs that were started last.
+    #: Times of the jobs started last.
     JOB_TIMES = auto()
-    #: Include the history on which a forecast is based.
+    #: History on which a forecast is based.
     FINISHED_RUNS = auto()
     RESULT_COSTS = auto()
     BOARD = BRIEF | WORKERS | HISTORY
@@ -77,24 +76,24 @@ class RunDetail:
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    #: Report of the run; all progress shown for the run comes from this report.
+    #: The source of all progress shown for the run.
     report: Report
     input_text: Json
     created_at: datetime | None
     created_by: str
     workers: tuple[WorkerRow, ...]
-    #: History of the run, oldest event first.
+    #: Events of the run, oldest first.
     history: tuple[RunEvent, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
     job_counts: Sequence[JobCountRow] = ()
     #: Usage by model, highest cost first.
     model_usage: tuple[tuple[str, Totals], ...] = ()
-    #: Times of the jobs that were started last, earliest start first.
+    #: Times of the jobs started last, earliest start first.
     job_times: tuple[JobTimesRow, ...] = ()
-    #: Completed runs of the same workflow, newest first, on which a forecast is based.
+    #: Completed runs of the same workflow, newest first, for the forecast.
     finished_runs: Sequence[FinishedRun] = ()
-    #: Costs of the latest results of the run, on which a forecast is based.
+    #: Costs of the run's latest results, for the forecast.
     result_costs: Sequence[ResultCostRow] = ()
 
     @property
@@ -108,7 +107,6 @@ class RunDetail:
 
     @property
     def state(self) -> RunState:
-        """Return the overall state of the run."""
         return run_state(self.run, self.compiled_dag)
 
     @property
@@ -125,7 +123,6 @@ class RunDetail:
 
     @property
     def steps_total(self) -> int:
-        """Return the number of steps of all stages, whether started or not."""
         return self.compiled_dag.steps_total
 
     @property
@@ -134,7 +131,7 @@ class RunDetail:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return the expected number of documents of the started stages; None if unknown."""
+        """Return how many documents the started stages should produce; None if unknown."""
         stages = (s for s in self.report["stages"] if s["stageSlug"] in self.run.stages)
         counts = [stage["documentsExpected"] for stage in stages]
         return None if None in counts else sum(count or 0 for count in counts)
@@ -153,7 +150,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected numbers of units and outputs for each stage where they are known."""
+        """Return the expected numbers of units and outputs per stage, where known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)

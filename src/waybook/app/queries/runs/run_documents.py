@@ -1,4 +1,4 @@
-"""Read-only query for the page of a run's document, alone or compared with another document."""
+"""Read-only query for a document of a run, alone or compared with another one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,9 @@ from waybook.store.runs.work import MarkdownRow
 
 DocumentVersion: TypeAlias = ReadableRow
 
-#: Maximum number of documents that are offered for comparison with a document.
+#: Maximum number of documents offered for comparison.
 MAX_COMPARABLE: Final = 300
-#: Maximum number of characters of a document that its page shows; the download contains the whole
-#: document.
+#: Maximum number of characters shown on the page; the download has the whole document.
 MAX_SHOWN_LENGTH: Final = 200_000
 
 
@@ -27,24 +26,23 @@ class ShownDocument:
 
     about: DocumentVersion
     markdown: str
-    #: Number of characters of the document that are not shown.
+    #: Number of characters that are not shown.
     omitted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
-    """Document of a run, its related documents, and the one that it is compared with, if any."""
+    """A document, its related documents, and the one it is compared with, if any."""
 
     detail: RunDetail
     document: ShownDocument
     other: ShownDocument | None
-    #: Documents that can be compared with the document: the document itself, its other versions,
-    #: the documents of other models with the same key, and the documents of the same lineage.
+    #: Documents for comparison: its versions, documents of other models with the same key, and
+    #: those of the same lineage.
     related: Sequence[DocumentVersion]
 
     @property
     def versions(self) -> list[DocumentVersion]:
-        """All versions of the document, newest first."""
         return [item for item in self.related if _place(item) == _place(self.document.about)]
 
     @property
@@ -60,7 +58,7 @@ class DocumentSheet:
 
     @property
     def of_same_lineage(self) -> list[DocumentVersion]:
-        """Documents with other keys that descend from the same document."""
+        """Documents with other keys that descend from the same one."""
         about = self.document.about
         key = about.stage, about.document_key
         return [item for item in self.related if (item.stage, item.document_key) != key]
@@ -73,11 +71,11 @@ def _place(item: DocumentVersion) -> tuple[str | None, ...]:
 async def read_document_sheet(
     ctx: RequestContext, run_id: str, resource_id: str, other_id: str | None = None
 ) -> DocumentSheet:
-    """Read a document of a run, and optionally a related document to compare it with.
+    """Read a document of a run, and optionally a related one for comparison.
 
     Raises:
         NotFound: the run or a document does not exist or belongs to another org or run, or the
-            documents are not related.
+        documents are not related.
     """
     run_id, resource_id = id_or_nil(run_id), id_or_nil(resource_id).lower()
     wanted = [resource_id, *([id_or_nil(other_id).lower()] if other_id else [])]

@@ -31,7 +31,6 @@ class RunRows:
     run_id: str
     name: str
     now: datetime
-    #: Number of the run's last audit entry.
     seq: int
     rows: Rows
     compiled_dag: CompiledDag
@@ -60,7 +59,7 @@ async def read_run_rows(ctx: RequestContext, run_id: str) -> RunRows:
 
 
 def run_export_body(run_rows: RunRows) -> Body:
-    """Return the JSON export of a run without its audit entries."""
+    """Return the JSON export of a run, without its audit entries."""
     (run,) = run_rows.rows["run"].values()
     return {
         "format": RUN_FORMAT,
@@ -73,7 +72,6 @@ def run_export_body(run_rows: RunRows) -> Body:
 
 
 def run_export_json(ctx: RequestContext, run_rows: RunRows) -> AsyncIterator[bytes]:
-    """Yield the JSON export of a run, with the audit entries that led to the exported rows."""
     return export_parts(ctx, run_export_body(run_rows), run_rows.run_id, until=run_rows.seq)
 
 

@@ -26,18 +26,14 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
-#: Value of the filter's `state` that matches every run that has not ended.
+#: Filter value for `state` that matches every run that has not ended.
 OPEN = "open"
 
 
 class RunOrder(Enum):
-    """Sort order of a list of runs."""
-
-    #: Order by time of last activity, most recently active run first. With this order, the
-    #: documents of the runs are not counted.
+    #: Most recently active run first. Documents are not counted.
     ACTIVITY = auto()
-    #: Order by start time, most recently started run first. With this order, the filter's `before`
-    #: can select a later page.
+    #: Latest start first. With this order, `before` can select a later page.
     START = auto()
 
 
@@ -45,15 +41,13 @@ class RunOrder(Enum):
 class RunFilter:
     """Filter and order of a list of runs."""
 
-    #: State of the runs to list, or `OPEN` for all runs that have not ended.
+    #: State of the listed runs, or `OPEN`.
     state: str | None = None
     dag: str | None = None
-    #: Search text, which a run matches if its id begins with the text or its name contains the
-    #: text. Beyond the newest `MAX_WALKED` runs, a run is found only if a word of its name begins
-    #: with the rarest word of the text.
+    #: A run matches if its id begins with this text or its name contains it. Beyond the newest
+    #: `MAX_WALKED` runs, a word of the name must also begin with the rarest word of the text.
     text: str = ""
-    #: Paging cursor: id of a run; only runs that started before that run are listed. An invalid id
-    #: is ignored.
+    #: Cursor: only runs started before this one are listed. An invalid id is ignored.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
@@ -78,12 +72,11 @@ class RunProgress:
     name: str
     compiled_dag: CompiledDag
     updated_at: datetime
-    #: Stages of the run that have started, in the order in which they started.
+    #: Started stages, in the order of their start.
     stages: tuple[StageSummary, ...]
 
     @property
     def current(self) -> StageSummary | None:
-        """Return the stage that was started last among those that are not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
 
     @property
@@ -95,7 +88,6 @@ class RunProgress:
         return len(self.compiled_dag.order)
 
     def steps_of(self, slug: str) -> int:
-        """Return the number of steps of a stage."""
         return len(self.compiled_dag.graphs[slug].order)
 
     @property
@@ -108,22 +100,19 @@ class RunProgress:
 
     @property
     def steps_total(self) -> int:
-        """Return the number of steps of all stages, whether started or not."""
         return sum(map(self.steps_of, self.compiled_dag.order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(RunProgress):
-    """Run as an entry of a list: its name, state, counts and last activity."""
+    """Run in a list: its name, state, counts and last activity."""
 
     created_at: datetime
     created_by: str
     completed_at: datetime | None
     canceled_at: datetime | None
-    #: Time of the database when the query ran.
     now: datetime
-    #: Number of the run's documents that are rendered and readable; None if the list of runs does
-    #: not count documents.
+    #: Number of readable documents; None if documents are not counted.
     documents_available: int | None
 
     @property
@@ -148,7 +137,7 @@ class RunSummary(RunProgress):
 
     @property
     def documents_expected(self) -> int | None:
-        """Return the expected number of documents of the started stages; None if unknown."""
+        """Return how many documents the started stages should produce; None if unknown."""
         dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
         counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
         if not counts.keys() >= models.keys():
@@ -176,7 +165,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
     first_id, last_id = id_range(wanted.text)
-    # With another filter or order, the newest runs that match may not be those of this page.
+    # With another filter or order, the newest matching runs may not be those of this page.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     return load.text_statement(
         **filters,
@@ -191,7 +180,6 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
-    """Return a page of runs; read the runs in one query, and uncached definitions in a second."""
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
@@ -214,7 +202,7 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
 async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[RunSummaryRow]
 ) -> list[RunSummary]:
-    """Return the runs that these database rows describe, each with its workflow definition."""
+    """Convert the selected rows to runs, each with its workflow definition."""
     dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(
@@ -237,7 +225,7 @@ async def read_run_summaries(
 async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these workflow definitions; read uncached ones in one query and cache them."""
+    """Return these workflow definitions; read uncached ones in one query."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

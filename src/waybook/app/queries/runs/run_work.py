@@ -1,4 +1,4 @@
-"""Read-only queries for the work in a run: a step or a job with its attempts, and job lists."""
+"""Read-only queries for the work in a run: steps and jobs with their attempts, and job lists."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ JOBS_PER_PAGE: Final = 50
 MAX_JOB_EVENTS: Final = 200
 MAX_STEP_DOCUMENTS: Final = 200
 
-#: Statuses of jobs by the name of the filter that selects them.
+#: Job statuses by name of the filter that selects them.
 JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
     "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
     "processing": (JobStatus.PROCESSING,),
@@ -37,14 +37,13 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Filter of a list of jobs; a job must match all fields that are set."""
+    """Filter of a list of jobs; all fields that are set must match."""
 
     stage: str | None = None
     step_key: str | None = None
     model: str | None = None
-    #: Filter by job status: a key of `JOB_STATES`; None selects all jobs.
+    #: A key of `JOB_STATES`; None for all jobs.
     state: str | None = None
-    #: Number of the page, beginning with 1.
     page: int = 1
 
 
@@ -64,7 +63,7 @@ class JobList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs:
-    """Page of the jobs of a run, and the run itself with the times of its last started jobs."""
+    """A page of a run's jobs, and the run with the times of its last started jobs."""
 
     detail: RunDetail
     listed: JobList
@@ -90,14 +89,14 @@ class RunStepDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAttempt:
-    """One claim of a job: its holder, its times, how it ended, and its usage."""
+    """One claim of a job: holder, times, outcome and usage."""
 
     number: int
     holder: str
     session: str | None
     started_at: datetime
-    #: Time and kind of the attempt's end; None while the attempt is in progress. An attempt whose
-    #: lease expired ends when the next attempt begins.
+    #: When and how the attempt ended; None while it is in progress. An attempt whose lease expired
+    #: ends when the next one begins.
     ended_at: datetime | None = None
     outcome: str | None = None
     error: str | None = None
@@ -144,7 +143,7 @@ def _list(rows: Sequence[RunJobRow], page: int) -> JobList:
 async def read_run_step(
     ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int = 1
 ) -> RunStepDetail:
-    """Read a step of a run with a page of its jobs, and its documents in all versions.
+    """Read a step of a run with a page of its jobs and all versions of its documents.
 
     Raises:
         NotFound: the run does not exist or belongs to another org, or has no such step.
@@ -178,7 +177,7 @@ def _step_report(detail: RunDetail, stage: str, step_key: str) -> StepReport | N
 
 
 async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:
-    """Read a job of a run with its attempts and the documents that it produced.
+    """Read a job of a run with its attempts and the documents it produced.
 
     Raises:
         NotFound: the run or the job does not exist, or belongs to another org or run.

@@ -14,7 +14,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
-#: Numbers of models for which a workflow's page shows the expected number of documents.
+#: Numbers of models for which a workflow's page shows the number of documents.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 
@@ -31,12 +31,10 @@ class Workflow:
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
-    #: Whether the workflow definition is built in.
     built_in: bool
 
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
-    """Return every workflow definition in its latest version."""
     (rows,) = await ctx.read(load.definitions_statement())
     stored: dict[str, DefinitionRow] = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
@@ -44,7 +42,7 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    """Return one workflow definition, in the requested version or else in the latest.
+    """Return a workflow definition, by default its latest version.
 
     Raises:
         NotFound: there is no such definition or version.
@@ -65,7 +63,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """Return each stage's number of documents for several numbers of models; None if unknown."""
+    """Return each stage's number of documents for `MODEL_COUNTS` models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})
@@ -98,7 +96,7 @@ def _version(row: VersionRow | DefinitionRow) -> Version:
 
 
 def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:
-    """Return the keys of the documents that a run's input supplies, in the order of their use."""
+    """Return the keys of the documents that a run's input supplies, in order of use."""
     keys: dict[str, None] = {}
     for slug in compiled_dag.order:
         for step in compiled_dag.stages[slug].recipe.steps:

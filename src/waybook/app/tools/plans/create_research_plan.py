@@ -34,8 +34,8 @@ AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
 
 
 class CreateResearchPlan(MutatingArguments):
-    # The schema lists the arguments of a new plan as required, because models follow that list; the
-    # server accepts a call without them if the call copies a plan.
+    # The schema lists the arguments of a new plan as required, because models follow it; a call
+    # that copies a plan works without them.
     model_config = ConfigDict(json_schema_extra={"required": ["name", "researchQuestion", "steps"]})
 
     name: Name | None = Field(default=None, description="short name")
@@ -73,8 +73,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             ctx.cache_steps(plan)
 
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
-        # A copy is not cached here, because its conditions exist only as database rows; the next
-        # call loads the copy.
+        # Do not cache a copy: its conditions exist only as rows, which the next call loads.
         cached = remember if source is None else None
         return Proposal(Written(statements, event=event, remember=cached), _reply(plan))
 
@@ -98,8 +97,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-        # A call that creates a new plan ignores the position argument of copies, because some
-        # clients fill in every argument.
+        # Ignore the position argument of copies, because some clients fill in every argument.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy gets its steps and conditions from the plan in `copyOf`: leave out `steps` and "
@@ -110,7 +108,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
 
 
 async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedPlan:
-    """Rebuild the plan to copy from its audit, as it was at the requested audit entry.
+    """Rebuild the plan to copy as it was at the requested audit entry.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.

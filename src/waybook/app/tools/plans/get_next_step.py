@@ -92,7 +92,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return why the call has to wait, or None if the reply answers the call at once."""
+    """Return why the call has to wait; None if the reply answers it at once."""
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
@@ -112,8 +112,7 @@ async def next_step_reply(
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` are the formatting notes that this call stores and the database does not contain
-    yet.
+    `notes` are formatting notes that this call stores and the database does not have yet.
     """
     plan = decision.plan
     if locked.is_cached and _needs_rows(decision, reply):
@@ -134,10 +133,10 @@ async def next_step_reply(
 
 
 def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
-    """Return whether a reply needs more rows than those of a cached plan.
+    """Return whether a reply needs rows that are not in a cached plan.
 
-    A cached plan lacks the heartbeats that other processes recorded, so the rows are also
-    needed to decide whether a step is taken from an inactive holder.
+    A cached plan lacks heartbeats recorded by other processes, so rows are also needed before a
+    step is taken from an inactive holder.
     """
     is_brief = isinstance(reply, StepReady | PlanFailed | NothingPending)
     return not is_brief or replaces_silent_holder(decision.entries)
@@ -174,7 +173,7 @@ async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | Non
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    """Return reply fields about a step taken over: earlier holder, its artifacts, next call."""
+    """Return the reply fields for a step taken over: earlier holder, its artifacts, next call."""
     (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(

@@ -39,7 +39,7 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: Names of the lists in a reply whose remaining entries a further call can request separately.
+#: Lists of a reply whose remaining entries can be requested separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 8
 MAX_EVENTS_SINCE = 200
@@ -49,11 +49,11 @@ class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
     #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
-    #: the argument if a larger budget helps.
+    #: it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
-    # The published schema does not contain `part` and `offset`. An agent gets their values from a
-    # reply, in the next call that the reply suggests.
+    # Not in the published schema: an agent gets the values from the next call that a reply
+    # suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
@@ -120,7 +120,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """Add the artifacts that match the plan's question or, with `since`, all newer artifacts."""
+    """Add the artifacts that match the plan's question or, with `since`, all newer ones."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

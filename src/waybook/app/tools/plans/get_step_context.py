@@ -1,4 +1,4 @@
-"""get_step_context: context packet of a step, within a token budget."""
+"""get_step_context: context of a step, within a token budget."""
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -27,21 +27,21 @@ from waybook.store.plans.contexts import ArtifactRow, Page, StepSubject, StoredA
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
-#: Maximum number of search hits whose artifacts are read from the database.
+#: Maximum number of hits whose artifacts are read.
 MAX_MATCHES = 20
 #: Number of bytes that are read from the beginning of each artifact.
 EXCERPT_BYTES = 1_200
-#: Names of the lists in a reply whose remaining entries a further call can request separately.
+#: Lists of a reply whose remaining entries can be requested separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
     #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
-    #: the argument if a larger budget helps.
+    #: it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # The published schema does not contain `part` and `offset`. An agent gets their values from a
-    # reply, in the next call that the reply suggests.
+    # Not in the published schema: an agent gets the values from the next call that a reply
+    # suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
@@ -64,7 +64,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat of the step; return its plan, and the question to search for."""
+    """Record a heartbeat; return the step's plan and the question to search for."""
     library = ctx.services.search_backend
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -118,13 +118,13 @@ def _searched(about: StepSubject, args: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """Return the ids of a plan's artifacts that match a question, with the passage found."""
+    """Return a plan's artifacts that match a question, with the number of the passage found."""
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    """Return the found artifacts in the order of the hits; omit hits that are sources."""
+    """Return the artifacts in the order of the hits, without hits that are sources."""
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

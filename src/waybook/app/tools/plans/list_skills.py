@@ -11,8 +11,7 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import fair_share, truncate
 
-#: Maximum number of bytes that a reply uses for all skill descriptions together, and maximum number
-#: that it uses for one requested file.
+#: Maximum bytes of all skill descriptions in a reply, and of one requested file.
 MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 
@@ -53,7 +52,6 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
 
 
 def file_names(skill: Skill) -> list[Json] | None:
-    """Return the skill's files other than `SKILL.md`, if there are any."""
     return [file.path for file in skill.extra_files] or None
 
 
@@ -76,7 +74,7 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 
 def _file_view(skill: Skill, path: str) -> Body:
-    """Return the text of a skill's file, as loaded at startup, truncated to the size limit."""
+    """Return the text of a skill's file, cut to the size limit."""
     file = skill.file(path)
     if file is None:
         raise NotFound(
@@ -97,7 +95,6 @@ def _file_view(skill: Skill, path: str) -> Body:
 
 
 def text_of(file: SkillFile) -> str | None:
-    """Return the content of a file decoded as text, or None if it is not text."""
     try:
         return file.content.decode()
     except UnicodeDecodeError:

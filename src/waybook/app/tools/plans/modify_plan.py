@@ -44,15 +44,15 @@ PublishedAction = Literal[
     "set_conditions",
     "cancel_plan",
 ]
-#: Actions of `modify_plan`. The published schema omits the actions that only web pages and programs
-#: use, to keep the tool list small.
+#: Actions of `modify_plan`. The published schema omits those that only pages and programs use, to
+#: keep the tool list small.
 Action = Annotated[
-    # A single literal, because an error in a union of two has a message for each.
+    # One literal, because an error in a union of two would have two messages.
     Literal[PublishedAction, "set_title", "set_dependencies", "set_budget"],
     WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
 ]
 
-#: For each action of the tool, its required fields and its optional fields.
+#: Required and optional fields of each action.
 ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
     "remove_step": (frozenset({"step_id"}), frozenset()),
@@ -78,8 +78,8 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Whether `fail_step` also retries the step. The published schema omits this argument, because
-    #: `fail_step` followed by `retry_step` has the same effect.
+    #: Whether `fail_step` also retries the step. Not published, because `retry_step` afterwards has
+    #: the same effect.
     retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
@@ -95,8 +95,7 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    #: The published schema omits `expectedRevision` and `dryRun`, because only programs and web
-    #: pages use them.
+    #: `expectedRevision` and `dryRun` are not published, because only programs and pages use them.
     expected_revision: SkipJsonSchema[int | None] = None
     dry_run: SkipJsonSchema[bool] = False
 

@@ -76,8 +76,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
-    Return None if the policy is needed but the plan is a cached copy, which has no transaction
-    to read the policy in.
+    Return None if a cached plan is used, which has no transaction to read the policy in.
     """
     if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
         return locked.decision_context
@@ -109,8 +108,8 @@ async def evaluate(
 ) -> Decision[StepDone]:
     """Apply a rule that may evaluate conditions, and record the cost of each condition.
 
-    Pending conditions are evaluated in a thread, because they may take tens of milliseconds. Other
-    calls continue during that time, because the server sets a short thread switch interval.
+    Pending conditions are evaluated in a thread, because this may take tens of milliseconds. Other
+    calls continue meanwhile, because the server sets a short thread switch interval.
     """
     if not plan.conditions:
         return rule()
@@ -153,7 +152,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
 
 
 def _outcome(decision: Decision[StepDone]) -> Body:
-    """Return what the result changed: the status of the step, the progress, and branches."""
+    """Return what the result changed: the step's status, the progress, and branches."""
     plan, done = decision.plan, decision.reply
     statuses = plan.statuses()
     outcome: Body = {

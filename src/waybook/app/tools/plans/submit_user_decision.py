@@ -31,12 +31,10 @@ class SubmitUserDecision(MutatingArguments):
         description="the person's, never yours"
     )
     feedback: Text | None = Field(default=None, description="their words, for modify")
-    #: Id of the review that the person saw when deciding, so that the decision does not apply to a
-    #: later review. The published schema does not contain this argument, because web pages send it
-    #: and agents do not need it.
+    #: The review that the person saw, so that the decision does not apply to a later one. Not
+    #: published: pages send it, and agents do not need it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: User interface inside a chat (the map or the form) in which the person decided; the map or
-    #: the form sends this value.
+    #: Where in a chat the person decided: the map or the form, which sets this value.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

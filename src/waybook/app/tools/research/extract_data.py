@@ -1,7 +1,7 @@
 """extract_data: extract structured data from a text according to a JSON Schema.
 
-The server calls its language model once and, if the reply is invalid, a second time with the
-errors. The model's usage is recorded for the org, in addition to the usage that agents report.
+The server asks its language model once and, if the reply is invalid, a second time with the errors.
+The usage is recorded for the org, in addition to what agents report.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class SecondAttemptFailed(Exception):
 async def extract_with_model(
     model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
-    """Extract valid data from a text with at most two model requests, within `seconds`.
+    """Extract valid data from a text, with at most two model requests within `seconds`.
 
     Raises:
         EndpointFailed: there was no usable reply.
@@ -113,7 +113,7 @@ def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutc
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:
-    """Return the language model's usage in the form that all replies use."""
+    """Return the model's usage as all replies show it."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -125,7 +125,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the language model's usage; only log a failure, so that the reply is not lost."""
+    """Record the model's usage; a failure is only logged, so that the reply is not lost."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -135,8 +135,7 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum number of bytes of a JSON Schema in the arguments, of all errors in a reply, and of the
-#: other fields of a reply.
+#: Maximum bytes of a JSON Schema argument, of all errors in a reply, and of its other fields.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -158,7 +157,7 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text to extract data from, starting at the requested offset, and its author if stored."""
+    """Text from the requested offset on, and its author if it is stored."""
 
     text: str
     provenance: Body | None = None
@@ -208,7 +207,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text to extract data from; None if the call only checks candidate data.
+    """Return the text to extract from; None if the call only checks candidate data.
 
     Raises:
         NotFound: there is no such artifact, or it belongs to another org.
@@ -255,7 +254,7 @@ def _from(source: SourceText, args: ExtractData) -> SourceText:
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the candidate data, decoded if it is JSON text, or the validation errors."""
+    """Return the candidate data, decoded if it was JSON text, or the validation errors."""
     faults: list[Mismatch] = []
     for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
@@ -287,7 +286,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
-    """Return an extraction prompt for the caller's own model; of a long text, only a piece."""
+    """Return an extraction prompt for the caller's own model; of a long text, one piece."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)
@@ -340,10 +339,9 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
-    # The text is sent to the language model that the operator configured.
+    # The text goes to the language model that the operator configured.
     open_world=True,
-    # The tool changes no data, but it requires a write scope, because the operator pays for the
-    # model that the tool calls.
+    # It changes no data, but needs a write scope, because the operator pays for the model.
     scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

@@ -16,16 +16,14 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum number of bytes of an artifact's content in one reply, and maximum number of bytes of all
-#: other fields of the reply together.
+#: Maximum bytes of an artifact's content in a reply, and of all other fields together.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: Maximum number of bytes of an artifact's content, and of all other fields together, in a reply
-#: for which the caller requests detail.
+#: Maximum bytes of the content, and of all other fields together, if the caller requests detail.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
-#: Maximum offset that a caller may pass; it is beyond the end of any artifact.
+#: Maximum offset of a call, beyond the end of any artifact.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -100,7 +98,6 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
 
 
 def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
-    """Return a source of an artifact."""
     return non_empty(
         sourceId=source.id,
         url=source.url,
@@ -111,9 +108,9 @@ def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return an artifact's metadata and sources up to a size limit, and a call for the rest.
+    """Return metadata and sources up to a size limit, and a call for the rest.
 
-    With an offset, the reply has metadata and sources only if `detail` is set.
+    With an offset, they are returned only if `detail` is set.
     """
     if args.offset and not args.detail:
         return {}
@@ -146,7 +143,7 @@ def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
 
 
 def _piece(content: Json, args: GetArtifact) -> Body:
-    """Return an artifact's content, or a piece of it, and the number of characters that follow."""
+    """Return the content or a piece of it, and the number of characters that follow."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
     if not args.offset and escaped_size(text) <= most:

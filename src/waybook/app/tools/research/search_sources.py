@@ -21,10 +21,9 @@ from waybook.store.driver.queries import first_value
 from waybook.store.research import search
 from waybook.store.research.search import HitRow, Scope, SourceRow
 
-#: Maximum number of bytes of all search hits on one page of a reply.
+#: Maximum bytes of all hits on one page.
 MAX_HITS_BYTES = 42_000
-#: Maximum number of sources that are listed per artifact, and maximum number of matching words that
-#: are listed per search hit.
+#: Maximum number of sources listed per artifact, and of matching words per hit.
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
 #: Maximum offset at which a page of search hits may start.
@@ -87,8 +86,7 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[SourceRow]](list)
     for source in sources:
         came_from[source.artifact_id].append(source)
-    # An artifact that the search found is missing here if a later version replaced it between the
-    # two reads.
+    # The search found it, but a later version has replaced the artifact since.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 
@@ -118,7 +116,7 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """Return one reason for a match: method, rank and score, and any matched words."""
+    """Return one reason for a match: method, rank, score, and matched words if any."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

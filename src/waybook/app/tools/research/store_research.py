@@ -46,14 +46,14 @@ MAX_TAGS = 20
 
 
 def visible_line(text: str) -> str:
-    """Return a line of text; reject invisible characters, since names are compared exactly."""
+    """Reject invisible characters in a line, since names are compared exactly."""
     if not text.isprintable():
         raise ValueError("must have only printable characters")
     return text
 
 
 def in_utc(at: datetime) -> datetime:
-    """Return a time in UTC; a time without a time zone is interpreted as UTC."""
+    """Convert a time to UTC; without a time zone it is taken as UTC."""
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -153,7 +153,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """Data for indexing stored research; embeddings are computed before any lock is taken."""
+    """Data for indexing research; embeddings are computed before any lock is taken."""
 
     research: Research
     org_id: UUID
@@ -162,7 +162,7 @@ class ResearchIndexing:
 
     @property
     def describe(self) -> str:
-        """Return a description of how the research is indexed, for the reply."""
+        """Describe for the reply how the research is indexed."""
         if self.embeddings or not self.capabilities.vectors:
             return self.capabilities.describe
         return "full text; vectors follow when the embeddings endpoint answers"
@@ -170,7 +170,7 @@ class ResearchIndexing:
     def statements(
         self, stored: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
-        """Yield the SQL statements that index this version in place of the previous one."""
+        """Yield the statements that index this version instead of the previous one."""
         if stored.unchanged:
             return
         if before.artifact_id is not None:

@@ -1,4 +1,4 @@
-"""add_dag: add a DAG definition, or a new version of it."""
+"""add_dag: add a workflow definition, or a new version of it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,8 +24,8 @@ from waybook.run.stages import require_runnable
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Approximate number of bytes that one step or edge takes in a definition; with it, the cost of
-#: drawing the map is estimated before the definition is parsed.
+#: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map
+#: before parsing it.
 BYTES_PER_MAP_ITEM: Final = 20
 
 
@@ -47,7 +47,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 
 
 def _compile_runnable(definition: Json) -> CompiledDag:
-    """Compile a definition, and refuse it if no run of it could ever start.
+    """Compile a definition; refuse it if no run of it could ever start.
 
     Raises:
         BadRecipe: the definition is not valid.
@@ -61,7 +61,7 @@ def _compile_runnable(definition: Json) -> CompiledDag:
 async def _store_definition(
     opened: OpenTransaction, slug: str, name: str, body: Json
 ) -> Proposal[Written]:
-    """Store a workflow definition as the latest version, unless it equals the latest version."""
+    """Store a workflow definition as the latest version, unless it equals that version."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0

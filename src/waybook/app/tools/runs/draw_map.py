@@ -1,7 +1,7 @@
 """draw_map: diagram of a plan, run or workflow for a chat app, with questions to the user.
 
 Agents do not need this tool, and its description says so: `get_plan_status` and `get_run_progress`
-return the same information as text.
+return the same as text.
 """
 
 from collections import Counter
@@ -38,19 +38,18 @@ from waybook.plan.progress import progress_json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
-#: Maximum length in characters of a step's result that is shown together with the review question
-#: about it.
+#: Maximum length of a result shown with the review question about it.
 MAX_RESULT_LENGTH = 4_000
-#: Amount that the rate limit charges for drawing one step or edge of a map, expressed as the number
-#: of condition operations that take about the same CPU time.
+#: What the rate limit charges for drawing a step or edge: the condition operations that take about
+#: the same CPU time.
 OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
     plan_id: PlanIdField | None = None
     run_id: RunIdField | None = None
-    # The arguments from `dag_slug` to `detail` are used only by the map app. They are not in the
-    # published schema, because the tool list costs every model tokens.
+    # The arguments from here to `detail` are for the map app only. They are not published, because
+    # the tool list costs every model tokens.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None
@@ -186,7 +185,7 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 
 def _fitted(body: Body, args: DrawMap) -> Body:
-    """Return the reply, without the diagram if it would exceed the size limit."""
+    """Return the reply, without the diagram if that would be too large."""
     if len(orjson.dumps(body)) <= (
         MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
     ):

@@ -32,7 +32,7 @@ from waybook.store.runs.rows import DocumentSliceRow
 
 #: Maximum number of bytes of a job input in one reply.
 MAX_SLICE_BYTES = 40_000
-#: Maximum offset that a caller may pass; it is beyond the end of any job input.
+#: Maximum offset of a call, beyond the end of any input.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -141,7 +141,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    """Return the list entries from the requested offset on, as many as fit into the reply."""
+    """Return the entries from the requested offset on, as many as fit into the reply."""
     listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)

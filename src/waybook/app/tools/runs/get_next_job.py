@@ -51,14 +51,13 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum number of jobs that one call tries to claim. A job that cannot be handed out is skipped,
-#: and the next job is tried.
+#: Maximum number of jobs tried by one call; a job that cannot be handed out is skipped.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: Reply of an attempt that claimed no job because the selected job had no attempts left and was
-#: marked as failed; the call then tries the next job.
+#: Reply of an attempt whose job had no attempts left and was marked as failed; the call then tries
+#: the next job.
 JOB_GIVEN_UP: Final[Body] = {}
-#: Types of jobs that agents can claim; jobs of all other types are carried out by the server.
+#: Types of jobs that agents can claim; the server executes the others.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 
@@ -125,21 +124,20 @@ async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
 
 
 def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
-    """Return the statements that select the job that the caller holds, and a claimable job."""
+    """Select the job that the caller holds, and a claimable job."""
     return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
 
 
 def following_request(ctx: RequestContext, model: str | None) -> JobRequest:
-    """Return the request for the caller's next job, for the same model."""
     return _job_request(ctx, model, None, ctx.actor().holder)
 
 
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
-    """Write the decision about the caller's job, then claim the caller's next job.
+    """Write the decision on the caller's job, then claim the next job for the same model.
 
-    Both decisions are committed together; the next job is for the same model.
+    Both decisions are committed together.
     """
     ctx = locked.ctx
     wanted = following_request(ctx, model)
@@ -164,7 +162,7 @@ async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> Run
 
 
 async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
-    """Decide which job the caller gets, from the jobs that `claim_statements` selected."""
+    """Decide which of the jobs selected by `claim_statements` the caller gets."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
     free_in: float | None = None
@@ -191,12 +189,11 @@ async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> 
 
 
 def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
-    """Return the run and the job filters that a call waits for."""
     return Subject(RUN, run_id, (wanted.model, wanted.job_type))
 
 
 def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
-    """Return why the call has to wait, or None if the reply answers the call at once."""
+    """Return why the call has to wait; None if the reply answers it at once."""
     match reply:
         case AwaitingFeedback():
             return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
@@ -276,8 +273,8 @@ async def _nothing_anywhere(
     }
     locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
 
-    # The answer is stored under the idempotency key although no run is locked, so that a repeated
-    # call gets the same answer.
+    # Store the answer under the idempotency key even though no run is locked, so that a repeated
+    # call gets the same one.
     async def decide() -> Proposal[Written]:
         ((gap,),) = locked.results
         subject = _subject(args.run_id, wanted)

@@ -66,7 +66,7 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]
 
 
 def _in_one_shape(report: Body) -> Body:
-    """Return the report; add `percent`, `done` and `total` to the progress of each stage."""
+    """Add `percent`, `done` and `total` to the progress of each stage."""
     stages = cast("list[StageReport]", report["stages"])
     shaped = [cast("Body", {**stage, "progress": _stage_progress(stage)}) for stage in stages]
     return {**report, "stages": [*shaped]}
@@ -81,7 +81,7 @@ def _stage_progress(stage: StageReport) -> Json:
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    """Return the progress report; if it is too long, omit its documents, then its steps."""
+    """If the report is too long, omit its documents, then its steps."""
     if _fits(body, most):
         return body
     named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}

@@ -20,7 +20,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_RUNS = 50
-#: Maximum number of bytes that a reply uses for the description of one DAG.
+#: Maximum bytes for the description of one workflow.
 MAX_DESCRIPTION_BYTES = 600
 
 

@@ -35,8 +35,8 @@ from waybook.store.runs import jobs, load, writer
 
 
 class StartRun(MutatingArguments):
-    # The schema lists four arguments of a new run as required, because models follow that list; the
-    # server accepts a call without them if the call copies a run.
+    # The schema lists four arguments of a new run as required, because models follow it; a call
+    # that copies a run works without them.
     model_config = ConfigDict(
         json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
     )
@@ -73,10 +73,10 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _required(args: StartRun) -> tuple[str, str, list[str]]:
-    """Return the arguments that are required for a run that is not a copy.
+    """Return the arguments that a run needs if it is not a copy.
 
     Raises:
-        InvalidInput: a required argument is missing, or an argument is allowed only for copies.
+        InvalidInput: a required argument is missing, or an argument is only for copies.
     """
     if args.from_stage is not None:
         raise InvalidInput("fromStage is only for a copy; give the run in `copyOf`")
@@ -92,7 +92,7 @@ def _required(args: StartRun) -> tuple[str, str, list[str]]:
 
 
 async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolReply:
-    """Create a copy of a run, with the documents of all stages before the stage to start."""
+    """Create a copy of a run, with the documents of all stages before the one to start."""
     if args.dag_slug is not None or args.input is not None:
         raise InvalidInput(
             "a copy gets its workflow and input from the run in `copyOf`: leave out `dagSlug` and "
@@ -155,7 +155,7 @@ def _proposal(
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """Return the workflow definition, and the SQL statements that store it if it is new."""
+    """Return the workflow definition, and statements that store it if it is new."""
     charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     compiled_dag = current.compiled_dag

@@ -97,7 +97,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
 async def _decide_on_cached(
     locked: LockedRun, job_id: str, submission: Submission, *, take_next: bool
 ) -> RunProposal | None:
-    """Decide on the cached run; return None if the decision needs the locked run."""
+    """Decide on the cached run; return None if the run must be locked first."""
     job, following = locked.held_job(job_id), None
     if job is None or job.continues is not None or job.document is not None:
         return None
@@ -130,7 +130,7 @@ def _with_next(submitted: Body, following: Body) -> Body:
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """Return the parts that this job continues, and the version number of its new document."""
+    """Return the parts that this job continues, and the version of its new document."""
     parts: list[str] = []
     if job.continues is not None:
         part_rows: list[PartRow]
@@ -164,7 +164,6 @@ def _submission(args: SubmitJobResult) -> Submission:
 
 
 def _text(content: Json) -> str:
-    """Return the content as text: a string unchanged, or any other value as JSON."""
     if isinstance(content, str):
         return content
     return json.dumps(content, ensure_ascii=False, indent=1)

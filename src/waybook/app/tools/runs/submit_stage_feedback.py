@@ -31,8 +31,7 @@ class SubmitStageFeedback(MutatingArguments):
     models: LenientJson[list[Id]] | None = Field(
         default=None, description="model names for the next stage"
     )
-    #: Argument that only the map in a chat sets, to report that the feedback was given there;
-    #: agents do not need it.
+    #: Argument set only by the map in a chat, to report that the feedback was given there.
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 

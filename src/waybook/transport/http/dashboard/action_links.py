@@ -1,9 +1,9 @@
-"""Confirmation page of the links in review messages, which works without sign-in.
+"""Confirmation page of the links in review messages; works without sign-in.
 
 Chat services and mail filters open links to preview them, so opening a link decides nothing: the
-page shows the review, and only submitting its form decides it. The link is the only credential, and
-permits only to read and decide this review. The page keeps the referrer policy of the other pages,
-because under a stricter policy, browsers would hide the origin of a form from the server.
+page shows the review, and only its form decides it. The link is the only credential, and allows
+only to read and decide this review. The page has the referrer policy of the other pages, because
+with a stricter one, browsers would hide the form's origin from the server.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,6 @@ from waybook.transport.http.dashboard.page import SubmittedForm, error_message
 from waybook.transport.http.html.error_pages import redirect_page
 from waybook.transport.http.html.forms import read_form
 
-#: Label of the button of each decision.
 DECISION_LABELS: Final = {
     "approve": "Approve",
     "modify": "Request changes",
@@ -50,10 +49,9 @@ class ActionLinkPage:
     access: LinkAccess
 
     async def __call__(self, request: Request) -> Response:
-        """Render the confirmation page of a review link, or submit the decision."""
         if is_cross_site_navigation(request):
-            # After a navigation from another site, the browser has not sent the cookie of the
-            # forms, so a page of Waybook opens the same address again.
+            # After a navigation from another site, the browser has not sent the forms' cookie, so
+            # let one of our pages open the same address again.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:
@@ -81,7 +79,7 @@ class ActionLinkPage:
         return await self._page(request, link, typed, HTTPStatus.BAD_REQUEST)
 
     async def _submit(self, link: AccessLink, decision: str, feedback: str) -> Answer:
-        """Submit the review decision as the user of the link.
+        """Submit the decision as the user of the link.
 
         Raises:
             Forbidden: the user is disabled or may not review.
@@ -95,7 +93,7 @@ class ActionLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page; a link that cannot be used shows nothing of the review."""
+        """Render the page; an unusable link shows nothing of the review."""
         is_late = status != HTTPStatus.OK
         card = None if reason_unusable(link) else await self._card(link, typed, is_late=is_late)
         shown: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""History entries as sentences, and step timelines drawn to scale."""
+"""History entries as sentences, and timelines of steps drawn to scale."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class HistoryRow:
 
 
 def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
-    """Return a table row for each history entry: actor, channel, event and comment."""
+    """Return a table row for each entry: actor, channel, event and comment."""
     return [
         HistoryRow(
             seq=entry.seq,
@@ -69,13 +69,11 @@ class StepTimeline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     lines: dict[str, StepTimeline]
-    #: Total working time of the plan.
     worked: timedelta
-    #: Horizontal positions on the timeline at which long idle time is drawn shortened.
+    #: Where long idle time is drawn shortened.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:
-        """Return the timeline of a step; empty if the step has not started."""
         return self.lines.get(step_id, EMPTY)
 
 
@@ -83,7 +81,7 @@ EMPTY = StepTimeline()
 
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
-    """Return the timelines of the steps on a common axis that omits idle time."""
+    """Return the steps' timelines on a common axis that omits idle time."""
     spans_by_step = spans_of(moves, now)
     axis = Axis([span for spans in spans_by_step.values() for span in spans])
     return Timeline(

@@ -18,18 +18,16 @@ from waybook.transport.http.html.agent_urls import agent_url
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.run_urls import from_segment
 
-#: For each audit event, the status whose symbol is shown with the entry.
+#: Status whose symbol is shown with each audit event.
 EVENT_STATUS: Final = {
     "step_started": "in_progress",
     "step_completed": "completed",
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-#: Fields in the details of an audit entry that may contain a comment; the first field that the
-#: entry has is shown.
+#: Detail fields that may have a comment; the first one present is shown.
 COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 MAX_COMMENT_LENGTH: Final = 200
-#: Number of recent days that an agent's page offers as filters.
 DAYS_OFFERED: Final = 7
 
 
@@ -39,7 +37,7 @@ class ActivityRow:
 
     at: datetime
     what: str
-    #: Status whose symbol the row shows; empty for an event without a symbol.
+    #: Status whose symbol is shown; empty for none.
     status: str
     comment: str
     item: Link | None
@@ -64,7 +62,6 @@ class AgentsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the agents that made calls in the last 30 days."""
         call = await self.page_context.request_context(request)
         behind = query_param(request, "behind")
         page = await list_agents(call, behind)
@@ -80,7 +77,7 @@ class AgentsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render the work of an agent on one day or on all days, newest first."""
+        """Render an agent's work on one day or all days, newest first."""
         call = await self.page_context.request_context(request)
         name = from_segment(request.path_params["agent"]).replace("\0", "")
         key = AgentKey(name, query_param(request, "session") or "")
@@ -112,9 +109,9 @@ def _day(text: str | None) -> date | None:
 
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
-    """Return the audit entries of an agent, grouped by day in UTC, newest first."""
-    # A failed step has two audit entries, one for the step and one for the plan; equal consecutive
-    # rows are therefore shown once.
+    """Group an agent's audit entries by UTC day, newest first."""
+    # A failed step has two entries, one for the step and one for the plan, so show equal
+    # consecutive rows once.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
     return [
         ActivityDay(day, tuple(of_day))
@@ -143,7 +140,7 @@ def activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
 
 
 def day_choices(key: AgentKey, now: datetime, day: date | None) -> Sequence[DayChoice]:
-    """Return named links to the agent's work on all days, and on each of the last days."""
+    """Return links to the agent's work on all days, and on each of the last days."""
     today = now.astimezone(UTC).date()
     recent = [today - timedelta(days=n) for n in range(DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]

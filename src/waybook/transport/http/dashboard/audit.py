@@ -60,8 +60,7 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, filter_)
-    # Fetch the first page before the response starts, so that an error can still change the
-    # response status.
+    # Fetch the first page before the response starts, so that an error can still set its status.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,
@@ -84,12 +83,10 @@ async def _sent(
 
 
 def json_lines(entries: list[AuditEntry]) -> str:
-    """Return the audit entries as JSON Lines."""
     return "".join(orjson.dumps(audit_entry_view(entry)).decode() + "\n" for entry in entries)
 
 
 def csv_lines(entries: list[AuditEntry]) -> str:
-    """Return the audit entries as CSV rows."""
     return csv_text(
         (
             entry.at.isoformat(),
@@ -110,25 +107,22 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
-#: Maximum number of changes shown for each audit entry, and maximum number of characters shown for
-#: each value.
+#: Maximum number of changes shown per entry, and of characters per value.
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
-#: Maximum length of a short value. An audit entry with few changes and only short values is shown
-#: expanded.
+#: An entry with few changes and only values up to this length is shown expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: Fields in an audit entry's details that are not shown, because the name of the step or job is
-#: shown in their place.
+#: Detail fields that are not shown, because the name of the step or job is.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """Changed value as shown on the audit page, truncated if it is long."""
+    """Changed value, cut if it is long."""
 
     text: str
-    #: Number of characters of the value that are not shown.
+    #: Number of characters not shown.
     omitted: int = 0
 
 
@@ -136,7 +130,7 @@ class DisplayValue:
 class ChangeView:
     entity: str
     id: str
-    #: Number of the changed step or name of the changed job; empty for rows of other kinds.
+    #: Number of the changed step or name of the changed job; empty for other rows.
     label: str
     field: str
     old: DisplayValue
@@ -150,9 +144,9 @@ class EntryView:
     #: Fields of the audit entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
     changes: tuple[ChangeView, ...]
-    #: Number of changes of the entry that are not shown.
+    #: Number of the entry's changes that are not shown.
     more: int
-    #: Plan or run of the entry, its step or job, and its user.
+    #: Plan or run, step or job, and user of the entry.
     subject: Link
     item: Link | None
     agent: Link
@@ -163,14 +157,13 @@ class EntryView:
 
     @property
     def short(self) -> bool:
-        """Return whether the audit entry is small enough to be shown at once with all changes."""
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
         fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
 def entry_view(entry: AuditEntry, names: Names) -> EntryView:
-    """Return an audit entry for display, with names, and with long values truncated."""
+    """Return an audit entry for display, with names and with long values cut."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     action = details.get("action")
@@ -266,13 +259,12 @@ class AuditPage:
     async def _named_filter(
         self, call: RequestContext, filter_: AuditFilter
     ) -> tuple[AuditFilter, list[RowName]]:
-        """Return the filter with a name replaced by its id, and the plans and runs of that name."""
+        """Replace a name in the filter by its id; return also the plans and runs of that name."""
         text = filter_.subject_id
         matches = await find_subjects(call, text) if text is not None else []
         return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches
 
     async def export(self, request: Request) -> Response:
-        """Return the filtered audit entries as a file."""
         call = await self.page_context.request_context(request)
         return await export_audit(call, filter_from_query(request), request.path_params["form"])
 

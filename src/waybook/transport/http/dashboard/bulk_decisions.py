@@ -1,7 +1,7 @@
 """Approval of several reviews with one form; each is decided and reported separately.
 
-The form redirects to a page that lists the outcomes, so that a reload repeats no approval. The
-address of that page has the ids of the reviews and the codes of refusals; all else is read again.
+The form redirects to a page with the outcomes, so that a reload repeats no approval. The URL of
+that page has the ids of the reviews and the codes of refusals; all else is read again.
 """
 
 from collections.abc import Iterable
@@ -22,10 +22,10 @@ from waybook.transport.http.dashboard.inbox import MAX_CARDS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, is_partial_request
 from waybook.transport.http.html.forms import read_form, safe_return_path
 
-#: Maximum length of an id with an error code; longer texts are not valid.
+#: Maximum length of an id with an error code.
 MAX_ITEM_LENGTH: Final = 64
 NOTHING_SELECTED: Final = "Select at least one review."
-#: Reason of a refusal for each error code, and for other codes.
+#: Reason of a refusal by error code, and for other codes.
 REASONS: Final = {
     "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
     "NOT_FOUND": "not found in this org",
@@ -44,9 +44,9 @@ class BulkOutcome:
 
     name: str
     plan_id: str
-    #: Decision on the review; empty if it is not decided.
+    #: Decision on the review; empty if there is no decision yet.
     decided: str = ""
-    #: Reason why the form did not approve the review; empty if it did.
+    #: Why the form did not approve the review; empty if it did.
     error: str = ""
 
 
@@ -55,7 +55,7 @@ class BulkApproval:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Approve the selected reviews one after the other, or list the outcome of each."""
+        """Approve the selected reviews one by one, or list their outcomes."""
         if request.method != "POST":
             query = request.query_params
             back = safe_return_path(query.get("back"))
@@ -64,7 +64,7 @@ class BulkApproval:
         selected = _selected(form.fields.getlist("review"))
         if not selected:
             return await self._page(request, [], form.return_path)
-        # The rate limit may refuse the first read, before anything is decided.
+        # The rate limit may refuse this first read, before anything is decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in selected]
         shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
@@ -73,7 +73,7 @@ class BulkApproval:
     async def _approve(self, request: Request, review_id: str) -> str:
         """Approve one review; return its id, followed by the error code if it was refused.
 
-        An error is the outcome of its review, and the other reviews are still decided.
+        An error affects only its own review; the others are still decided.
         """
         try:
             review = await self._read(request, review_id)

@@ -18,14 +18,14 @@ from waybook.transport.http.html.forms import read_form, safe_return_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelView:
-    """Plan or run to cancel, with the submitted reason and the error, if there is one."""
+    """Plan or run to cancel, with the submitted reason and the error, if any."""
 
     kind: str
     id: str
     name: str
     status: str
     is_open: bool
-    #: Revision of the plan that the user sees; None for a run.
+    #: Revision that the user saw; None for a run.
     revision: int | None = None
     reason: str = ""
     error: str | None = None
@@ -33,12 +33,11 @@ class CancelView:
 
 @dataclass(frozen=True, slots=True)
 class CancelPage(ABC):
-    """Confirmation page of a cancellation; a subclass adds the plan or the run."""
+    """Confirmation page of a cancellation, for a plan or a run."""
 
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the confirmation page, or cancel the plan or run."""
         if request.method != "POST":
             return await self._page(request)
         form = SubmittedForm(await read_form(request))
@@ -68,16 +67,15 @@ class CancelPage(ABC):
         )
 
     def item_path(self, request: Request) -> str:
-        """Return the path of the page of the plan or run."""
         return request.url.path.removesuffix("/cancel")
 
     @abstractmethod
     def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
-        """Return the name and the arguments of the tool that cancels the plan or run."""
+        """Return the tool that cancels the plan or run, and its arguments."""
 
     @abstractmethod
     async def view(self, ctx: RequestContext, request: Request) -> CancelView:
-        """Return the plan or run to show, without a reason and an error."""
+        """Return the plan or run, without a reason and an error."""
 
 
 def _reason(form: SubmittedForm) -> str:
@@ -88,17 +86,12 @@ class CancelPlanPage(CancelPage):
     __slots__ = ()
 
     def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
-        """Return the call that cancels the plan, if it is at the revision that the user saw."""
+        """Return the call that cancels the plan if it still has the revision that the user saw."""
         modification: dict[str, object] = {"action": "cancel_plan", "reason": _reason(form)}
         plan_id = request.path_params["plan_id"]
         return "modify_plan", modification_arguments(plan_id, form.fields, modification)
 
     async def view(self, ctx: RequestContext, request: Request) -> CancelView:
-        """Return the plan to cancel.
-
-        Raises:
-            NotFound: the org has no plan with this id.
-        """
         plan = await resolve_plan(ctx, id_or_nil(request.path_params["plan_id"]))
         return CancelView(
             kind="plan",
@@ -114,15 +107,9 @@ class CancelRunPage(CancelPage):
     __slots__ = ()
 
     def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
-        """Return the call that cancels the run."""
         return "cancel_run", {"runId": request.path_params["run_id"], "reason": _reason(form)}
 
     async def view(self, ctx: RequestContext, request: Request) -> CancelView:
-        """Return the run to cancel.
-
-        Raises:
-            NotFound: the org has no run with this id.
-        """
         run = await resolve_run(ctx, id_or_nil(request.path_params["run_id"]))
         return CancelView(
             kind="run",

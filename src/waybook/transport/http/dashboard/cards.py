@@ -19,7 +19,7 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 
-#: Past-tense description of each kind of review decision.
+#: Past-tense text of each review decision.
 DECISION_TEXT = {
     "approve": "approved",
     "modify": "requested changes",
@@ -30,30 +30,30 @@ DECISION_TEXT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormInput:
-    """Submitted form input, with the error message if the input was refused."""
+    """Submitted form input, with an error message if it was refused."""
 
     feedback: str = ""
     error: str = ""
-    #: True if the page asks the user to confirm the decision.
+    #: Whether the user is asked to confirm the decision.
     confirming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOutcome:
-    """Recorded review decision: who made it, and the plan's status afterwards."""
+    """A recorded review decision: who made it, and the plan's status afterwards."""
 
     by: str
     text: str
     at: datetime | None = None
     feedback: str | None = None
-    #: True if the decision had no effect, because another user decided first.
+    #: Whether the decision had no effect, because another user decided first.
     too_late: bool = False
     status: PlanStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCard:
-    """Card for a review to be decided by a person."""
+    """Card of a review for a person to decide."""
 
     kind: ClassVar[str] = "review"
 
@@ -61,14 +61,14 @@ class DecisionCard:
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
-    #: Result of the step as JSON text; None if the result is a plain text.
+    #: Result as JSON; None if it is plain text.
     result_json: str | None = None
-    #: Previous review of the same step, and the changes of the step's result since that review.
+    #: Previous review of the step, and how the result has changed since.
     previous: PreviousReview | None = None
     changes: Diff | None = None
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()
-    #: Time by which the review should be decided; None if it has no deadline.
+    #: When the review is due; None without a deadline.
     due_at: datetime | None = None
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
@@ -96,8 +96,6 @@ class DocumentPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackCard:
-    """Completed stage of a run that awaits feedback."""
-
     kind: ClassVar[str] = "run"
     is_overdue: ClassVar[bool] = False
 
@@ -110,8 +108,8 @@ class FeedbackCard:
     #: First documents of the stage, and total number of its documents.
     documents: tuple[DocumentPreview, ...] = ()
     document_count: int = 0
-    #: Models for the next stage as typed by the user, if the user may choose them. If the text is
-    #: empty, the previous models are kept.
+    #: Models for the next stage as typed, if the user may choose them. If empty, the models stay
+    #: the same.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
@@ -139,7 +137,6 @@ def decision_card(
 
 
 def _json(value: Json) -> str | None:
-    """Return a value as indented JSON; None if it is a string, or too long for a page."""
     if value is None or isinstance(value, str):
         return None
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
@@ -147,7 +144,7 @@ def _json(value: Json) -> str | None:
 
 
 def _changes(previous: PreviousReview, result: Json) -> Diff | None:
-    """Return the changes since the result in the previous review; None if a result is missing."""
+    """Return how the result changed since the previous review; None if a result is missing."""
     if not previous.result_length or result is None:
         return None
     if previous.result_summary is None:
@@ -162,7 +159,7 @@ def decided_card(
     too_late: bool,
     evidence: ReviewEvidence | None = None,
 ) -> DecisionCard:
-    """Return the card of a review, with its outcome if it has been decided."""
+    """Return the card of a review, with the outcome if it is decided."""
     if seen.decision is None:
         return decision_card(seen, typed, evidence)
     outcome = DecisionOutcome(
@@ -181,7 +178,6 @@ def feedback_card(
     documents: Sequence[StageDocument] = (),
     typed: FormInput | None = None,
 ) -> FeedbackCard:
-    """Return the card of a stage that awaits feedback."""
     dag = awaiting.run.compiled_dag.dag
     after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
     return FeedbackCard(

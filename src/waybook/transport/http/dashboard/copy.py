@@ -1,7 +1,7 @@
-"""Pages that copy a plan or a run, with the results up to a step or the stages before one.
+"""Pages that copy a plan or run, with the results up to a step or of the stages before one.
 
 The form shows what is left to do from the chosen point on, with a forecast. Without JavaScript, a
-button of the form shows both again for another point.
+button shows both again for another point.
 """
 
 import secrets
@@ -38,7 +38,7 @@ class StartPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyInput:
-    """Submitted values of the form; None for those that were not submitted."""
+    """Submitted form values; None if not submitted."""
 
     name: str | None = None
     chosen: str | None = None
@@ -47,11 +47,11 @@ class CopyInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPreview:
-    """Work that is left in the copy, and its forecast."""
+    """Work that is left to do in the copy, with a forecast."""
 
     work: str
     forecast: Forecast | None
-    #: Reason why there is no forecast.
+    #: Why there is no forecast.
     reason: str
 
 
@@ -60,26 +60,24 @@ class CopyView:
     kind: str
     id: str
     original: str
-    #: Name of the copy as typed by the user, and the point that the user chose as the start of the
-    #: copy.
+    #: Name of the copy as typed, and the chosen start.
     name: str
     chosen: str
     points: Sequence[StartPoint]
-    #: Models as typed by the user, one per line; None for a copy of a plan.
+    #: Models as typed, one per line; None for a plan.
     models: str | None = None
-    #: None if the chosen start point or the models are not valid.
+    #: Preview of the copy; None if the start or the models are not valid.
     preview: CopyPreview | None = None
     error: str | None = None
 
 
 def copy_name(name: str) -> str:
-    """Return the default name of the copy of a plan or run."""
     return f"{name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPage(ABC):
-    """Form that copies a plan or a run; a subclass adds the plan or the run."""
+    """Form that copies a plan or a run."""
 
     page_context: PageContext
 
@@ -109,18 +107,17 @@ class CopyPage(ABC):
 
     @abstractmethod
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan or run to copy, the possible start points, and what is left to do."""
+        """Return the plan or run to copy, the possible starts, and what is left to do."""
 
     @abstractmethod
-    async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create the copy."""
+    async def copy(self, request: Request, view: CopyView, key: str) -> Answer: ...
 
 
 class CopyPlanPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan; a copy can start after any finished step, or at the first step.
+        """Return the plan; a copy can start at the first step or after any finished one.
 
         Raises:
             NotFound: the org has no plan with this id.
@@ -146,7 +143,7 @@ class CopyPlanPage(CopyPage):
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create a copy of a plan that keeps the results of the steps before the chosen step."""
+        """Create a copy of a plan that keeps the results before the chosen step."""
         order = int(view.chosen) if is_number(view.chosen) else 0
         arguments: dict[str, object] = {
             "copyOf": view.id,
@@ -217,7 +214,7 @@ def _is_point(chosen: str, points: Sequence[StartPoint]) -> bool:
 
 
 def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
-    """Return the steps of a copy whose results are not kept, with their forecast."""
+    """Return the steps of the copy whose results are not kept, with a forecast."""
     steps = detail.plan.steps
     left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
     return CopyPreview(
@@ -228,7 +225,7 @@ def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
 
 
 def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPreview:
-    """Return the jobs of a copy from a stage on, with their forecast."""
+    """Return the jobs of a copy from a stage on, with a forecast."""
     stages = detail.run.stages
     earlier = earlier_stages(detail.compiled_dag, first)
     preview = start_preview(

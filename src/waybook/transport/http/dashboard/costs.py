@@ -12,7 +12,7 @@ from waybook.app.queries.costs import DayUsage, count_costs
 from waybook.core.usage import Totals
 from waybook.transport.http.dashboard.page import PageContext
 
-#: Size of the drawing of the days in SVG units; each day has a column of the same width.
+#: Size of the chart in SVG units; all days have the same width.
 CHART_HEIGHT: Final = 120
 COLUMN_WIDTH: Final = 20
 BAR_WIDTH: Final = 14
@@ -57,7 +57,7 @@ def has_cost(days: Sequence[DayUsage]) -> bool:
 
 
 def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
-    """Return a bar for each day; its height is the cost, or the tokens if no cost is known."""
+    """Return a bar for each day; its height is the cost or, if unknown, the tokens."""
     by_cost = has_cost(days)
     values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
     highest = max(values, default=0) or 1

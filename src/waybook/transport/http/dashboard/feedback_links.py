@@ -1,7 +1,7 @@
-"""Page of the link in a message about a completed stage: feedback on it, without sign-in.
+"""Page of the link in a message about a completed stage: feedback without sign-in.
 
-As for reviews, opening the link changes nothing, and only the form of the page gives feedback. The
-link allows nothing but to read this stage and to give the feedback on it.
+As for reviews, opening the link changes nothing; only the form gives feedback. The link allows only
+to read this stage and give feedback on it.
 """
 
 from dataclasses import dataclass, replace
@@ -40,9 +40,8 @@ class FeedbackLinkPage:
     access: LinkAccess
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page, or submit the feedback."""
         if is_cross_site_navigation(request):
-            # The browser sends the cookie of our forms only with requests from our own pages.
+            # The browser sends our forms' cookie only with requests from our own pages.
             return mark_private(redirect_page(request, request.url.path))
         link = await self.access.find(request, LinkKind.FEEDBACK)
         self.access.dispatcher.require_capacity(link_reader(link))
@@ -76,7 +75,7 @@ class FeedbackLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page; a link that cannot be used shows nothing of the run."""
+        """Render the page; an unusable link shows nothing of the run."""
         shown: dict[str, object] = {}
         if not reason_unusable(link):
             services, caller = self.access.dispatcher.services, link_reader(link)
@@ -94,7 +93,7 @@ class FeedbackLinkPage:
 async def _card(
     ctx: RequestContext, detail: RunDetail, slug: str, typed: FormInput, *, is_late: bool
 ) -> FeedbackCard:
-    """Return the card of the stage, with the feedback if it has been given."""
+    """Return the card of the stage, with its feedback if it has some."""
     pending = await read_pending_stage(ctx, detail.run.id, slug)
     (documents,) = await read_stage_documents(ctx, [pending])
     stage = detail.run.stages[slug]

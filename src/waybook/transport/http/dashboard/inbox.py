@@ -1,8 +1,8 @@
 """Inbox page with pending reviews and feedback, overdue reviews first, and its form handlers.
 
-Forms work with or without JavaScript. Without JavaScript, a submitted decision redirects to the
-page that contains the form, and after an error the form is shown again with its input. With
-JavaScript, only the card is replaced, so that other input on the page is kept.
+Forms work with or without JavaScript. Without it, a decision redirects to the page with the form,
+and after an error the form is shown again with its input. With it, only the card is replaced, so
+that other input on the page is kept.
 """
 
 from dataclasses import dataclass, replace
@@ -41,8 +41,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: Maximum number of inbox cards shown at the same time. The other cards appear when the shown cards
-#: are decided.
+#: Maximum number of cards shown at a time; further ones appear when these are decided.
 MAX_CARDS: Final = 20
 
 
@@ -51,7 +50,6 @@ class InboxPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the inbox with a card for each pending review or feedback."""
         call = await self.page_context.request_context(request)
         reviews = await list_reviews(call, limit=MAX_CARDS)
         evidence = await read_evidence(call, [review.id for review in reviews])
@@ -64,8 +62,7 @@ class InboxPage:
         return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 
-#: Values of the buttons for a review decision. The value `wait` cancels the confirmation of a
-#: rejection.
+#: Values of the decision buttons; `wait` cancels the confirmation of a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
@@ -122,7 +119,7 @@ class DecisionHandler:
         *,
         too_late: bool = False,
     ) -> Response:
-        """Render the card of a review with the current state of the review."""
+        """Render the card of a review in its current state."""
         review_id = form.text("reviewId")
         call = await self.page_context.request_context(request)
         seen = await read_review(
@@ -178,7 +175,7 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """Return the outcome that is shown if another person gave feedback on the stage first."""
+    """Return the outcome to show if another person gave feedback first."""
     details = error_details(answer)
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(

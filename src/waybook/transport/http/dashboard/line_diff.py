@@ -11,10 +11,10 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum length in characters of each text that is compared.
+#: Maximum length of each compared text.
 MAX_DIFF_LENGTH: Final = 200_000
-#: Maximum number of lines of each text between the common beginning and the common end. The time
-#: for a comparison grows with the square of this number.
+#: Maximum number of lines between the common beginning and end of each text. The time of a
+#: comparison grows with its square.
 MAX_CHANGED_LINES: Final = 1_000
 #: Number of unchanged lines that are shown before and after a change.
 CONTEXT_LINES: Final = 3
@@ -24,7 +24,7 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Placeholder for unchanged lines that are not shown; its text is their number.
+    #: Stands for unchanged lines that are not shown; its text is their number.
     OMITTED = "omitted"
 
 
@@ -36,12 +36,12 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Lines that differ between two texts, or the reason why there is no comparison."""
+    """Lines that differ between two texts, or why they are not compared."""
 
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
-    #: Reason why the two texts are not compared; empty if they are compared.
+    #: Why the texts are not compared; empty if they are.
     note: str = ""
 
 
@@ -49,7 +49,7 @@ TOO_LONG: Final = Diff(note="The texts are too long to compare here.")
 
 
 def result_text(result: Json) -> str:
-    """Return a step result as text for a comparison: a string unchanged, other values as JSON."""
+    """Return a result as text for a comparison: strings unchanged, other values as JSON."""
     if result is None:
         return ""
     if isinstance(result, str):
@@ -97,7 +97,7 @@ def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[Di
 
 
 def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the changed lines with context, and the numbers of unchanged lines left out between."""
+    """Yield the changed lines with context, and how many unchanged lines are left out between."""
     shown = [False] * len(lines)
     for number, line in enumerate(lines):
         if line.kind is not LineKind.SAME:

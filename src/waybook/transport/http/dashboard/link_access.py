@@ -15,20 +15,18 @@ from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
 from waybook.transport.http.html.layout import render_template
 
-#: Headers of every page that is opened by a review or snapshot link; they keep search engines from
-#: indexing the page.
+#: Headers of every page opened by a link; they keep search engines from indexing it.
 LINK_HEADERS: Final = {"x-robots-tag": "noindex, nofollow, noarchive"}
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAccess:
     dispatcher: Dispatcher
-    #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
 
     async def find(self, request: Request, kind: LinkKind) -> AccessLink:
-        """Return the link whose secret is in the request's path, even if it is expired or revoked.
+        """Return the link whose secret is in the path, even if expired or revoked.
 
         Raises:
             NotFound: no link has this secret.
@@ -64,6 +62,6 @@ def render_link_page(
 
 
 def mark_private(reply: Response) -> Response:
-    """Add the response headers of a page that is opened with a link."""
+    """Add the headers of a page opened with a link."""
     reply.headers.update(LINK_HEADERS)
     return reply

@@ -1,8 +1,8 @@
 """Server-sent events that list changed topics, in one stream per browser.
 
-An event contains topics, or `*` if anything may have changed; its id is the position after the
-event. A client that reconnects sends its last position and receives the events it missed. The
-stream contains only topic names; the page fetches the changed content itself.
+An event has topics, or `*` if anything may have changed; its id is the position after it. A client
+that reconnects sends its last position and gets the events it missed. The stream has only topic
+names; the page fetches changed content itself.
 """
 
 import asyncio
@@ -31,9 +31,8 @@ MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age in seconds of the last authorization check of an event stream. Because of this
-#: maximum and the heartbeat interval, the server notices a revoked credential in less than half a
-#: minute.
+#: Maximum age in seconds of a stream's last authorization check. Together with the heartbeats, the
+#: server notices a revoked credential in less than half a minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
@@ -62,7 +61,7 @@ class LiveUpdates:
         return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
 
     async def pending_count(self, request: Request) -> Response:
-        """Render the number of items that wait for a person, which every page shows."""
+        """Render how many items wait for a person; every page shows this number."""
         await self.page_context.request_context(request)
         return await self.page_context.render_page(request, "waiting")
 
@@ -72,8 +71,8 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            # The limit on streams was reached after the first check; when the browser reconnects,
-            # it gets the error.
+            # The limit was reached since the first check; the browser gets the error when it
+            # reconnects.
             return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())
@@ -86,15 +85,15 @@ class LiveUpdates:
 
 
 class PeriodicReauth:
-    """Credential check of an open event stream, repeated at intervals."""
+    """Checks the credential of an open event stream at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Create the credential check of a request whose credential has just been checked."""
+        """Start with a credential that was just checked."""
         self._request = request
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential is valid; the result of a recent check is reused."""
+        """Return whether the credential is valid; a recent result is reused."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

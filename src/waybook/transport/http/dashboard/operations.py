@@ -32,11 +32,11 @@ from waybook.transport.http.dashboard.page import PageContext
 @dataclass(frozen=True, slots=True)
 class HealthPage:
     page_context: PageContext
-    #: Server settings that the page shows; None if the page must not show the settings.
+    #: Settings of the server; None if the page must not show them.
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the health page with results and settings; the user needs the admin scope."""
+        """Render the health page; the user needs the admin scope."""
         call, services = (
             await self.page_context.build_primary_context(request),
             self.page_context.dispatcher.services,
@@ -70,7 +70,6 @@ def _machine(loaded: LoadedSettings) -> list[CheckResult]:
 
 
 def _thresholds(services: Services) -> dict[str, object]:
-    """Return the default stall threshold of steps and the default lease of jobs."""
     return {
         "a step is stalled after": services.stall_threshold,
         "a job is released after": services.lease,

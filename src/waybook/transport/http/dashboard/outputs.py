@@ -24,22 +24,20 @@ MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
 SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 #: Maximum number of characters of an output that its page shows.
 MAX_SHOWN_LENGTH: Final = 200_000
-#: Maximum number of rows, of columns, and of characters per cell that the page shows of a table;
-#: the download contains the whole table.
+#: Maximum number of rows, of columns, and of characters per cell shown; the download has all.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
-#: Maximum number of versions of an output that its page lists.
 MAX_VERSIONS: Final = 20
-#: Number of characters whose rendering or parsing takes about as long as drawing one step of a map.
+#: Number of characters that take about as long to render as one step of a map to draw.
 CHARACTERS_PER_COST: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """Table in an output, parsed from CSV or a similar format, with rows and columns limited."""
+    """Table parsed from CSV or a similar format, with a limited number of rows and columns."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: Texts that say which rows and columns are not shown.
+    #: Say which rows and columns are not shown.
     notes: Sequence[str]
 
 
@@ -49,11 +47,11 @@ class OutputView:
     plan_name: str
     #: Latest versions of the output, newest first.
     versions: Sequence[Output]
-    #: Content of the output as HTML, as a table or as plain text; only one of these fields is set.
+    #: Content as HTML, table or plain text; only one of these is set.
     html: Markup | None
     table: TableView | None
     text: str | None
-    #: Number of characters of the output that are not shown.
+    #: Number of characters not shown.
     omitted: int
 
 
@@ -92,7 +90,7 @@ def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Outpu
     omitted = len(output.content) - len(shown)
     table = None
     if separator := SEPARATORS.get(kind):
-        # If the output was cut, its last line is incomplete and is left out of the table.
+        # If the output was cut, leave its incomplete last line out of the table.
         table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
     html = document_html(shown) if kind in MARKDOWN else None
     return OutputView(
@@ -111,7 +109,6 @@ class OutputsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a list of the outputs of all plans, with only their latest versions."""
         behind = query_param(request, "behind")
         page = await latest_outputs(await self.page_context.request_context(request), behind)
         return await self.page_context.render_page(
@@ -125,7 +122,6 @@ class OutputsPage:
         )
 
     async def of_plan(self, request: Request) -> Response:
-        """Render a list of all outputs of a plan, with all versions."""
         plan_id = request.path_params["plan_id"]
         name, outputs = await plan_outputs(
             await self.page_context.request_context(request), plan_id
@@ -135,7 +131,6 @@ class OutputsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render the page of an output."""
         ctx = await self.page_context.request_context(request)
         output = await read_output(ctx, request.path_params["output_id"])
         name, versions = await plan_outputs(ctx, output.plan_id)

@@ -1,7 +1,7 @@
 """Front page (overview): work that needs a person, has problems, is running, or has finished.
 
-A cookie stores when the browser last requested the page, so that the page can list the work that
-finished since then. The page and its forms work without JavaScript.
+A cookie stores when the browser last requested the page, so that it can list what finished since.
+The page and its forms work without JavaScript.
 """
 
 import re
@@ -26,15 +26,14 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of the list of plans. In earlier versions, that list was at the address of this
-#: page.
+#: Query parameters of the list of plans, which earlier versions had at this address.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
-#: Maximum number of entries if the user requests the complete list of work in trouble.
+#: Maximum number of entries in the complete list of work in trouble.
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Pattern for the cookie value: start time of the list of finished work, and time of the last
-#: request, both in seconds since 1970, or 0.
+#: Cookie value: start of the list of finished work, and time of the last request, both in seconds
+#: since 1970, or 0.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 #: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
@@ -49,7 +48,7 @@ class OverviewPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the overview page; redirect URLs with filters to the list of plans."""
+        """Render the overview; redirect URLs with filters to the list of plans."""
         if PLAN_LIST_PARAMETERS & request.query_params.keys():
             await self.page_context.request_context(request)
             query = urlencode(request.query_params.multi_items())
@@ -75,8 +74,7 @@ class OverviewPage:
 
     async def _retry_jobs(self, request: Request, form: SubmittedForm) -> Answer:
         run_id, stage = form.text("run"), form.text("stage")
-        # All forms of the page contain the same idempotency key, so the ids of the run and the
-        # stage are added to it.
+        # All forms of the page have the same idempotency key, so add the run and the stage.
         key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
         return await self.page_context.call_tool(
             request, "retry_failed", {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
@@ -88,8 +86,7 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # If the browser is new or its last request is too old, the list begins at a fixed age and
-        # not at the last request.
+        # For a new browser, or one that was away too long, the list starts at a fixed age instead.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(
             request,
@@ -112,7 +109,7 @@ class OverviewPage:
 
 
 def last_look(request: Request) -> LastLook:
-    """Return the times at which the browser last requested the overview page, from its cookie."""
+    """Return from the cookie when the browser last requested the overview."""
     match = _TIMES.fullmatch(request.cookies.get(COOKIE, ""))
     if match is None:
         return LastLook()

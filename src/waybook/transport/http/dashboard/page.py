@@ -1,4 +1,4 @@
-"""Shared parts of dashboard pages: request context, form input, cards and error pages."""
+"""Shared by the dashboard pages: request context, form input, cards and error pages."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,6 @@ from waybook.transport.http.responses import retry_after_header
 
 T = TypeVar("T")
 
-#: Methods of requests that change nothing.
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -45,10 +44,10 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context; count the request once against the rate limit.
+        """Return a read-only request context; count the request once for the rate limit.
 
-        Pages are read from the replica, if there is one and it has caught up. A form is read from
-        the primary, because the replica may not have the change that the form makes.
+        Pages are read from the replica, if there is one that has caught up. Forms are read from the
+        primary, because the replica may not have the form's change yet.
 
         Raises:
             Forbidden: the caller lacks the scope for reading.
@@ -73,8 +72,7 @@ class PageContext:
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Take the position in the sequence of events before any data is read, so that the page
-        # receives every later change event.
+        # Take the event position before reading data, so that the page gets every later event.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)
@@ -94,7 +92,7 @@ class PageContext:
         return await self.dispatcher.dispatch(caller, tool, arguments)
 
     async def full_id(self, request: Request, kind: IdKind, text: str) -> str:
-        """Return the full id of a short id in a path or a form; return other texts unchanged.
+        """Return the full id for a short id in a path or form; other texts stay unchanged.
 
         Raises:
             NotFound: the short id is mistyped, or does not exist in the org.
@@ -104,7 +102,7 @@ class PageContext:
         return await full_id_of(await self.request_context(request), kind, text, kind)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """Return the layout of a DAG map, computed in a worker thread if the map is large.
+        """Lay out a workflow map, in a worker thread if it is large.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -113,7 +111,7 @@ class PageContext:
         return await self.dispatcher.services.layout_worker.run(org_id, layout_cost(dag), work)
 
     async def run_costly(self, request: Request, cost: int, work: Callable[[], T]) -> T:
-        """Run a function, in a worker thread if its cost is high, and return its result.
+        """Run a function, in a worker thread if it is costly.
 
         Raises:
             Busy: the org has too many costly functions in progress.
@@ -134,14 +132,12 @@ class PageContext:
     async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
-        """Render a dashboard page, including the number of items that wait for a person."""
         pending = await count_pending(await self.request_context(request))
         return _render(request, name, pending, status_code, shown)
 
     async def render_list(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
-        """Render the page of a list, including the user's saved views of the list."""
         pending, saved = await pending_and_views(await self.request_context(request), name)
         views = view_bar(name, request.url.query, saved)
         return _render(request, name, pending, status_code, {"views": views, **shown})
@@ -175,36 +171,32 @@ class SubmittedForm:
     fields: FormData
 
     def text(self, name: str) -> str:
-        """Return the text of a form field with LF line endings; empty if it is missing."""
+        """Return a form field with LF line endings; empty if missing."""
         value = self.fields.get(name)
-        # Remove NUL characters, which PostgreSQL text cannot contain.
+        # PostgreSQL text cannot contain NUL.
         return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
 
     @property
     def return_path(self) -> str:
-        """Return the local path of the page that contained the submitted form."""
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the page with the form, or None if only a card was requested."""
+        """Return a redirect to the page with the form; None if only a card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
 
 
 def is_partial_request(request: Request) -> bool:
-    """Return whether the browser script requests only a part of a page."""
     return request.headers.get("hx-request") == "true"
 
 
 def error_message(answer: Answer) -> str:
-    """Return the message of a tool's error answer."""
     error = answer.body.get("error")
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
 def error_details(answer: Answer) -> dict[str, object]:
-    """Return the details field of a tool's error answer."""
     error = answer.body.get("error")
     details = error.get("details") if isinstance(error, dict) else None
     return details if isinstance(details, dict) else {}
@@ -213,7 +205,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a response with only one card, which the browser script inserts into its page."""
+    """Respond with a single card, which the browser script inserts into its page."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(
@@ -224,7 +216,7 @@ async def respond(
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-#: Path parameters that contain ids; short ids are accepted too.
+#: Path parameters with ids, full or short.
 PATH_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -234,9 +226,9 @@ PATH_KINDS: Final = {
 
 
 def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:
-    """Return the HTTP endpoint wrapped so that errors are shown as an error page.
+    """Wrap an endpoint so that errors are shown as an error page.
 
-    Short ids in the path are converted to full ids before the endpoint is called.
+    Short ids in the path are converted to full ids first.
     """
 
     async def shown(request: Request) -> Response:

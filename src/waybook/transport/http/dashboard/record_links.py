@@ -15,7 +15,7 @@ PAGES: Final = {"plan": "/plans/", "run": "/runs/"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Name of an object, and the URL of its page, if it has one."""
+    """Name of an object, and the URL of its page, if any."""
 
     name: str
     url: str | None = None
@@ -24,7 +24,7 @@ class Link:
 def subject_link(entry: AuditEntry, names: Names) -> Link:
     """Return the plan, run or other subject of an audit entry.
 
-    A subject without a name was deleted, or is the org itself.
+    Without a name, it was deleted or is the org itself.
     """
     row = names.get(entry.subject_id)
     page = PAGES.get(entry.subject)
@@ -34,7 +34,6 @@ def subject_link(entry: AuditEntry, names: Names) -> Link:
 
 
 def item_link(entry: AuditEntry, names: Names) -> Link | None:
-    """Return the step or job that an audit entry is about, or None if it names neither."""
     row = item_of(entry, names)
     return item_row_link(row) if row else None
 
@@ -48,14 +47,14 @@ def item_row_link(row: RowName) -> Link:
 
 
 def agent_link(entry: AuditEntry) -> Link:
-    """Return the user of an audit entry, with a link to the agent's page if it called over MCP."""
+    """Return the user of an entry, linked to the agent's page if the call came over MCP."""
     if entry.channel != Channel.MCP:
         return Link(entry.actor)
     return Link(entry.actor, agent_url(entry.actor, entry.session))
 
 
 def row_label(row_id: str, names: Names) -> str:
-    """Return the number of a changed step, or the name of a changed job; empty for other rows."""
+    """Return the number of a changed step or name of a changed job; empty for other rows."""
     row = names.get(row_id)
     if row is None or row.kind not in {"step", "job"}:
         return ""
@@ -63,6 +62,5 @@ def row_label(row_id: str, names: Names) -> str:
 
 
 def shorten(name: str) -> str:
-    """Return a name, truncated if it is long."""
     cut = MAX_NAME_LENGTH
     return name if len(name) <= cut else f"{name[: cut - 1]}…"

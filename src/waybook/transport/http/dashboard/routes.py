@@ -54,10 +54,9 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Return all dashboard routes; `caller` authenticates requests, `loaded` has the settings."""
+    """Return all dashboard routes; `caller` authenticates requests."""
     page_context = PageContext(dispatcher, caller)
-    # On a server with several orgs, only the operator may see the server's settings and files, so
-    # they are not passed to the pages.
+    # With several orgs, only the operator may see the server's settings and files.
     visible = None if loaded and loaded.settings.requires_auth else loaded
     live, overview = LiveUpdates(page_context), OverviewPage(page_context)
     pages: dict[str, Endpoint] = {
@@ -72,8 +71,7 @@ def dashboard_routes(
         "/calls": CallsPage(page_context),
         "/health": HealthPage(page_context, visible),
     }
-    # Paths that end with `new` are registered before paths that end with an id, because the router
-    # takes the first match.
+    # Register paths ending in `new` before those ending in an id: the first match wins.
     new: dict[str, Endpoint] = {
         "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
         "/runs/new": StartRunPage(page_context),
@@ -101,7 +99,7 @@ def dashboard_routes(
 
 
 def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the pages that also accept a form."""
+    """Return the pages that also accept a form."""
     return {
         "/decisions/selected": BulkApproval(page_context),
         "/plans/{plan_id}/edit": PlanEditPage(page_context),
@@ -118,7 +116,7 @@ def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
 def _routes(
     page_context: PageContext, endpoints: dict[str, Endpoint], *methods: str
 ) -> list[Route]:
-    """Return routes for these pages, whose errors are shown as HTML error pages."""
+    """Return routes for these pages; errors are shown as HTML error pages."""
     return [
         Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
@@ -126,7 +124,7 @@ def _routes(
 
 
 def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
-    """Return the routes of the pages that a secret link opens without sign-in."""
+    """Return the pages that a secret link opens without sign-in."""
     shared = SharedSnapshot(links)
     actions: dict[str, Endpoint] = {
         f"{ACTION_PATH}/{{secret}}/{FEEDBACK_ACTION}": FeedbackLinkPage(links),
@@ -143,7 +141,6 @@ def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
 
 
 def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the run pages and workflow pages."""
     workflows = WorkflowsPage(page_context)
     return {
         "/runs": RunsPage(page_context),

@@ -16,9 +16,9 @@ from waybook.transport.http.html.forms import query_param
 from waybook.transport.http.html.layout import to_rich_text
 from waybook.transport.http.html.run_urls import run_document_url
 
-#: Name of the page part that the command palette fetches.
+#: Part of the page that the command palette fetches.
 OPTIONS: Final = "options"
-#: Maximum number of hits of each kind on the page and in the palette.
+#: Maximum number of hits per kind on the page and in the palette.
 MAX_HITS: Final = 10
 MAX_OPTIONS: Final = 4
 
@@ -34,7 +34,7 @@ HEADINGS: Final = {
 
 
 class Command(NamedTuple):
-    """Command of the command palette, which opens a page."""
+    """Entry of the command palette that opens a page."""
 
     name: str
     path: str
@@ -63,7 +63,7 @@ class SearchPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the hits of a search by kind, or the options of the command palette."""
+        """Render the hits by kind, or the options of the command palette."""
         text = query_param(request, "q") or ""
         is_palette = query_param(request, "part") == OPTIONS
         try:
@@ -71,8 +71,7 @@ class SearchPage:
                 await self.page_context.request_context(request),
                 text,
                 limit=MAX_OPTIONS if is_palette else MAX_HITS,
-                # Hits with similar meaning are useful on the results page, but not in the palette
-                # while a user types.
+                # Similar meanings help on the results page, but not while a user types.
                 semantic=not is_palette,
             )
             error = None
@@ -92,7 +91,6 @@ class SearchPage:
         )
 
     async def research(self, request: Request) -> Response:
-        """Render the page of an artifact or a source."""
         ctx = await self.page_context.request_context(request)
         item = await read_research_item(ctx, request.path_params["research_id"])
         content = to_rich_text(item.artifact.content) if item.artifact else None
@@ -109,8 +107,7 @@ def hit_url(hit: SearchHit) -> str:
         HitKind.RUN: f"/runs/{hit.id}",
         HitKind.STEP: step,
         HitKind.RESULT: f"{step}#result",
-        # A search finds unrendered documents, so the hit links to the job that produced the
-        # document.
+        # The document may not be rendered, so link to the job that produced it.
         HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
         HitKind.RESEARCH: f"/research/{hit.id}",
         HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",

@@ -1,7 +1,6 @@
-"""Sign-in page: sign-in with an API token or through the org's identity provider.
+"""Sign-in page: with an API token or through the org's identity provider.
 
-The page does not report why a token is invalid, because only an attacker would benefit from the
-reason.
+The page does not say why a token is invalid, because only an attacker would benefit.
 """
 
 from dataclasses import dataclass, field
@@ -67,18 +66,15 @@ FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInPage:
     services: Services
-    #: Public base URL of this server.
     base_url: str
-    #: Identity provider that is accepted in addition to tokens. Sign-in with a browser works only
-    #: if the settings of the provider contain a client id.
+    #: Identity provider accepted besides tokens. Browsers can use it only if its settings have a
+    #: client id.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def routes(self) -> list[Route]:
-        """Return the routes of sign-in and sign-out."""
         there = [
             Route(SIGN_IN_PATH, self.form, methods=["GET"]),
             Route(SIGN_IN_PATH, self.by_token, methods=["POST"]),
@@ -93,13 +89,13 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the signed-in user or None; store the user's name for display on pages."""
+        """Return the signed-in user or None; store the name for display on pages."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
         try:
-            # Do not record the request for live events as activity of the user, because an open
-            # page makes this request without the user.
+            # An open page makes this request by itself, so it is not recorded as activity of the
+            # user.
             known = await authenticate_session(
                 self.services, secret, notes=request.url.path != "/live"
             )
@@ -108,17 +104,16 @@ class SignInPage:
         request.state.person = known.person
         return known.caller
 
-    # Methods for sign-in with a token.
+    # Sign-in with a token
 
     async def form(self, request: Request) -> Response:
-        """Render the sign-in page, or redirect if the browser is already signed in."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if await self._is_signed_in(request):
             return RedirectResponse(then, HTTPStatus.SEE_OTHER)
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid; an unknown session counts as a failure."""
+        """Return whether the browser's session is valid; an unknown one counts as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -126,7 +121,7 @@ class SignInPage:
             with self.failures.lookup(address, secret):
                 await self._session(request)
         except (RateLimited, Unauthenticated):
-            return False  # The browser has no valid session, so the sign-in form is shown.
+            return False  # No valid session: show the form.
         return True
 
     async def _session(self, request: Request) -> None:
@@ -135,7 +130,6 @@ class SignInPage:
             raise Unauthenticated
 
     async def by_token(self, request: Request) -> Response:
-        """Sign in with an API token."""
         try:
             fields = await read_form(request)
         except Forbidden:
@@ -157,7 +151,7 @@ class SignInPage:
         return reply
 
     async def sign_out(self, request: Request) -> Response:
-        """End the user's web session and redirect to the sign-in page."""
+        """End the web session and redirect to the sign-in page."""
         try:
             await read_form(request)
         except Forbidden:
@@ -166,19 +160,18 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # The header `Clear-Site-Data` makes the browser delete cached pages; browsers honor it
-            # over https only.
+            # Makes the browser delete cached pages; honored only over https.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 
-    # Methods for sign-in through the identity provider.
+    # Sign-in through the identity provider
 
     @property
     def _has_issuer(self) -> bool:
         return self.issuer is not None and self.issuer.settings.client_id is not None
 
     async def redirect_to_issuer(self, request: Request) -> Response:
-        """Redirect the browser to the identity provider for sign-in."""
+        """Redirect the browser to the identity provider."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if self.issuer is None:
             raise Unauthenticated
@@ -217,10 +210,9 @@ class SignInPage:
     def _back(self) -> str:
         return f"{self.base_url}{CALLBACK_PATH}"
 
-    # Methods that both kinds of sign-in use.
+    # Both kinds of sign-in
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
-        """Set the new session cookie and end the previous session."""
         await end_session(self.services, read_cookie(request, SESSION))
         self.failures.exempt(secret)
         set_session_cookie(request, reply, secret)

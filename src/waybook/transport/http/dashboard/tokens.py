@@ -1,7 +1,7 @@
-"""Page of the org's users and API tokens.
+"""Page of the org's users and API tokens; works without JavaScript.
 
-The page works without JavaScript. A token is shown only in the response to the form that created
-the token. The revocation of a token must be confirmed.
+A token is shown only in the response to the form that created it. Revoking a token must be
+confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,7 +37,6 @@ from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
 MAX_TOKEN_DAYS: Final = 3_650
-#: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
     "revoke": "Token revoked.",
     "policy": "Review policy saved.",
@@ -46,7 +45,7 @@ CONFIRMATIONS: Final = {
     "disable": "User disabled.",
     "enable": "User enabled.",
 }
-#: Description of each scope that the page shows.
+#: Text shown for each scope.
 SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_READ: "read",
     Scope.PLAN_WRITE: "work on plans",
@@ -58,11 +57,11 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """State of the token page: error, new token, token to be revoked, and form input."""
+    """State of the page: error, new token, token to be revoked, and form input."""
 
     error: str | None = None
     issued: IssuedToken | None = None
-    #: Id of the token whose revocation awaits confirmation.
+    #: Token whose revocation awaits confirmation.
     confirming: str | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     status: int = HTTPStatus.OK
@@ -73,7 +72,6 @@ class TokensPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of users and tokens, or handle one of its forms."""
         if request.method != "POST":
             return await self._page(request, TokensView())
         form = SubmittedForm(await read_form(request))
@@ -109,8 +107,7 @@ class TokensPage:
         )
 
 
-#: Function that handles a submitted form, and returns the page state to show, or None to redirect
-#: to the page.
+#: Handles a form; returns the page state to show, or None to redirect.
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 
@@ -177,7 +174,7 @@ def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:
 
 
 def _days(form: SubmittedForm) -> int | None:
-    """Return the lifetime of a token in days, or None if the token does not expire."""
+    """Return a token's lifetime in days; None if it does not expire."""
     text = form.text("days").strip()
     if not text:
         return None

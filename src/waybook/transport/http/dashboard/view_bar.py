@@ -1,4 +1,4 @@
-"""Bar above a list with the saved views of the list."""
+"""Bar above a list with its saved views."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
 
-#: Query parameters of each list that are a part of a view. Cursors are not.
+#: Query parameters of each list that belong to a view; cursors do not.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
@@ -21,8 +21,6 @@ MAX_PARAMETERS: Final = 30
 
 
 class ViewLink(NamedTuple):
-    """Link to a saved view."""
-
     name: str
     path: str
     is_current: bool
@@ -30,17 +28,17 @@ class ViewLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewBar:
-    """Saved views of a list, and the filter that is set now."""
+    """Saved views of a list, and the current filter."""
 
     page: str
     views: tuple[ViewLink, ...]
-    #: Query string of the current filter; empty if no filter is set.
+    #: Current filter as a query string; empty without a filter.
     query: str
     max_length: int = MAX_NAME_LENGTH
 
 
 def view_bar(page: str, query: str, views: Iterable[SavedView]) -> ViewBar:
-    """Return the saved views of a list, and the filter in the query string."""
+    """Return the saved views of a list, and the current filter."""
     current = view_query(page, query)
     return ViewBar(
         page=page,

@@ -3,7 +3,7 @@
 Programs get the same errors as JSON. The `Accept` header and the path show whether a browser made
 the request; on paths for programs, errors are always JSON. A browser that follows a link from
 another site sends no session cookie, not even after HTTP redirects. The page that restores the
-session therefore makes the browser request the path again from our own site, with the cookie.
+session makes the browser request the path again from our own site, with the cookie.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-#: Path prefixes that programs call. All other paths are pages for browsers.
+#: Path prefixes for programs; all others are pages.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "Bad request",
@@ -44,19 +44,18 @@ class ErrorView:
     title: str
     message: str
     hint: str
-    #: URL that the user can open to retry; None if a retry cannot help.
+    #: URL for another try; None if that cannot help.
     retry_url: str | None
 
 
 def wants_html(request: Request) -> bool:
-    """Return whether a browser requested an HTML page."""
     path = request.url.path
     of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
 def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
-    """Return an HTML error page, which needs no database to render."""
+    """Return an HTML error page; it needs no database."""
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
@@ -72,12 +71,11 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
 
 
 def redirect_page(request: Request, then: str) -> Response:
-    """Return an HTML page that navigates to a path on this server."""
     return render_template(request, "going_on", {"then": safe_return_path(then, "/")})
 
 
 def requested_path(request: Request) -> str:
-    """Return the path to open after sign-in: the requested path for a GET, otherwise `/`."""
+    """Return where to go after sign-in: the requested path for a GET, otherwise `/`."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

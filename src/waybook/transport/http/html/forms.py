@@ -1,9 +1,9 @@
 """HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
 The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
-same text, masked, in every form; a request in which one of the two is missing does not come from
-our page. Only url-encoded forms are accepted: no form uploads files, and in multipart bodies the
-sender chooses the character encoding, some of which take hours to decode a megabyte.
+same text, masked, in every form; a request without one of the two does not come from our page. Only
+url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender chooses
+the character encoding, some of which take hours to decode a megabyte.
 """
 
 import re
@@ -21,16 +21,16 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: Minimum and maximum length of a CSRF token in characters; a new token has 43.
+#: Minimum and maximum length of a CSRF token; new tokens have 43 characters.
 MIN_LENGTH: Final = 32
 MAX_LENGTH: Final = 64
-#: Maximum number of fields of a submitted form; every form in our templates has fewer.
+#: Maximum number of fields in a form; all our forms have fewer.
 MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """Return the browser's CSRF token, or a new token if the browser has no valid token."""
+    """Return the browser's CSRF token, or a new one if it has no valid token."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 
@@ -38,9 +38,9 @@ def csrf_token(request: Request) -> str:
 def mask_token(token: str) -> str:
     """Return the CSRF token for a form, encoded differently every time.
 
-    The size of a compressed page reveals whether the page contains a text twice. If a page had the
-    same token every time, an attacker who can make the page show chosen text could guess the token
-    piece by piece (the BREACH attack).
+    The size of a compressed page reveals whether it contains a text twice. If the token were always
+    the same, an attacker who can make the page show chosen text could guess it piece by piece (the
+    BREACH attack).
     """
     secret = token.encode()
     pad = secrets.token_bytes(len(secret))
@@ -48,13 +48,13 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form's field, masked or not; any text for an invalid field."""
+    """Return the CSRF token in a form field, masked or not; any text for an invalid field."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:
         data = b""
     half = len(data) // 2
-    # A masked CSRF token is longer than any unmasked token, so the two forms cannot be confused.
+    # A masked token is longer than any unmasked one, so the two cannot be confused.
     return _xor(data[:half], data[half:]) if len(text) > MAX_LENGTH else text.encode()
 
 
@@ -63,7 +63,6 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
-    """Set the CSRF cookie, unless the browser already has one."""
     if request.cookies.get(COOKIE) == token:
         return
     secure = request.url.scheme == "https"
@@ -71,7 +70,7 @@ def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
 
 
 async def read_form(request: Request) -> FormData:
-    """Check the CSRF token of a submitted form, and return the form's fields.
+    """Check the CSRF token of a form, and return its fields.
 
     Raises:
         Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
@@ -109,7 +108,7 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 
 def current_url_with(request: Request, **changes: str | int | None) -> str:
-    """Return the URL of this page with query parameters changed, or removed if None."""
+    """Return this page's URL with query parameters changed, or removed if None."""
     params = {**request.query_params, **changes}
     params.pop("part", None)
     query = urlencode({name: value for name, value in params.items() if value not in {None, ""}})
@@ -117,7 +116,6 @@ def current_url_with(request: Request, **changes: str | int | None) -> str:
 
 
 def query_param(request: Request, name: str) -> str | None:
-    """Return a query parameter, or None if it is missing or empty."""
     text = request.query_params.get(name, "").strip()
-    # Remove NUL characters, which PostgreSQL text cannot contain.
+    # PostgreSQL text cannot contain NUL.
     return text.replace("\x00", "") or None

@@ -1,14 +1,13 @@
-"""Fragments of a page: only changed fragments are sent to a page that is already open.
+"""Fragments of a page: a page that is open gets only those that changed.
 
-A template marks elements as fragments, which may be nested. The outermost fragment has a version,
-which is a hash of its content. A browser that requests a part of a page again names the version
-that it has; if the server still has the hashes of that version, it returns only the fragments that
-differ. Otherwise the server returns the whole part, so that the page is correct even without stored
-hashes.
+A template marks elements as fragments, which may be nested. The outermost fragment has a version, a
+hash of its content. A browser that requests a part of a page again names the version it has; if the
+server still has the hashes of that version, it returns only the fragments that differ. Otherwise it
+returns the whole part, so that the page is correct even without stored hashes.
 
-A fragment is unchanged if its own text and the list of its inner fragments are unchanged. The hash
-leaves out texts that differ in every response although nothing has changed: form tokens,
-idempotency keys and ages.
+A fragment is unchanged if its own text and the list of its inner fragments are unchanged. Hashes
+leave out texts that differ in every response although nothing has changed: form tokens, idempotency
+keys and ages.
 """
 
 import re
@@ -23,78 +22,72 @@ from markupsafe import Markup
 
 from waybook.dag.diagram.svg import END_MARK, MARK
 
-#: Random text in the marks around page fragments, so that no stored text can contain a mark.
+#: Random text in the marks around fragments, so that no stored text can contain a mark.
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Pattern for the marks in SVG drawings, which may be drawn by another process that does not know
-#: the random text.
+#: Marks in SVG drawings, which may come from a process that does not know the random text.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
 #: Request header with the page version that the browser has, and response header with the version
-#: that the browser has after it replaces the fragments in the response.
+#: after the fragments in the response are replaced.
 VERSION_HEADER: Final = "waybook-version"
 DIGEST_BYTES: Final = 8
 SIZE_BYTES: Final = 4
-#: Maximum size in bytes of all page versions that the server remembers; a page of a plan with 200
-#: steps takes 8 kB.
+#: Maximum bytes of all remembered page versions; the page of a plan with 200 steps takes 8 kB.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
-#: Parts of a fragment's HTML that are ignored when its hash is computed, because they change with
-#: time.
+#: Parts of the HTML that are left out of the hash, because they change with time.
 _AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
 _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark that precedes a fragment, which is the element with the id `name`."""
+    """Return the mark before the element with the id `name`."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 
 def end_fragment() -> Markup:
-    """Return the mark that follows the HTML of a fragment."""
     return Markup("<!--{}/-->").format(_NONCE)
 
 
 def version_slot() -> str:
-    """Return a placeholder in the tag of an outermost fragment for its version."""
+    """Return a placeholder for the version, in the tag of an outermost fragment."""
     return _VERSION_SLOT
 
 
 def mark_drawing(svg: str) -> str:
-    """Return an SVG drawing with its fragment marks replaced by those of the page around it."""
+    """Replace the marks in an SVG drawing by those of the page around it."""
     marked = _DRAWN_MARK.sub(rf"<!--{_NONCE}~\1-->", svg)
     return marked.replace(END_MARK, f"<!--{_NONCE}/-->")
 
 
 @dataclass(slots=True)
 class Fragment:
-    """Element of a page, as its own texts and its inner fragments in order."""
+    """Element of a page: its own texts and its inner fragments, in order."""
 
     name: str
-    #: Whether the fragment is an SVG element, which browsers must parse as SVG.
+    #: Whether browsers must parse the fragment as SVG.
     is_drawn: bool = False
     pieces: list["str | Fragment"] = field(default_factory=list)
     digest: bytes = b""
-    #: Number of fragments in this fragment, including the fragment itself.
+    #: Number of fragments in this one, including itself.
     size: int = 1
 
     def html(self) -> str:
-        """Return the HTML of the fragment without fragment marks."""
         return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
 
     def inner(self) -> Iterator["Fragment"]:
-        """Yield the fragments directly inside this fragment."""
         return (piece for piece in self.pieces if isinstance(piece, Fragment))
 
     def walk(self) -> Iterator["Fragment"]:
-        """Yield this fragment and then all fragments inside it, in the order of the page."""
+        """Yield this fragment and all fragments inside it, in page order."""
         yield self
         for piece in self.inner():
             yield from piece.walk()
 
     def seal(self, volatile: Sequence[str]) -> None:
-        """Compute the digests and sizes of this fragment and of all fragments inside it."""
+        """Compute digests and sizes of this fragment and all inside it."""
         for piece in self.inner():
             piece.seal(volatile)
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
@@ -105,12 +98,12 @@ class Fragment:
         self.size = 1 + sum(piece.size for piece in self.inner())
 
     def outline(self) -> bytes:
-        """Return the digest and size of every fragment, in the order of the page."""
+        """Return the digest and size of every fragment, in page order."""
         return b"".join(f.digest + f.size.to_bytes(SIZE_BYTES, "big") for f in self.walk())
 
 
 def parse_fragments(text: str) -> Fragment:
-    """Parse a page, and return it as a fragment that contains the outermost fragments."""
+    """Parse a page; return it as a fragment that contains the outermost ones."""
     page = Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
@@ -127,15 +120,14 @@ def parse_fragments(text: str) -> Fragment:
 
 
 class VersionMemory:
-    """Bounded cache of the fragment hashes of the page versions that were sent last."""
+    """Bounded cache of the fragment hashes of the page versions sent last."""
 
     def __init__(self) -> None:
-        """Create a cache without versions."""
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 
     def remember(self, part: Fragment) -> str:
-        """Store the fragment hashes of a part, and return its version."""
+        """Store the fragment hashes of a part; return its version."""
         outline = part.outline()
         version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
         if version not in self._outlines:
@@ -148,7 +140,7 @@ class VersionMemory:
         return version
 
     def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
-        """Return the changed fragments of a part, or None if the whole part must be sent."""
+        """Return the changed fragments of a part; None if the whole part must be sent."""
         outline = self._outlines.get(version)
         if outline is None:
             return None
@@ -157,13 +149,12 @@ class VersionMemory:
 
 
 def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
-    """Yield the outermost fragments whose own content differs from the older version."""
+    """Yield the outermost fragments whose own content differs from the old version."""
     width = DIGEST_BYTES + SIZE_BYTES
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
         return
-    # The old and the new fragment have the same digest, so both contain the same inner fragments in
-    # the same order.
+    # Both have the same digest, so they contain the same inner fragments in the same order.
     place += 1
     for inner in new.inner():
         yield from _changed(inner, outline, place)
@@ -173,7 +164,7 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """HTML of a response; if it has a version, it contains only the changed fragments."""
+    """HTML of a response; with a version, it has only the changed fragments."""
 
     text: str
     version: str | None = None
@@ -182,9 +173,9 @@ class RenderedText:
 def finish_rendering(
     text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
 ) -> RenderedText:
-    """Return a rendered page without fragment marks, or the changes since the browser's version.
+    """Return a page without fragment marks, or what changed since the browser's version.
 
-    The argument `volatile` has the texts that differ in every response, such as form tokens.
+    `volatile` has the texts that differ in every response, such as form tokens.
     """
     if _NONCE not in text:
         return RenderedText(text)
@@ -207,6 +198,6 @@ def _fill_slot(part: Fragment, version: str) -> None:
 
 
 def _template(changed: Fragment) -> str:
-    """Return the HTML of a fragment in a form that a browser can parse on its own."""
+    """Return a fragment in a form that a browser can parse on its own."""
     html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
     return f'<template data-fragment="{changed.name}">{html}</template>'

@@ -1,8 +1,8 @@
 """Page rendering: templates, security headers, static assets, and agent text as safe HTML.
 
-A page has parts, which are the template blocks inside `data-live` elements. `?part=NAME` returns
-only one part, to update a page that is already open. Assets have content-addressed URLs and are
-cached permanently. Agent text is rendered from Markdown, sanitized, and truncated when too long.
+A page has parts, the template blocks inside `data-live` elements. `?part=NAME` returns only one
+part, to update an open page. Assets have content-addressed URLs and are cached permanently. Agent
+text is rendered from Markdown, sanitized, and cut when too long.
 """
 
 import re
@@ -44,21 +44,20 @@ from waybook.transport.http.html.run_urls import run_document_url, run_stage_url
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    # Assets that are loaded only on the pages that need them.
+    # Loaded only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
     *("records.css", "search.css", "edit.css", "order.js"),
-    # Assets that `waybook.js` loads when a user opens the command palette.
+    # Loaded by `waybook.js` when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
-#: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
-#: are served.
+#: Waybook's own scripts, in contrast to third-party ones; minified when served.
 OWN_SCRIPTS: Final = (
     *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
 )
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # Content security policy for worker scripts, which may connect only to this server.
+    # Worker scripts may connect only to this server.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -67,15 +66,15 @@ ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    """Return the text of a static asset; the style sheet includes the styles of DAG maps."""
+    """Return a static asset's text; the style sheet includes the styles of workflow maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
         return minify_styles(text + style_sheet() if name == "waybook.css" else text)
     if name not in OWN_SCRIPTS:
         return text
-    # A script refers to another asset as `asset:NAME`, which is replaced by the asset's versioned
-    # URL; so the version of the script changes with the asset.
+    # `asset:NAME` in a script becomes that asset's versioned URL, so the script's version changes
+    # with the asset.
     return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
 
 
@@ -104,24 +103,22 @@ def minify(script: str) -> str:
 
 @cache
 def asset_version(name: str) -> str:
-    """Return the version of a static asset, which is a hash of its content."""
     return sha256(read_asset(name).encode()).hexdigest()[:12]
 
 
 @cache
 def asset_url(name: str) -> str:
-    """Return the content-addressed URL of a static asset, which may be cached permanently."""
     return f"/static/{asset_version(name)}/{name}"
 
 
 @cache
 def compressed_asset(name: str) -> bytes:
-    """Return a static asset in the gzip format, compressed once and as far as possible."""
+    """Return a static asset as gzip, compressed once and as far as possible."""
     return gzip_text(read_asset(name).encode(), MAX_GZIP_LEVEL)
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve the current version of a static asset, even if the URL is that of an older version."""
+    """Serve the current version of a static asset, even under an older version's URL."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
@@ -137,10 +134,8 @@ async def serve_asset(request: Request) -> Response:
 
 
 def _has_version(request: Request, tag: str) -> bool:
-    """Return whether the request says that the client has this version of an asset cached."""
     tags = request.headers.get("if-none-match", "").split(",")
-    # A proxy that compresses the response marks the entity tag as weak, so the prefix `W/` is
-    # ignored.
+    # A proxy that compresses marks the entity tag as weak: ignore the prefix `W/`.
     return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
@@ -164,7 +159,6 @@ ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
 
 
 def icon(name: str) -> Markup:
-    """Return the icon of a status or of an action."""
     drawn = Markup(
         '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
     )
@@ -178,7 +172,6 @@ def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
 
 
 def status_mark(name: str) -> Markup:
-    """Return the symbol of a status as HTML, with the label for screen readers and on hover."""
     mark = symbol_for(name)
     return Markup(
         '<span class="mark" data-status="{}" role="img" aria-label="{}" title="{}">{}</span>'
@@ -196,7 +189,6 @@ JOB_BADGES: Final = {
 
 
 def job_badge(status: str) -> Markup:
-    """Return the status of a job as HTML with icon, label and color."""
     name, word = JOB_BADGES.get(status, (status, ""))
     return status_badge(name, word=word)
 
@@ -204,13 +196,13 @@ def job_badge(status: str) -> Markup:
 def time_tag(at: datetime | None, now: datetime) -> Markup:
     """Return a relative time as HTML, with the exact time on hover.
 
-    The script of the pages keeps the age current, and shows the exact time in the local time zone.
+    The pages' script keeps the age current, and shows the exact time in the local time zone.
     """
     return _time(at, now, format_age(at, now)) if at else Markup("")
 
 
 def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the time elapsed since a time as HTML, which the script of the pages keeps current."""
+    """Return the time elapsed since `at` as HTML; the pages' script keeps it current."""
     attribute = Markup(" data-elapsed")
     return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
 
@@ -256,14 +248,14 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # The macros are global, because a template part that is rendered alone cannot import them.
+    # Global, because a part that is rendered alone cannot import macros.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
 
 
 TEMPLATES: Final = _environment()
-#: Memory of the versions of page parts that browsers may still show.
+#: Versions of page parts that browsers may still show.
 VERSIONS: Final = VersionMemory()
 
 
@@ -297,11 +289,9 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
-#: Maximum number of characters, and maximum number of lines, of a text that is shown without being
-#: collapsed.
+#: Texts with more characters or lines are shown collapsed.
 LONG, TALL = 700, 14
-#: Maximum number of characters of a text that are shown. The plan's page contains the rest of the
-#: text.
+#: Maximum number of characters shown of a text; the plan's page has the rest.
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
@@ -311,32 +301,31 @@ _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 
 
 def document_html(markdown: str) -> Markup:
-    """Return a document as sanitized HTML, with its headings below the heading of the page."""
+    """Return a document as sanitized HTML, with headings below those of the page."""
     html = markdown_to_html(markdown)
-    # The heading of the page has level 1, and the heading of a section has level 2.
+    # The page's heading has level 1, that of a section level 2.
     lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
     return Markup(lower)  # noqa: S704 - it has been sanitized
 
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """Text of an agent rendered as HTML for display."""
+    """Text of an agent as HTML."""
 
     html: Markup
-    #: True if the text is initially collapsed.
+    #: Whether the text is initially collapsed.
     long: bool
-    #: Number of characters of the text that are not shown.
+    #: Number of characters not shown.
     omitted: int = 0
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return Markdown text, or JSON as lists and tables, as HTML; None if the value is empty."""
+    """Return Markdown, or JSON as lists and tables, as HTML; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
     excerpt = text[:MAX_LENGTH]
-    # Replace headings in the text by other elements, because they must not be part of the page's
-    # outline.
+    # Headings in the text must not be part of the page's outline.
     html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised

@@ -16,12 +16,10 @@ def run_step_url(run_id: str, stage: str, key: str) -> str:
 
 
 def run_stage_url(run_id: str, stage: str) -> str:
-    """Return the URL of the page of a run's stage."""
     return f"/runs/{run_id}/stages/{to_segment(stage)}"
 
 
 def to_segment(text: str) -> str:
-    """Return a text escaped as one segment of a URL path."""
     return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
 
 
@@ -35,5 +33,4 @@ def from_segment(text: str) -> str:
 
 
 def run_document_url(run_id: str, resource_id: str) -> str:
-    """Return the URL of the page of a rendered document."""
     return f"/runs/{run_id}/documents/{resource_id}"

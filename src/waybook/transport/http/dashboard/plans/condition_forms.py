@@ -1,7 +1,7 @@
-"""Forms for the conditions of a step: one for each condition, and one for a new condition.
+"""Forms for the conditions of a step: one per condition, and one for a new one.
 
-A form shows a condition that compares one field with one value. Other conditions can be removed on
-the page, and are edited as JSON. A form replaces its own condition; the tool takes the whole list.
+A form shows a condition that compares one field with one value. Other conditions can be removed, or
+edited as JSON. A form replaces its own condition; the tool takes the whole list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ ACTIONS: Final = {
 }
 #: Fields that the form suggests.
 SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
-#: Value of the form field `condition` of a new condition.
+#: Form field `condition` of a new condition.
 NEW: Final = "new"
 NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
@@ -60,10 +60,10 @@ NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 class ConditionForm:
     """Values of the form of one condition."""
 
-    #: Position of the condition in the list of the step's conditions, or `new`.
+    #: Index in the list of the step's conditions, or `new`.
     key: str
     values: Mapping[str, str]
-    #: Condition as text, if the form cannot show it.
+    #: The condition as text, if the form cannot show it.
     text: str = ""
     #: Messages by name of the field.
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class ConditionForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForms:
     forms: Sequence[ConditionForm]
-    #: JSON of all conditions of the step, as the tool takes them; empty without conditions.
+    #: All conditions of the step as the tool takes them; empty without conditions.
     json: str
     operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
     actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)
@@ -93,7 +93,7 @@ class ConditionForms:
 
 
 def condition_forms(sheet: StepDetail, refusal: FormError | None) -> ConditionForms:
-    """Return the forms of the step's conditions; a refused form keeps the submitted values."""
+    """Return the forms of a step's conditions; a refused form keeps the submitted values."""
     arguments = own_conditions(sheet)
     refused = refusal.typed if refusal and refusal.action == "set_conditions" else {}
     key, orders = refused.get("condition"), _orders(sheet)
@@ -139,14 +139,14 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> Condi
 
 
 def _is_plain(step: NewStep) -> bool:
-    """Return whether a step to be added has nothing but a type and instructions."""
+    """Return whether a step to be added has only a type and instructions."""
     return step == NewStep(type=step.type, instructions=step.instructions)
 
 
 def submitted_conditions(
     sheet: StepDetail, typed: Mapping[str, str]
 ) -> tuple[list[Json], Mapping[str, str]]:
-    """Return all conditions of the step after a form was submitted, and the faults of the form."""
+    """Return all conditions of the step after a form was submitted, and the form's faults."""
     conditions, key = own_conditions(sheet), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
@@ -157,7 +157,7 @@ def submitted_conditions(
 
 
 def condition_refusal(typed: Mapping[str, str], faults: Mapping[str, str]) -> FormError:
-    """Return the error of a form with faults."""
+    """Return the error of a form whose fields have faults."""
     return FormError(
         action="set_conditions",
         code="INVALID_INPUT",
@@ -241,7 +241,6 @@ def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
 
 
 def own_conditions(sheet: StepDetail) -> list[Json]:
-    """Return the conditions of a step as arguments of `set_conditions`."""
     orders = _orders(sheet)
     return [_condition_arguments(item, orders) for item in _own(sheet)]
 

@@ -1,4 +1,4 @@
-"""Page that creates a plan, from a template or from a list of steps, after a preview."""
+"""Page that creates a plan from a template or a list of steps, after a preview."""
 
 import asyncio
 import re
@@ -30,13 +30,11 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.requests import http_status
 
-#: Pattern for a line that begins a list, a heading, a diagram, a code block or JSON, which are
-#: formats that an import can read.
+#: Start of a list, heading, diagram, code block or JSON: formats that an import can read.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Pattern for hints about command-line options in error messages of the importers; the page removes
-#: these hints.
+#: Hints about command-line options in importers' error messages; the page removes them.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
@@ -91,25 +89,24 @@ def as_list(text: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlanView:
     templates: Mapping[str, PlanTemplate]
-    #: Template that the user chose; None for a plan without a template.
+    #: Template of the plan; None for a plan without one.
     template: PlanTemplate | None
     form: PlanForm
     max_steps: int = MAX_STEPS
     error: str | None = None
-    #: Arguments of `create_research_plan` that the user is asked to confirm; None while the form is
-    #: filled in.
+    #: Arguments of `create_research_plan` for the user to confirm; None while the form is filled
+    #: in.
     preview: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlanPage:
     page_context: PageContext
-    #: Folder with the saved plan templates; None on a server with several orgs, because orgs must
-    #: not share templates.
+    #: Folder of saved templates; None on a server with several orgs, which must not share them.
     data_dir: Path | None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form for a new plan, show a preview of the plan, or create the plan."""
+        """Render the form, show a preview of the plan, or create it."""
         await self.page_context.request_context(request)
         saved = await asyncio.to_thread(saved_templates, self.data_dir) if self.data_dir else {}
         name = query_param(request, "template")
@@ -136,7 +133,7 @@ class NewPlanPage:
     async def _create(
         self, request: Request, view: NewPlanView, arguments: Body, key: str
     ) -> Response:
-        """Create the plan and redirect to its page, or show why the tool refused it."""
+        """Create the plan and redirect to its page, or show why the tool refused."""
         key = key[:64] or secrets.token_urlsafe(16)
         answer = await self.page_context.call_tool(
             request, "create_research_plan", {**arguments, "idempotencyKey": key}
@@ -152,8 +149,8 @@ class NewPlanPage:
             "new_plan",
             status_code=status,
             view=view,
-            # Each confirmation form has its own idempotency key, so that only a repeated submission
-            # of the same form has no effect.
+            # Each confirmation form has its own key, so that only submitting the same form twice
+            # has no effect.
             key=secrets.token_urlsafe(16),
         )
 

@@ -31,14 +31,13 @@ ADD, REORDER, BUDGET = "add_steps", "reorder_steps", "set_budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRow:
-    #: Short id of the step.
     id: str
     order: int
     name: str
     status: str
     is_movable: bool
-    #: Direction (`up` or `down`) of the row's move button that gets the keyboard focus, because it
-    #: was pressed last; empty if neither was.
+    #: Which move button (`up` or `down`) was pressed last and gets the keyboard focus; empty if
+    #: none.
     focus: str = ""
 
 
@@ -48,12 +47,12 @@ class PlanEditView:
     is_modifiable: bool
     budget: Mapping[str, str]
     refusal: FormError | None = None
-    #: Values that the user typed into the refused form, by field name.
+    #: Values typed into a refused form, by field.
     typed: Mapping[str, str] = field(default_factory=dict)
 
 
 def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
-    """Return the modification that reorders the steps as submitted, or moves one step by one."""
+    """Return the modification that reorders the steps as submitted, or moves one step."""
     ids = [short_id(step.id) for step in sheet.plan.steps]
     way, _, moved = field_text(fields, "move").partition(":")
     if moved in ids:
@@ -66,14 +65,14 @@ def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
 
 
 def budget_modification(fields: FormData) -> Modification:
-    """Return the modification that sets the plan's budget; empty fields remove the budget."""
+    """Return the modification that sets the budget; empty fields remove it."""
     limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
     budget = {name: _number(text) for name, text in limits.items() if text}
     return {"action": BUDGET, "budget": budget} if budget else {"action": BUDGET}
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number in a form field, or any other text, which the tool then rejects."""
+    """Return the number in a form field; other text is left to the tool, which rejects it."""
     try:
         return int(text)
     except ValueError:
@@ -158,7 +157,7 @@ class PlanEditPage:
 
 
 def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modification:
-    """Return the modification that a form requests; the tool rejects invalid actions."""
+    """Return the requested modification; the tool rejects invalid actions."""
     match action:
         case "add_steps":
             return add_steps_modification(fields)
@@ -178,5 +177,5 @@ def _after(sheet: PlanDetail, fields: FormData) -> str:
     if old is None:
         return path
     order = max(1, old - 1) if way == "up" else min(len(sheet.plan.steps), old + 1)
-    # The URL has no fragment, because browsers ignore autofocus on a page whose URL has a fragment.
+    # No fragment, because browsers then ignore autofocus.
     return f"{path}?{urlencode({'moved': order, 'way': way})}"

@@ -1,4 +1,4 @@
-"""HTML forms that modify a plan: conversion to tool arguments, errors, and previews."""
+"""HTML forms that modify a plan: tool arguments, errors, and previews."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,20 +20,20 @@ MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Error of a form that the tool refused, with the form input, which the form shows again."""
+    """Error of a form that the tool refused, with the input to show again."""
 
     action: str
     code: str
     message: str
     typed: Mapping[str, str]
     status: int
-    #: Messages for single fields, by name of the field.
+    #: Error messages for single fields, by field name.
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePreview:
-    """Preview of a form's effect, with the form input, which the form shows again."""
+    """Preview of a form's effect, with the input to show again."""
 
     action: str
     lines: list[str]
@@ -41,7 +41,6 @@ class ChangePreview:
 
 
 def field_text(fields: FormData, name: str) -> str:
-    """Return the text of a form field without outer whitespace; empty if it is missing."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
 
@@ -58,19 +57,18 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return tool arguments for a form, with the plan revision that the form contained."""
+    """Return tool arguments for a form, with the plan revision in the form."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # The forms of the dashboard contain the plan's revision. For a form without a revision, use -1,
-    # which matches no plan, so that the form is refused.
+    # Without a revision, which all our forms have, use -1: it matches no plan, so the form is
+    # refused.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 
 
 def add_steps_modification(fields: FormData) -> Modification:
-    """Return the plan modification that adds a step after the chosen step."""
     step: dict[str, object] = {
         "stepType": field_text(fields, "stepType"),
         "instructions": field_text(fields, "instructions"),
@@ -85,7 +83,7 @@ def add_steps_modification(fields: FormData) -> Modification:
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
-    """Return the error of a form that the tool refused, together with the form input."""
+    """Return the error of a form that the tool refused, with the input."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "the change failed"
     code = code_of(answer) or ""
@@ -99,13 +97,12 @@ def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
 
 
 def refusal_status(answer: Answer) -> int:
-    """Return the HTTP status of a page that shows why a tool refused a form."""
     code = code_of(answer)
     return HTTPStatus.CONFLICT if code == "STALE_PLAN" else http_status(code)
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
-    """Return the modification that a form requests; the tool rejects invalid actions."""
+    """Return the requested modification; the tool rejects invalid actions."""
     if action in {"move_up", "move_down"}:
         ids = reordered_step_ids(sheet, up=action == "move_up")
         return {"action": "reorder_steps", "stepIds": ids}
@@ -113,7 +110,7 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
 
 
 def _step_fields(action: str, fields: FormData) -> Modification:
-    """Return the arguments with which a form modifies a step, except the action and the step id."""
+    """Return a form's arguments for modifying a step, except the action and the step."""
     match action:
         case "update_step_instructions":
             return {"instructions": field_text(fields, "instructions")}
@@ -131,13 +128,13 @@ def _step_fields(action: str, fields: FormData) -> Modification:
 
 
 def _orders(text: str) -> list[int | str]:
-    """Return the step numbers in a text such as "1, 2"; the tool rejects all other parts."""
+    """Return the step numbers in a text such as "1, 2"; the tool rejects anything else."""
     parts = text.replace(",", " ").split()
     return [int(part) if is_number(part) else part for part in parts]
 
 
 def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
-    """Return the plan's step ids in order, with one step moved up or down by one position."""
+    """Return the plan's step ids with one step moved up or down by one."""
     ids: list[str] = [step.id for step in sheet.plan.steps]
     here = sheet.step.order - 1
     there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
@@ -150,7 +147,7 @@ MAX_LINES = 12
 
 
 def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
-    """Return the changes that a dry run reports, as sentences."""
+    """Return the changes reported by a dry run, as sentences."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
     changes = (
@@ -171,5 +168,4 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
 
 
 def typed_values(fields: FormData) -> dict[str, str]:
-    """Return the submitted form input, so that the form can show it again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

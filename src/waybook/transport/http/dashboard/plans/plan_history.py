@@ -14,8 +14,7 @@ from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_view import MAX_MAP_WIDTH
 from waybook.transport.http.html.forms import query_param
 
-#: Maximum number of steps that the history page lists; the map shows the steps around the current
-#: one.
+#: Maximum number of steps listed; the map shows those around the current one.
 MAX_ROWS = 200
 
 
@@ -24,7 +23,7 @@ class PlanHistoryPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the plan as of the entry `seq` or the time `at`, by default the last entry."""
+        """Render the plan as of entry `seq` or time `at`, by default the last entry."""
         ctx = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
         past = await read_plan_history(
@@ -41,15 +40,14 @@ class PlanHistoryPage:
             "plan_history",
             plan_id=plan_id,
             past=past,
-            # The SVG can be inserted without escaping, because the drawing function escapes every
-            # text in it.
+            # The drawing function escapes every text.
             svg=Markup(svg),  # noqa: S704
             rows=past.steps[:MAX_ROWS],
         )
 
 
 def entry_number(text: str | None) -> int | None:
-    """Return the number of an audit entry in a query parameter.
+    """Return the audit entry number in a query parameter.
 
     Raises:
         InvalidInput: the value is not a number.
@@ -62,7 +60,7 @@ def entry_number(text: str | None) -> int | None:
 
 
 def entry_time(text: str | None) -> datetime | None:
-    """Return the time in a query parameter, which is in UTC unless it has an offset.
+    """Return the time in a query parameter, in UTC unless it has an offset.
 
     Raises:
         InvalidInput: the value is not a time.

@@ -19,7 +19,7 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: Values of the plan filter that match more than one state.
+#: Filter values that match more than one state.
 OPEN, ALL = "open", "all"
 
 
@@ -35,8 +35,6 @@ class StateFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListQuery:
-    """Query parameters of the plan list."""
-
     state: str
     text: str
     mine: bool
@@ -84,7 +82,7 @@ class PlansPage:
 
 
 def query_from_request(query: QueryParams) -> PlanListQuery:
-    """Return the query parameters of the plan list in a request.
+    """Read the query parameters of the plan list.
 
     Raises:
         InvalidInput: the state does not exist.
@@ -113,7 +111,7 @@ def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
 
 
 def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
-    """Return the filters of the plan list: open, all, then each state that has plans."""
+    """Return the filters: open, all, then each state that has plans."""
     counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
     counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
     if query.state not in counted:
@@ -130,17 +128,15 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
 
 
 def mcp_url(request: Request) -> str:
-    """Return the URL at which agents connect, on the host that the browser uses."""
+    """Return the URL at which agents connect, on the host the browser uses."""
     return f"{request.url.scheme}://{request.headers['host']}/mcp"
 
 
 def resume_prompt(plan_id: str) -> str:
-    """Return the prompt that makes an agent resume a plan."""
     return RESUME_PLAN.text.format(planId=short_id(plan_id)).strip()
 
 
 def _statuses(name: str) -> list[PlanStatus]:
-    """Return the plan statuses that the state filter with this name matches."""
     if name == OPEN:
         return [status for status in PlanStatus if status not in CLOSED_PLAN]
     return [status for status in PlanStatus if name in {ALL, status}]

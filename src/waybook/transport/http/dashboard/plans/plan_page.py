@@ -1,7 +1,4 @@
-"""Pages of a plan and its steps, and exports of the plan.
-
-A plan can be exported as JSON, as a Markdown report, and as a map.
-"""
+"""Pages of a plan and its steps, and exports of the plan as JSON, Markdown report or map."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -46,7 +43,6 @@ class PlanPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a plan."""
         call = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
         sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
@@ -59,7 +55,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     text = request.query_params.get("page", "")
-    # Only the first nine digits of the page number are used, because no plan has so many pages.
+    # Nine digits are enough: no plan has more pages.
     return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 
@@ -68,7 +64,6 @@ class StepPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a step, or handle one of its forms."""
         if request.method == "POST":
             return await self._change(request, await read_form(request))
         return await self._shown(request, await self._read(request))
@@ -99,7 +94,7 @@ class StepPage:
         )
 
     async def _change(self, request: Request, fields: FormData) -> Response:
-        """Apply a submitted form to the plan, preview its effect, or show why it was refused."""
+        """Apply a submitted form, preview its effect, or show why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
         modification = step_modification(sheet, action, fields)
@@ -138,7 +133,7 @@ class PlanExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as a download that browsers do not execute."""
+        """Return the export as a download that browsers do not execute."""
         ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
         if ending not in TYPES:
             raise HTTPException(404)

@@ -1,7 +1,7 @@
 """View model of the plan page: status, map, step grid, step list, budget and history.
 
-The grid shows all steps of a large plan: one cell for each step, and one row for each page of the
-step list. The map shows the whole plan, or the part around the step in focus.
+The grid shows all steps of a large plan: one cell per step, one row per page of the step list. The
+map shows the whole plan, or the part around the focus step.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ from waybook.transport.http.html.fragments import mark_drawing
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """Cells of one grid row that have the same status, drawn as one SVG path."""
+    """Cells of a grid row with the same status, drawn as one SVG path."""
 
     status: str
     path: str
@@ -62,7 +62,6 @@ class GridRow:
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
-    """Return the rows of the step grid, with `width` steps each."""
     return [
         _row(number, steps[start : start + width], width)
         for number, start in enumerate(range(0, len(steps), width), start=1)
@@ -90,7 +89,7 @@ MAX_MAP_WIDTH = 1250
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMap:
     svg: Markup
-    #: Key of the box on the map that the page scrolls into view.
+    #: Box that the page scrolls into view.
     center: str | None
     shown: int
     total: int
@@ -101,7 +100,7 @@ class PlanMap:
 
 
 def map_job(sheet: PlanDetail) -> DrawingJob:
-    """Return the drawing job for the plan map, in which every box links to its step."""
+    """Return the drawing job for the plan map; every box links to its step."""
     plan, lane = sheet.plan, sheet.lane
     drawing = drawing_of_steps(plan, lane, sheet.stalled_ids, sheet.names_of(lane))
     drawing = _with_short_keys(drawing)
@@ -110,7 +109,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Return the SVG map with short ids; full ids take a third of a large compressed map."""
+    """Return the drawing with short ids: full ids take a third of a large compressed map."""
     diagram, marks = drawing.diagram, drawing.annotations
     lanes = tuple(
         replace(
@@ -135,8 +134,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The SVG can be inserted into the page without escaping, because the drawing function
-        # escapes every text.
+        # The drawing function escapes every text.
         svg=Markup(mark_drawing(drawn)),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
@@ -145,7 +143,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the short id of the first step in the map box that shows the given step."""
+    """Return the short id of the first step in the map box of a step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((short_id(lane.steps[steps[0]].key) for steps in boxes), None)
@@ -205,10 +203,10 @@ class PlanView:
     derived: str
     outcome: str | None
     progress: Progress
-    #: Number of steps in each status, in the order in which the page shows the statuses.
+    #: Steps per status, in display order.
     counts: dict[str, int]
     stalled: list[StalledStep]
-    #: Card for the review that awaits a decision; None if there is no such review.
+    #: The review that awaits a decision, if any.
     card: DecisionCard | None
     map: PlanMap
     overview: list[GridRow]
@@ -218,7 +216,7 @@ class PlanView:
     outputs: list[Output]
     budget: list[BudgetPart]
     history: list[HistoryRow]
-    #: True if the plan can be modified in its current status.
+    #: Whether the plan can be modified in its current status.
     modifiable: bool
     is_closed: bool
 
@@ -226,7 +224,7 @@ class PlanView:
 def plan_view(
     sheet: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> PlanView:
-    """Return the view model of the plan page; draw the map unless it is given as `svg`."""
+    """Return the view model of the plan page; the map is drawn unless given as `svg`."""
     plan, review = sheet.plan, sheet.review_record
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)
@@ -269,7 +267,6 @@ def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
 
 
 def holder_of(step: Step) -> str:
-    """Return the user and session that hold a step, or an empty text if no agent holds it."""
     if step.held_by is None:
         return ""
     return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by

@@ -33,8 +33,8 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
-#: HTTP headers of a shared snapshot. A snapshot contains texts of agents, so nothing in it may run
-#: or load, and only its own styles apply.
+#: Headers of a shared snapshot. It has texts of agents, so nothing in it may run or load, and only
+#: its own styles apply.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (
@@ -51,7 +51,6 @@ class SharePage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page with the links of a plan, or create or revoke a link."""
         plan_id = request.path_params["plan_id"]
         if request.method != "POST":
             return await self._page(request)
@@ -104,11 +103,10 @@ class SharedSnapshot:
     access: LinkAccess
 
     async def __call__(self, request: Request) -> Response:
-        """Render the plan snapshot that a link opens."""
         return await self._snapshot(request, {})
 
     async def download(self, request: Request) -> Response:
-        """Return the plan snapshot that a link opens as a file that can be verified."""
+        """Return the snapshot as a file that can be verified."""
         name = 'attachment; filename="waybook-snapshot.html"'
         return await self._snapshot(request, {"content-disposition": name})
 

@@ -21,17 +21,17 @@ from waybook.transport.http.dashboard.activity import (
 from waybook.transport.http.dashboard.plans.plan_view import holder_of
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: Number of characters in the preview of a collapsed text.
+#: Number of characters shown of a collapsed text.
 PREVIEW_LENGTH = 300
 FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedValue:
-    """Submitted value rendered as HTML, with the original JSON if it is not a string."""
+    """Submitted value as HTML, with the original JSON if it is not a string."""
 
     prose: RichText
-    #: First characters of the text, if the text is collapsed.
+    #: First characters of a collapsed text.
     preview: str
     json: str | None
 
@@ -59,8 +59,7 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step to which the condition belongs; None if the condition belongs to the step shown on the
-    #: page.
+    #: Step of the condition; None if it is the step of this page.
     of: StepLink | None
     target: StepLink | None
     reason: str | None
@@ -101,7 +100,6 @@ class StepView:
 
 
 def step_view(sheet: StepDetail) -> StepView:
-    """Return the view model of the step page."""
     plan, step, result = sheet.plan, sheet.step, sheet.result
     instructions, *feedback = sheet.text.instructions.split(FEEDBACK_SEPARATOR)
     timeline = build_timeline(sheet.status_changes, sheet.now)
@@ -153,7 +151,7 @@ def _related_step(sheet: StepDetail, step: Step) -> StepLink:
 
 
 def _tries(sheet: StepDetail) -> list[AttemptView]:
-    """Return the step's periods of work and of waiting for a person, by start time."""
+    """Return the periods of work and of waiting for a person, by start."""
     begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
     spans: list[Span] = spans_of(sheet.status_changes, sheet.now).get(sheet.step.id, [])
     last = len(spans) - 1

@@ -1,4 +1,4 @@
-"""Page of a run's document, alone or side by side with another version or model's document."""
+"""Page of a run's document, alone or next to another version or another model's document."""
 
 import secrets
 from collections import Counter
@@ -26,7 +26,7 @@ from waybook.transport.http.html.run_urls import run_document_url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Document in the list of documents to compare with."""
+    """Document that can be chosen for comparison."""
 
     resource_id: str
     text: str
@@ -36,7 +36,7 @@ class Choice:
 class Comparison:
     about: DocumentVersion
     html: Markup
-    #: Differences between the document chosen for comparison and the document that the page shows.
+    #: Differences from the document chosen for comparison.
     changes: Diff
 
 
@@ -46,7 +46,7 @@ class DocumentView:
     stage_name: str
     step_name: str
     html: Markup
-    #: Documents that can be chosen for comparison, grouped by heading.
+    #: Documents for comparison, by heading.
     choices: Sequence[tuple[str, Sequence[Choice]]]
     comparison: Comparison | None
 
@@ -79,7 +79,7 @@ def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
 
 
 def _choice(item: DocumentVersion, names: Mapping[tuple[str, str, int], int]) -> Choice:
-    """Return a document to compare with; its label has the lineage only if needed to be unique."""
+    """Return a choice for comparison; its label has the lineage only if needed to be unique."""
     origin = ""
     if names[_choice_name(item)] > 1:
         reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
@@ -104,13 +104,13 @@ class RunDocumentPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a document's page; the query parameter `with` names a document to compare with."""
+        """Render a document; the query parameter `with` names one to compare with."""
         ctx = await self.page_context.request_context(request)
         named = request.path_params
         other = query_param(request, "with")
         sheet = await read_document_sheet(ctx, named["run_id"], named["resource_id"], other)
-        # Rendering and comparing the largest documents takes seconds, so this work is charged by
-        # the size of the documents.
+        # Rendering and comparing the largest documents takes seconds, so the work is charged by
+        # size.
         cost = (
             len(sheet.document.markdown) + len(sheet.other.markdown if sheet.other else "")
         ) // 50

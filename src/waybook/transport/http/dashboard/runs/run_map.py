@@ -1,4 +1,4 @@
-"""Map of a run on its page: the current stages expanded, the others collapsed to their headings."""
+"""Map of a run on its page: current stages expanded, others collapsed to their headings."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: Maximum number of boxes that are drawn of one stage; of a larger stage, only the steps around the
-#: current step are drawn.
+#: Maximum number of boxes per stage; of a larger stage, only those around the current step are
+#: drawn.
 MAX_BOXES: Final = 100
-#: Width for which the map is laid out, so that its text keeps its size on a usual page.
+#: Layout width at which text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
 #: Maximum length of the query parameter that lists the expanded stages.
 MAX_PARAMETER_LENGTH: Final = 400
@@ -31,23 +31,20 @@ class RunMap:
     svg: Markup
     #: Value of the query parameter `map` that keeps the same stages expanded.
     parameter: str
-    #: Key of the step to which the map is scrolled when the page is opened; None if the map is not
-    #: scrolled.
+    #: Step to which the map is scrolled, if any.
     center: str | None
-    #: Positions of the stage and of the step around which a large stage is drawn, such as "1.45",
-    #: so that an update of an open page draws the same steps; empty if all steps are drawn.
+    #: Positions of the stage and step around which a large stage is drawn, such as "1.45", so that
+    #: an update of an open page draws the same steps; empty if all are drawn.
     near: str
-    #: Number of steps of expanded stages that are not drawn.
     omitted: int
-    #: URL of the page with all stages expanded, and URL of the page with only the current stages
-    #: expanded.
+    #: URLs of the page with all stages expanded, and with only the current ones.
     expand_url: str
     current_url: str
 
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """Lanes of a run's map: which stages are expanded, and which of their steps are drawn."""
+    """Content of a run's map: the expanded stages, and their steps that are drawn."""
 
     job: DrawingJob
     parameter: str
@@ -68,10 +65,10 @@ def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
 
 
 def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> MapPlan:
-    """Return the drawing job for the run map, in which every box links to its step.
+    """Return the drawing job for the run map; every box links to its step.
 
-    A large stage is drawn around its current step, or around the step at `near` while that part of
-    the stage has steps that are not done.
+    A large stage is drawn around its current step, or around `near` while that part has unfinished
+    steps.
     """
     expanded, run_id = expanded_stages(detail, parameter), detail.run.id
     drawing, center = run_drawing(detail), None
@@ -108,8 +105,7 @@ def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
     """Return the map of a run as SVG for the run page."""
     return RunMap(
-        # The SVG can be inserted into the page without escaping, because Waybook drew it and
-        # escaped every text in it.
+        # Waybook drew the SVG and escaped every text in it.
         svg=Markup(mark_drawing(svg)),  # noqa: S704
         parameter=plan.parameter,
         center=plan.center,
@@ -135,7 +131,7 @@ def _statuses(detail: RunDetail, lane: Lane) -> Mapping[str, str]:
 
 
 def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
-    """Return the current step of a stage: failed, or in progress, or the next step to start."""
+    """Return the current step of a stage: failed, in progress, or next to start."""
     for wanted in ("failed", "in_progress", "not_started"):
         key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
         if key is not None:
@@ -146,9 +142,9 @@ def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
 def _window(
     lane: Lane, statuses: Mapping[str, str], near: str | None, focus: str
 ) -> tuple[Lane, str]:
-    """Return the part of a large stage that is drawn, and the step in its middle.
+    """Return the part of a large stage to draw, and the step in its middle.
 
-    An open page keeps the part around the step `near` as long as that part has unfinished steps.
+    An open page keeps the part around `near` as long as it has unfinished steps.
     """
     if near is not None:
         drawn = steps_around(lane, near, MAX_BOXES)
@@ -158,7 +154,7 @@ def _window(
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the key of the first step in the map box that shows the given step."""
+    """Return the first step in the map box of a step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((lane.steps[steps[0]].key for steps in boxes), None)

@@ -1,7 +1,4 @@
-"""Run list, run page with its actions, and exports of a run.
-
-A run can be exported as a JSON report, and as a map in SVG, Markdown or Mermaid.
-"""
+"""Run list, run page with its actions, and exports of a run as JSON report or map."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -45,7 +42,6 @@ class RunPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a run."""
         return await self._page(request)
 
     async def retry(self, request: Request) -> Response:
@@ -57,7 +53,6 @@ class RunPage:
         return await self._act(request, fields, "retry_failed", args)
 
     async def regenerate(self, request: Request) -> Response:
-        """Request that a document be generated again."""
         fields = await read_form(request)
         args = {"documentId": _field(fields, "document")}
         return await self._act(request, fields, "regenerate_document", args)
@@ -69,8 +64,8 @@ class RunPage:
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on the page contain the same idempotency key. The stage, step or document is
-        # added to the key, so that only a repeated submission of the same form is idempotent.
+        # All forms on the page have the same idempotency key. Add the stage, step or document, so
+        # that only submitting the same form twice has no effect.
         place = "/".join(filter(None, (_field(fields, name) for name in FORM_PLACES)))
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
@@ -100,7 +95,7 @@ class RunPage:
         )
 
 
-#: Form fields that identify the stage, step or document to which an action applies.
+#: Form fields that identify the stage, step or document.
 FORM_PLACES: Final = ("stage", "step", "document")
 
 
@@ -124,7 +119,7 @@ def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
     return export_drawing(form, run_drawing(detail))
 
 
-#: Media type and rendering function of each export format, by file extension.
+#: Media type and renderer of each export format, by file extension.
 EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
     {
         "json": ("application/json", _report),
@@ -140,7 +135,7 @@ class RunExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as a download that browsers do not execute."""
+        """Return the export as a download that browsers do not execute."""
         ending = request.path_params["ending"]
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)
@@ -158,7 +153,7 @@ class RunExport:
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
-    """Return a text as a file download; `name` must be safe in an HTTP header."""
+    """Return a text as a file download; `name` must be safe in a header."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{name}"',
@@ -175,7 +170,6 @@ class RunsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the list of runs that match the filter."""
         state = query_param(request, "state")
         filter_ = RunFilter(
             state=state if state in STATES else None,

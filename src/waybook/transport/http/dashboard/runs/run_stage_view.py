@@ -12,13 +12,12 @@ from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.html.run_urls import run_document_url, run_step_url
 
-#: Maximum number of documents that one cell (a step and a model) of the run page links to.
+#: Maximum number of documents linked in one cell (a step and a model).
 MAX_CELL_DOCUMENTS: Final = 3
-#: Maximum number of steps that the run page lists for one stage, and for all stages together.
+#: Maximum number of steps listed per stage, and in total.
 MAX_STAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 60
-#: Job statuses in the order in which a cell shows them, each with the step status whose icon and
-#: color it uses.
+#: Job statuses in display order, with the step status whose icon and color each uses.
 CELL_STATUSES: Final = (
     ("failed", "failed"),
     ("retry_loop_failed", "failed"),
@@ -29,7 +28,7 @@ CELL_STATUSES: Final = (
     ("completed", "completed"),
     ("superseded", "skipped"),
 )
-#: Order of step statuses in which the steps of a large stage are selected for the run page.
+#: Order in which steps of a large stage are selected for the page.
 ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
@@ -39,13 +38,12 @@ class DocumentLink:
 
     url: str
     text: str
-    #: Full name of the document, for screen readers.
     label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Work of one model on one step: status of its jobs, and latest versions of its documents."""
+    """One model's work on one step: job status, and latest documents."""
 
     model: str
     #: Status of the jobs; empty if the model has no jobs in this step.
@@ -53,13 +51,13 @@ class Cell:
     done: int
     total: int
     documents: tuple[DocumentLink, ...]
-    #: Number of documents of the cell that are not linked.
+    #: Number of documents not linked.
     more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    #: HTML id of the step's row, which contains the positions of the stage and the step.
+    #: HTML id of the row, made from the positions of stage and step.
     anchor: str
     url: str
     key: str
@@ -83,42 +81,39 @@ class StageView:
     total: int
     failed: int
     running: int
-    #: Stage run of the stage; None if the stage has not started.
+    #: Stage run; None if the stage has not started.
     started: StageRun | None
     expected: int | None
     available: int
     warnings: tuple[str, ...]
-    #: Steps that are shown, in the order of the recipe.
+    #: The steps shown, in the order of the recipe.
     steps: tuple[StepView, ...]
     failures: tuple[FailedJob, ...]
-    #: Whether the stage is expanded when the page is opened.
+    #: Whether the stage is initially expanded.
     is_current: bool
 
     @property
     def models(self) -> Sequence[str]:
-        """Return the models of the stage, which are the columns of its matrix."""
         return self.started.models if self.started else ()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of steps of the stage by status, for the progress bar."""
         return {"completed": self.done, "failed": self.failed, "in_progress": self.running}
 
 
 def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
-    """Return the display name of a stage."""
     return compiled_dag.stages[slug].name or slug
 
 
 def current_stages(detail: RunDetail) -> frozenset[str]:
-    """Return the current stages of a run: those in progress, else the stage started last."""
+    """Return the stages in progress or, without such stages, the one started last."""
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
 
 
 def stage_views(detail: RunDetail) -> tuple[StageView, ...]:
-    """Return the stages of a run in topological order, with a limited number of steps."""
+    """Return the stages in topological order, with a limited number of steps."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
     cells, current = _Cells(detail), current_stages(detail)
     room = MAX_PAGE_ROWS - sum(
@@ -137,7 +132,6 @@ def stage_views(detail: RunDetail) -> tuple[StageView, ...]:
 
 
 def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageView:
-    """Return one stage with a page of its steps."""
     report = next(item for item in detail.report["stages"] if item["stageSlug"] == slug)
     shown = (report["steps"] or [])[(page - 1) * per_page : page * per_page]
     place = detail.compiled_dag.order.index(slug) + 1
@@ -145,7 +139,7 @@ def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageV
 
 
 def _most_urgent(steps: Sequence[StepReport], most: int) -> list[StepReport]:
-    """Return the steps that need attention first, in the order of the recipe."""
+    """Return the steps that most need attention, in the order of the recipe."""
     order = {name: place for place, name in enumerate(ATTENTION)}
     ranked = sorted(
         range(len(steps)), key=lambda n: (order.get(str(steps[n]["status"]), len(order)), n)

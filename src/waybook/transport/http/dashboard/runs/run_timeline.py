@@ -1,4 +1,4 @@
-"""Timeline of a run: its jobs as bars over time, in rows by model."""
+"""Timeline of a run: jobs as bars over time, in rows by model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 WIDTH: Final = 1000
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
-#: Maximum number of rows for the concurrent jobs of one model; further jobs share the last row.
+#: Maximum number of rows for concurrent jobs of a model; further jobs share the last row.
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
 TICKS: Final = 4
@@ -42,7 +42,7 @@ class ModelRow:
     bars: tuple[Bar, ...]
 
     def path(self, status: str) -> str:
-        """Return SVG path data that draws all bars of a status as lines."""
+        """Return an SVG path that draws all bars of a status."""
         middle = BAR_HEIGHT // 2
         return "".join(
             f"M{bar.x} {bar.y + middle}h{bar.width}" for bar in self.bars if bar.status == status
@@ -50,7 +50,6 @@ class ModelRow:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Return the statuses of the bars, without duplicates."""
         return tuple(dict.fromkeys(bar.status for bar in self.bars))
 
 
@@ -65,16 +64,16 @@ class RunTimeline:
     rows: tuple[ModelRow, ...]
     ticks: tuple[Tick, ...]
     start: datetime
-    #: Time from the start of the first job on the timeline to the end of the last job, or to the
-    #: present if a job has not ended.
+    #: Time from the start of the first job to the end of the last one, or to now if a job has not
+    #: ended.
     length: timedelta
     shown: int
-    #: Total number of started jobs of the run; the timeline shows only the latest of them.
+    #: Total number of started jobs; the timeline shows the latest.
     total: int
 
 
 def run_timeline(detail: RunDetail) -> RunTimeline | None:
-    """Return the timeline of the jobs that were started last, or None if no job was started."""
+    """Return the timeline of the jobs started last; None without started jobs."""
     times = detail.job_times
     if not times:
         return None
@@ -95,8 +94,6 @@ def run_timeline(detail: RunDetail) -> RunTimeline | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Linear scale that maps times to horizontal positions in the timeline."""
-
     start: datetime
     seconds: float
 
@@ -111,7 +108,7 @@ class _Scale:
 
 
 def _row(detail: RunDetail, model: str, scale: _Scale, now: datetime) -> ModelRow:
-    """Return the bars of a model; jobs that overlap are drawn below each other."""
+    """Return the bars of a model; overlapping jobs are drawn below each other."""
     ends: list[int] = []
     bars = []
     for job in (job for job in detail.job_times if job.model == model):

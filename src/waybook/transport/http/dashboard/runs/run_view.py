@@ -15,7 +15,6 @@ from waybook.transport.http.dashboard.runs.run_map import RunMap
 from waybook.transport.http.dashboard.runs.run_stage_view import StageView, stage_name, stage_views
 from waybook.transport.http.dashboard.runs.run_timeline import RunTimeline, run_timeline
 
-#: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
     "retry": "Failed jobs were reset and can be claimed again.",
     "regenerate": "Regeneration queued.",
@@ -46,7 +45,6 @@ class RunView:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of steps of all stages by status, for the progress bar."""
         counts = Counter[str]()
         for stage in self.stages:
             counts.update(stage.counts)
@@ -54,7 +52,7 @@ class RunView:
 
     @property
     def card(self) -> FeedbackCard | None:
-        """Return the card of the stage that awaits feedback, or None if no stage does."""
+        """Return the card of the stage that awaits feedback, if any."""
         detail = self.detail
         stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:
@@ -97,7 +95,7 @@ class DocumentsView:
 
 
 def documents_view(detail: RunDetail, page: int) -> DocumentsView:
-    """Return a page of the list of documents; a number beyond the end returns the last page."""
+    """Return a page of the list of documents; beyond the end, the last page."""
     pages = max(1, -(-len(detail.documents) // DOCUMENTS_PER_PAGE))
     page = min(page, pages)
     first = (page - 1) * DOCUMENTS_PER_PAGE

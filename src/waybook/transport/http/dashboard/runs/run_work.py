@@ -31,10 +31,8 @@ STEPS_PER_PAGE = 60
 
 
 def page_number(request: Request, name: str = "page") -> int:
-    """Return the number of the requested page of a list; 1 if it is missing or invalid."""
     text = request.query_params.get(name, "")
-    # Only the first five digits of the page number are used, because no list of a run has so many
-    # pages.
+    # Five digits are enough: no list of a run has more pages.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 
@@ -47,7 +45,6 @@ class RunStepPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a step of a run."""
         named = request.path_params
         ctx = await self.page_context.request_context(request)
         stage, key = from_segment(named["stage"]), from_segment(named["step_key"])
@@ -68,7 +65,6 @@ class RunJobPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a job of a run."""
         named = request.path_params
         ctx = await self.page_context.request_context(request)
         sheet = await read_run_job(ctx, named["run_id"], named["job_id"])
@@ -92,7 +88,6 @@ class RunStagePage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a page of the steps of a stage."""
         ctx = await self.page_context.request_context(request)
         include = RunInclude.DOCUMENTS | RunInclude.JOB_COUNTS | RunInclude.FAILURES
         detail = await read_run_detail(ctx, request.path_params["run_id"], include)
@@ -154,7 +149,6 @@ class RunDocumentsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a page of the list of a run's documents."""
         ctx = await self.page_context.request_context(request)
         run_id = request.path_params["run_id"]
         detail = await read_run_detail(ctx, run_id, RunInclude.DOCUMENTS)

@@ -12,7 +12,7 @@ from waybook.dag.progress.report import Jobs
 from waybook.run.model import Run, step_id
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 
-#: Number of characters above which a prompt is shown collapsed.
+#: Prompts longer than this are shown collapsed.
 MAX_OPEN_PROMPT_LENGTH = 4_000
 MAX_INPUTS_LISTED = 50
 
@@ -31,9 +31,9 @@ class RunStepView:
     name: str
     stage_name: str
     status: str
-    #: Numbers of the step's jobs by state; None if the stage has not started.
+    #: Numbers of jobs by state; None if the stage has not started.
     jobs: Jobs | None
-    #: Number of units of work of the step, each of which is done by a job.
+    #: Number of units, each done by a job.
     total: int
     started_at: datetime | None
     completed_at: datetime | None
@@ -53,7 +53,7 @@ class RunStepView:
 
 
 def run_step_view(sheet: RunStepDetail, page_url: Callable[[int], str]) -> RunStepView:
-    """Return the view model of a step's page; `page_url` returns the URL of a page of its jobs."""
+    """Return the view model of a step's page; `page_url` gives the URL of a page of its jobs."""
     dag, report, step = sheet.detail.compiled_dag, sheet.report, sheet.step
     graph = dag.graphs[sheet.stage]
     place = graph.order.index(step.key)
@@ -90,7 +90,7 @@ class RunJobView:
     failed: bool
     prompt: str
     inputs: Sequence[JobInput]
-    #: Number of the job's inputs that are not listed.
+    #: Number of inputs not listed.
     more_inputs: int
 
     @property

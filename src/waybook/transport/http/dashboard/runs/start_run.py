@@ -25,14 +25,14 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param, read_form
 
-#: Name of the only input field of a workflow whose definition names no inputs.
+#: Input field of a workflow whose definition names no inputs.
 FREE_INPUT: Final = "input"
 MAX_INPUT_FIELDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunForm:
-    """Typed values of the form that starts a run."""
+    """Typed form values."""
 
     name: str = ""
     models: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class RunForm:
 
     @property
     def fault(self) -> str | None:
-        """Return why the form is incomplete, or None if it is complete."""
+        """Return why the form is incomplete, or None."""
         if not self.name.strip():
             return "Enter a name for the run."
         if not self.models:
@@ -53,7 +53,7 @@ class RunForm:
 
     @property
     def run_input(self) -> Json:
-        """Return the run's input as the tool accepts it: one text, or texts by document key."""
+        """Return the run's input as the tool takes it: one text, or texts by document key."""
         filled = {key: text for key, text in self.inputs.items() if text.strip()}
         if len(filled) != 1:
             return dict(filled)
@@ -62,7 +62,7 @@ class RunForm:
 
 
 def _json_or_text(text: str) -> Json:
-    """Return the parsed object if a text is a JSON object, or else the text."""
+    """Return a JSON object parsed, and any other text unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -73,7 +73,7 @@ def _json_or_text(text: str) -> Json:
 
 
 def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
-    """Return the form's values; the models are the checked ones and those entered as text."""
+    """Return the form values; models are those checked and those typed."""
     checked = [str(value) for value in form.fields.getlist("model")]
     listed = form.text("models").split("\n")
     models = dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))
@@ -88,18 +88,16 @@ def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
 class StartRunView:
     compiled_dag: CompiledDag
     form: RunForm
-    #: Names of the models that the org used last, as suggestions.
     known_models: Sequence[str]
     max_models: int = MAX_MODELS
     max_jobs: int = MAX_JOBS
     error: str | None = None
-    #: Expected jobs and forecast that the user is asked to confirm; None while the form is filled
-    #: in.
+    #: Expected jobs and forecast for the user to confirm; None while the form is filled in.
     preview: StartPreview | None = None
 
     @property
     def other_models(self) -> list[str]:
-        """Return the models entered as text, for which the form has no checkbox."""
+        """Return the models typed as text, which have no checkbox."""
         return [model for model in self.form.models if model not in self.known_models]
 
 
@@ -108,7 +106,7 @@ class StartRunPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form that starts a run, show the forecast, or start the run."""
+        """Render the form, show the forecast, or start the run."""
         slug = query_param(request, "dag")
         ctx = await self.page_context.request_context(request)
         if slug is None:
@@ -136,7 +134,7 @@ class StartRunPage:
         return await self._confirm(request, view)
 
     async def _confirm(self, request: Request, view: StartRunView) -> Response:
-        """Render the confirmation of a run's start, with the number of jobs and the forecast."""
+        """Ask for confirmation, with the number of jobs and the forecast."""
         ctx, compiled_dag = await self.page_context.request_context(request), view.compiled_dag
         history = await read_finished_runs(ctx, compiled_dag.dag.slug)
         count = partial(start_preview, compiled_dag, view.form.models, history)
@@ -150,7 +148,7 @@ class StartRunPage:
         return await self._render(request, replace(view, preview=preview))
 
     async def _start(self, request: Request, view: StartRunView, key: str) -> Response:
-        """Start the run and redirect to its page, or show why the tool refused it."""
+        """Start the run and redirect to its page, or show why the tool refused."""
         form = view.form
         answer = await self.page_context.call_tool(
             request,
@@ -175,7 +173,7 @@ class StartRunPage:
             status_code=status,
             view=view,
             named=stage_name,
-            # Each confirmation form has its own idempotency key, so that only a repeated submission
-            # of the same form has no effect.
+            # Each confirmation form has its own key, so that only submitting the same form twice
+            # has no effect.
             key=secrets.token_urlsafe(16),
         )

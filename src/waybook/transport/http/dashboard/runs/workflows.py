@@ -33,25 +33,24 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 MAX_VERSION_DIGITS: Final = 9
 
 
-#: Maximum number of steps of a workflow that the page draws and lists at once. The largest stage
-#: that can be run has as many.
+#: Maximum number of steps drawn and listed at once: as many as a stage can have.
 MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowView:
-    #: URL of the page of each stage alone, by the slug of the stage.
+    #: URL of each stage's own page, by slug.
     stage_urls: Mapping[str, str]
     #: Job that draws the map; None if the map is too large to draw.
     map_job: DrawingJob | None
-    #: Steps to list, by the slug of their stage.
+    #: Steps to list, by stage.
     steps: Mapping[str, Sequence[RecipeStep]] = field(default_factory=dict)
-    #: Stage that is shown alone; None if all stages are shown.
+    #: Stage shown alone; None for all.
     chosen: str | None = None
     previous: str | None = None
     next: str | None = None
-    #: URL of the page with all stages; None if this is that page.
+    #: URL of the page with all stages; None if this is it.
     all_stages_url: str | None = None
 
 
@@ -60,14 +59,13 @@ class WorkflowsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the list of workflows."""
         workflows = await list_workflows(await self.page_context.request_context(request))
         return await self.page_context.render_page(
             request, "workflows", workflows=workflows, named=stage_name
         )
 
     async def show(self, request: Request) -> Response:
-        """Render a workflow page with map, stages, prompts, and expected documents."""
+        """Render a workflow with map, stages, prompts, and expected documents."""
         call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
         workflow = await read_workflow(call, request.path_params["slug"], version)
@@ -91,13 +89,12 @@ class WorkflowsPage:
     async def _map(self, request: Request, view: WorkflowView) -> Markup | None:
         if view.map_job is None:
             return None
-        # The SVG can be inserted into the page without escaping, because Waybook drew it and
-        # escaped every text in it.
+        # Waybook drew the SVG and escaped every text in it.
         return Markup(await self.page_context.picture(request, view.map_job))  # noqa: S704
 
 
 def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Request) -> WorkflowView:
-    """Return which part the workflow page shows: all steps, only stages, or one stage.
+    """Decide what the workflow page shows: all steps, only stages, or one stage.
 
     Raises:
         NotFound: the workflow has no stage with this slug.
@@ -123,7 +120,7 @@ def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Reques
             all_stages_url=current_url_with(request, stage=None, page=None),
         )
     if sum(len(stage.recipe.steps) for stage in compiled_dag.stages.values()) > MAX_DRAWN_STEPS:
-        # The diagram has one unnamed stage, whose steps are the stages of the workflow.
+        # Here, the stages are drawn as the steps of one unnamed stage.
         links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
         return WorkflowView(
             stage_urls=urls, map_job=DrawingJob(Drawing(diagram_of_stages(structure)), links=links)

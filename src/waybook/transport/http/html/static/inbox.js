@@ -12,7 +12,7 @@
     if (event.altKey || event.isComposing) return;
     if (card && focus.matches("textarea")) {
       if (key === "Escape") go(card);
-      // Never the Approve button, which has a name.
+      // `:not([name])` excludes the Approve button, which has a name.
       if (key === "Enter" && chord) pick("[value=modify],.good:not([name])")?.click();
       return;
     }
@@ -31,6 +31,6 @@
   addEventListener("htmx:afterSettle", ({ target }) => {
     if (target.querySelector(".outcome") && doc.activeElement === doc.body) go(next(target));
   });
-  // The selection has been sent: a card that disappears now takes no unsent input with it.
+  // The selection has been sent, so no input is lost if a card disappears now.
   addEventListener("htmx:beforeSend", ({ target }) => target.id === "bulk" && target.reset());
 })();
