@@ -1,5 +1,8 @@
 """Each check of `waybook doctor` on a database or machine that fails it."""
 
+import shutil
+import time
+
 import pytest
 from psycopg import connect
 
@@ -61,8 +64,8 @@ async def test_doctor_fails_on_each_missing_database_guard(
 async def test_doctor_warns_if_the_two_clocks_differ(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = diagnostics.time.time()
-    monkeypatch.setattr(diagnostics.time, "time", lambda: here + 3600)
+    here = time.time()
+    monkeypatch.setattr(time, "time", lambda: here + 3600)
     clock = (await server_checks(own_world))["clock"]
     assert clock.state is CheckState.WARN
     assert "apart" in clock.message
@@ -88,8 +91,8 @@ async def test_doctor_fails_if_a_rendered_document_loses_its_text(
 def test_doctor_reports_a_disk_that_is_nearly_full(
     free: int, state: CheckState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = diagnostics.shutil.disk_usage("/")._replace(free=free)
-    monkeypatch.setattr(diagnostics.shutil, "disk_usage", lambda _: usage)
+    usage = shutil.disk_usage("/")._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     disk = next(check for check in check_machine(Settings()) if check.name == "disk")
     assert disk.state is state
     assert (disk.remedy is None) is (state is CheckState.OK)

@@ -14,6 +14,8 @@ from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
 from run_place import run_directory
+from waybook.cli.app import COMMANDS
+from waybook.cli.commands.groups import ORG_COMMANDS, TOKEN_COMMANDS, USER_COMMANDS
 
 
 @pytest.fixture
@@ -29,6 +31,32 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
         terminal.say(command)
         report = json.loads(terminal.say("doctor", "--json", "--port", "0"))
         assert [check for check in report["checks"] if check["state"] != "ok"] == []
+
+
+#: Libraries that only servers need, and the commands that may import them.
+HEAVY = "anyio httpx2 mcp numpy starlette uvicorn uvloop"
+SERVERS = {"serve", "mcp"}
+HTTP_CLIENTS = {"doctor"}
+IMPORT_ALL = """
+import importlib, sys
+for module in sys.argv[2:]:
+    importlib.import_module(module)
+print(*sorted(set(sys.argv[1].split()) & set(sys.modules)))
+"""
+
+
+def test_plain_commands_import_no_library_of_the_servers() -> None:
+    plain = [target for name, (target, _) in COMMANDS.items() if name not in SERVERS | HTTP_CLIENTS]
+    tables = (ORG_COMMANDS, USER_COMMANDS, TOKEN_COMMANDS)
+    plain += [target for table in tables for target, _ in table.values()]
+    modules = {target.partition(":")[0] for target in plain}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, HEAVY, *sorted(modules)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
 
 
 WAYBOOK = (sys.executable, "-m", "waybook")
@@ -80,8 +108,8 @@ def test_ascii_terminal_gets_every_output_without_an_error(terminal: Terminal) -
 
 
 def test_mcp_answers_calls_whose_input_ends_at_once(terminal: Terminal) -> None:
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}}
-    client["clientInfo"] = {"name": "pipe", "version": "1"}
+    version = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    client: dict[str, object] = {**version, "clientInfo": {"name": "pipe", "version": "1"}}
     requests: list[tuple[str, dict[str, object]]] = [
         ("initialize", client),
         ("tools/call", {"name": "ping", "arguments": {}}),

@@ -72,13 +72,14 @@ def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path)
         async with open_app(settings) as here:
             dispatcher, caller = here.app.dispatcher, here.app.caller(Channel.MCP)
             disk.fill(small_disk.parent)
-            written, answer = 0, None
-            while answer is None or not answer.is_error:
+            written, arguments = 0, long_plan(0)
+            while not (
+                answer := await dispatcher.dispatch(caller, "create_research_plan", arguments)
+            ).is_error:
+                written += 1
                 assert written < MAX_CALLS, "the disk was never full"
                 arguments = long_plan(written)
-                answer = await dispatcher.dispatch(caller, "create_research_plan", arguments)
-                written += not answer.is_error
-            error = answer.body["error"]
+            error = json.loads(json.dumps(answer.body))["error"]
             assert error["code"] == "DISK_FULL"
             assert "disk" in error["message"]
             assert error["next"]["tool"] == "create_research_plan"

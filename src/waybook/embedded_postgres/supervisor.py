@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from waybook.embedded_postgres import locks
@@ -50,12 +49,7 @@ class Attachment:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -23,21 +23,10 @@ COMMANDS = {
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
-class CommandError(click.ClickException):
-    """Error of Waybook with a hint, for display in the terminal."""
-
-    def __init__(self, error: WaybookError) -> None:
-        super().__init__(error.message)
-        self.hint = hint_for(error)
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        print_error(self.message, self.hint, file)
-
-
 class HintedError(click.ClickException):
-    """Error of a command itself with a hint, for display in the terminal."""
+    """Error with a hint, for display in the terminal."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str | None) -> None:
         super().__init__(message)
         self.hint = hint
 
@@ -45,29 +34,31 @@ class HintedError(click.ClickException):
         print_error(self.message, self.hint, file)
 
 
-class InternalError(click.ClickException):
+class CommandError(HintedError):
+    """Error of Waybook, for display in the terminal."""
+
+    def __init__(self, error: WaybookError) -> None:
+        """Create the exception with the message of an error and a hint for it."""
+        super().__init__(error.message, hint_for(error))
+
+
+class InternalError(HintedError):
     """Unexpected error, for display in the terminal."""
 
     def __init__(self, error: Exception) -> None:
         lines = str(error).strip().splitlines()
-        super().__init__(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error line and the hint."""
-        print_error(self.message, "waybook doctor; for a traceback set WAYBOOK_DEBUG=1", file)
+        message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        super().__init__(message, "waybook doctor; for a traceback set WAYBOOK_DEBUG=1")
 
 
-class ToolError(click.ClickException):
+class ToolError(HintedError):
     """Error that a tool returned, for display in the terminal."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(f"{error['code']}: {error['message']}")
-        self.error = dict(error)
         following = error.get("next")
-        self.hint = _hint_of(NextCall(**following)) if following else None
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        print_error(self.message, self.hint, file)
+        hint = _hint_of(NextCall(**following)) if following else None
+        super().__init__(f"{error['code']}: {error['message']}", hint)
+        self.error = dict(error)
 
 
 def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> None:

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, BinaryIO, Final, Self, cast
 
 import anyio
@@ -137,12 +136,7 @@ class Answers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
