@@ -116,7 +116,7 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)
 
 
-class Answers:
+class _Answers:
     """Stream to the client that tells the reader of requests which of them are answered."""
 
     def __init__(self, stream: WriteStream[SessionMessage], lines: MessageLines) -> None:
@@ -124,13 +124,11 @@ class Answers:
         self._lines = lines
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message."""
         await self._stream.send(item)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._lines.close_request(item.message.id)
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
     async def __aenter__(self) -> Self:
@@ -156,8 +154,9 @@ async def serve_stdio(server: Server[None]) -> None:
     lines = MessageLines(take_stdin(), refuse)
     async with stdio_server(anyio.wrap_file(cast("IO[str]", lines))) as (incoming, outgoing):
         try:
-            answers = Answers(outgoing, lines)
-            await server.run(incoming, answers, server.create_initialization_options())
+            await server.run(
+                incoming, _Answers(outgoing, lines), server.create_initialization_options()
+            )
         finally:
             # Flush before stdout is restored; buffered output would otherwise reach the client.
             sys.stdout.flush()
