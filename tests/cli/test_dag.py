@@ -115,7 +115,7 @@ def test_dag_add_prints_every_fault_of_invalid_definition_and_adds_nothing(
     failed = terminal.run("dag", "add", make_file(tmp_path, BAD))
     assert failed.exit_code == 1
     lines = failed.stderr.splitlines()
-    assert lines[0] == "✗ BAD_RECIPE: 2 faults, nothing was added"
+    assert lines[0] == "✗ BAD_RECIPE: 2 errors; nothing was added"
     assert lines[1] == "  stages[0].recipe.steps[0].granularityStrategy  unknown_strategy"
     assert "did you mean 'per_model'?" in " ".join(line.strip() for line in lines)
     assert "  stages[0].recipe.steps[1].jobType  bad_form" in lines
@@ -125,7 +125,7 @@ def test_dag_add_prints_every_fault_of_invalid_definition_and_adds_nothing(
 def test_dag_add_prints_error_with_line_for_unparsable_text(terminal: Terminal) -> None:
     failed = terminal.run("dag", "add", "-", typed='slug: "x\n')
     assert failed.exit_code == 1
-    assert "BAD_RECIPE: one fault" in failed.stderr
+    assert "BAD_RECIPE: 1 error" in failed.stderr
     assert "line 2" in failed.stderr
 
 

@@ -81,7 +81,7 @@ def test_documents_command_does_not_overwrite_file_without_force(
     mine.write_text("mine")
     failed = terminal.run("documents", done, "--out", str(tmp_path))
     assert failed.exit_code == 1
-    assert "--force writes over them" in failed.stderr
+    assert "overwrite with --force" in failed.stderr
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
     terminal.say("documents", done, "--out", str(tmp_path), "--force")
     assert mine.read_text().startswith("# Found")

@@ -254,7 +254,7 @@ def test_export_never_replaces_a_file_unless_forced(
 def test_export_of_unknown_plan_or_run_is_refused(terminal: Terminal) -> None:
     refused = terminal.run("export", "no such thing")
     assert refused.exit_code == 1
-    assert "there is no plan and no run “no such thing” here" in refused.stderr
+    assert "no plan or run matches “no such thing”" in refused.stderr
 
 
 def test_importing_an_export_requires_administrator(terminal: Terminal, plan_id: str) -> None:

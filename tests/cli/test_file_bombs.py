@@ -82,7 +82,7 @@ def test_report_command_still_answers_input_after_a_too_long_line(large: Path) -
 def test_report_command_exits_with_error_after_endless_line() -> None:
     done = little("report", ENDLESS, "--lines")
     assert json.loads(done.stdout)["error"]["code"] == "TOO_LARGE"
-    assert "a line does not come to an end" in done.stderr
+    assert "a line is too long" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["large", "endless"])

@@ -88,7 +88,7 @@ def test_user_scopes_command_changes_permissions_and_is_audited(
     plan = f'{{"name": "x", "researchQuestion": "Which?", "steps": [{step}]}}'
     acting = ("--token", token["token"])
     output = terminal.say("user", "scopes", "ann", "review", "plan:read", "--org", org)
-    assert "ann may now, at most: plan:read review" in output
+    assert "ann now has the scopes: plan:read review" in output
     refused = terminal.run("call", "create_research_plan", plan, *acting)
     assert (refused.exit_code, "plan:write" in refused.stderr + refused.stdout) == (1, True)
     reply = terminal.json_output("user", "scopes", "ann", "admin", "--org", org)

@@ -68,7 +68,7 @@ def test_outputs_command_does_not_overwrite_file_without_force(
     mine.write_text("mine")
     failed = terminal.run("outputs", delivered, "--save", str(tmp_path))
     assert failed.exit_code == 1
-    assert "--force writes over them" in failed.stderr
+    assert "overwrite with --force" in failed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["Rivers.v2.md"]
     outputs = terminal.json_output("outputs", delivered, "--save", str(tmp_path), "--force")
     assert {output["file"] for output in outputs} == {str(path) for path in tmp_path.iterdir()}

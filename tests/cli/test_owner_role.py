@@ -59,7 +59,7 @@ def test_doctor_command_warns_if_owner_bypasses_row_level_security(
 ) -> None:
     result = owner_check(terminal)
     assert result["state"] == "warn"
-    assert "steps down to waybook_maintenance to erase and retain" in result["said"]
+    assert "switches to waybook_maintenance to erase and retain" in result["said"]
     advice = result["todo"].partition("as an administrator run: ")[2]
     if not advice:
         assert "is a superuser" in result["said"]

@@ -169,7 +169,7 @@ def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
     assert "thesis  2 steps, 4 jobs" in shown
     assert "root" in shown
     output = run("map", "-", typed=write_definition(DAG)).stdout
-    assert "▲ expected units unknown" in output
+    assert "▲ expected jobs unknown" in output
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
@@ -232,7 +232,7 @@ def test_report_and_map_commands_name_path_of_unknown_state_in_export() -> None:
         result = run(command, "-", typed=export)
         error = json.loads(result.stdout)["error"]
         assert (result.exit_code, error["code"]) == (1, "INVALID_INPUT")
-        assert error["message"].startswith("task_instances[3].state: 'zombie' is no known state")
+        assert error["message"].startswith("task_instances[3].state: 'zombie' is not a known state")
 
 
 def test_report_command_refuses_file_that_is_not_in_the_requested_format() -> None:

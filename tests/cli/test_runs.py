@@ -242,7 +242,7 @@ def test_feedback_command_starts_next_stage_and_is_audited(terminal: Terminal) -
     assert f'waybook feedback {run_id} thesis "…"' in shown
     output = terminal.say("feedback", run_id, "thesis", "Say what it costs.")
     assert "✓ your feedback on thesis is kept" in output
-    assert "antithesis has begun: 1 job is ready" in output
+    assert "antithesis has started: 1 job is ready" in output
     (newest, *_) = terminal.json_output("audit", "list", run_id)
     assert newest["channel"] == "cli"
 
@@ -274,4 +274,4 @@ def test_audit_list_command_describes_events_of_run_in_words(terminal: Terminal,
 
 def test_audit_list_command_prints_error_for_unknown_plan_or_run(terminal: Terminal) -> None:
     failed = terminal.run("audit", "list", "no such thing")
-    assert "there is no plan and no run “no such thing” here" in failed.stderr
+    assert "no plan or run matches “no such thing”" in failed.stderr

@@ -59,7 +59,7 @@ def test_usage_command_with_limit_option_mentions_omitted_rows(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     assert spent
-    assert "more: --limit" in terminal.say("usage", "--limit", "1")
+    assert "more; see --limit" in terminal.say("usage", "--limit", "1")
 
 
 def test_usage_command_prints_message_for_period_without_usage(

@@ -102,7 +102,7 @@ def test_airflow_export_with_missing_pages_or_unknown_tasks_gives_warnings() -> 
         (make_airflow({"a": ["b"], "b": ["a"]}), "tasks: the steps depend on each other"),
         (
             make_airflow(CHAIN, make_instance("load", "zombie")),
-            "task_instances[0].state: 'zombie' is no known state of a task instance; known are sch",
+            "task_instances[0].state: 'zombie' is not a known state of a task instance; known are",
         ),
         (
             make_airflow(CHAIN, make_instance("load", "failed", start_date="yesterday")),

@@ -181,8 +181,11 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
 @pytest.mark.parametrize(
     ("export", "message"),
     [
-        (make_argo(make_node("wf", "Pod", "Lost")), "status.nodes['wf'].phase: 'Lost' is no known"),
-        (make_argo(make_node("wf", "Pod", None)), "status.nodes['wf'].phase: None is no known"),
+        (
+            make_argo(make_node("wf", "Pod", "Lost")),
+            "status.nodes['wf'].phase: 'Lost' is not a known",
+        ),
+        (make_argo(make_node("wf", "Pod", None)), "status.nodes['wf'].phase: None is not a known"),
         (make_argo(make_node("wf", "Job", "Running")), "status.nodes['wf'].type: 'Job' is no"),
         (make_argo(phase="Odd"), "status.phase: 'Odd' is not a known workflow phase; known are"),
         ({**make_argo(), "kind": "List"}, "items: this is a list; export one workflow: kubectl"),

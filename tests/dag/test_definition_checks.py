@@ -116,8 +116,8 @@ def test_definition_check_reports_the_path_of_invalid_edges(
 @pytest.mark.parametrize(
     ("inputs", "at", "expected"),
     [
-        (None, "", "says nothing of inputs"),
-        ([], "", "must say first"),
+        (None, "", "lists no inputs"),
+        ([], "", "first input must be a document"),
         (["x"], ".inputsRequired[0]", "2 steps with an edge to it produce that: 'a', 'b'"),
         (["y"], ".inputsRequired[0]", "no step of this stage with an edge to it produces that"),
         ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
@@ -149,7 +149,7 @@ def test_definition_check_reports_missing_edge_from_producer_of_an_input() -> No
     first, second = make_step("a", outputs=["x"]), make_step("b", inputs=["brief", "x"])
     error = only_fault(make_dag(make_stage("one", first, second)), "hidden_dependency")
     assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
-    assert "'a' makes" in error.message
+    assert "'a' produces" in error.message
     assert error.message.endswith("add the edge ['a', 'b']")
     assert definition_errors(make_dag(make_stage("one", first, second, edges=[("a", "b")]))) == []
 

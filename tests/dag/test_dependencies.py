@@ -39,7 +39,7 @@ def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
     assert error.name == "hidden_dependency"
     assert error.at == "recipe.steps[2].inputsRequired[0]"
     assert error.message == (
-        "'reader' needs 'x', which 'maker' makes, and no path of edges leads here from there: "
+        "'reader' needs 'x', which 'maker' produces, but no path of edges leads here from there: "
         "add the edge ['maker', 'reader']"
     )
 
@@ -74,7 +74,7 @@ def test_error_for_a_missing_edge_never_suggests_an_edge_that_makes_cycle() -> N
 def test_check_for_missing_edges_tries_a_limited_number_of_producers() -> None:
     makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
-    assert error_message(READER, *makers, edges=late).endswith("that step waits for this one")
+    assert error_message(READER, *makers, edges=late).endswith("that step depends on this one")
 
 
 def test_optional_and_external_inputs_need_no_path_from_a_producer() -> None:

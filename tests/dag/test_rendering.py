@@ -151,7 +151,7 @@ def test_too_long_document_is_shown_as_plain_text(text: str) -> None:
     document = page(text)
     assert document.markdown == text
     assert document.html.endswith(f"<pre><code>{text}</code></pre>\n")
-    assert "too long to be laid out" in document.html
+    assert "too long to be formatted" in document.html
 
 
 def test_rendering_without_document_content_returns_an_error_text() -> None:

@@ -116,7 +116,7 @@ def test_definition_check_reports_missing_invalid_and_unknown_properties() -> No
 
 def test_definition_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert messages_of(NAMES({"first": "a\n"})) == [
-        ".first: holds a control character, which is not allowed here"
+        ".first: contains a control character, which is not allowed"
     ]
     assert messages_of(NAMES({"first": "\udc00"})) == [
         ".first: contains half a character (a lone surrogate); send well-formed Unicode"

@@ -337,14 +337,14 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
         "total": None,
         "steps": {"plan": None, "write": None},
     }
-    assert dag_map["warnings"] == ["expected units unknown: models are not set"]
+    assert dag_map["warnings"] == ["expected jobs unknown: models are not set"]
 
 
 def test_map_lists_invalid_stage_runs_in_the_warnings() -> None:
     dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
         "a stage run of an unknown stage: 'sonata'",
-        "expected units of 'thesis' and the later stages unknown",
+        "expected jobs of 'thesis' and the later stages unknown",
     ]
 
 
@@ -352,5 +352,5 @@ def test_map_of_a_cyclic_recipe_raises_bad_recipe() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("a"), make_step("b"), edges=[("a", "b"), ("b", "a")])
     )
-    with pytest.raises(BadRecipe, match="wait for each other"):
+    with pytest.raises(BadRecipe, match="depend on each other"):
         map_from_snapshot(make_snapshot(dag))

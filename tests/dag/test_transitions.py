@@ -48,13 +48,13 @@ def test_transitions_that_split_and_join_again_are_valid() -> None:
             [("a", "b")],
             [
                 "exactly one stage must be the first, but no transition leads to any of 'a', 'c'",
-                "exactly one stage must be the last, but no transition leads on from any of 'b', 'c'",
+                "exactly one stage must be the last, but no transition leads from any of 'b', 'c'",
             ],
         ),
         ([("a", "b"), ("b", "c"), ("b", "x")], ["there is no stage 'x'"]),
         (
             [("a", "b"), ("b", "c"), ("a", "b")],
-            ["the transition from 'a' to 'b' is there twice"],
+            ["the transition from 'a' to 'b' occurs twice"],
         ),
     ],
 )

@@ -223,7 +223,7 @@ CIRCLE = (
         ('[\n{"number": 1, "title": "a"},\n7\n]', 2, "entry 2 of this list is not an issue"),
         ('[{"number": 216, "labels": []}]', 1, "issue #216 has no title"),
         ('[\n{"number": 1, "title": "a", "pull_request": {}}]', 2, "only pull requests"),
-        ('[{"number": 1, "title": "a"},\n{"number": 1, "title": "b"}]', 2, "there already"),
+        ('[{"number": 1, "title": "a"},\n{"number": 1, "title": "b"}]', 2, "already in line"),
         ('[{"number": 1, "title": "a", "body": 5}]', 1, "body is not a text"),
         ('[{"number": 1, "title": "a", "blockedBy": 5}]', 1, "blockedBy is not a list"),
         ('{"title": "a",\n"body": null}', 1, "no task list"),

@@ -115,7 +115,7 @@ def test_importer_resolves_issue_numbers_in_a_github_task_list() -> None:
         ("{", 1, "not JSON"),
         ('{\n"tasks": [\n  {"id": 1}\n]}', 3, "this task has no title"),
         ('{\n"tasks": [\n  {"title": "a"}\n]}', 3, "this task has no id"),
-        ('{"tasks": [{"id": 1, "title": "a"},\n{"id": 1, "title": "b"}]}', 2, "there already"),
+        ('{"tasks": [{"id": 1, "title": "a"},\n{"id": 1, "title": "b"}]}', 2, "already in line"),
         ('{"tasks": [7]}', 1, "a task is not a JSON object"),
         ('{"tasks": [{"id": 1, "title": 5}]}', 1, "title is not a text"),
         ('{"tasks": [{"id": 1, "title": "a", "subtasks": 3}]}', 1, "subtasks is not a list"),

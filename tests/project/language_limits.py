@@ -26,7 +26,5 @@ ALLOWED: Final = (
         "src/waybook/embedded_postgres/data_directory.py", "nobody", "the name of a Unix account"
     ),
     Allowed("src/waybook/cli/demo/script.py", "nobody", "a document of the demo"),
-    Allowed("src/waybook/cli/demo/script.py", "is told within", "a document of the demo"),
-    Allowed("src/waybook/cli/demo/script.py", "Whatever we do", "a document of the demo"),
     Allowed("src/waybook/cli/demo/script.py", "Nobody sees", "a document of the demo"),
 )

@@ -167,7 +167,7 @@ async def test_decision_on_review_of_other_org_or_without_form_token_is_rejected
     assert (await decide(browser, nobodys, "approve")).status_code == 404
     assert (await world.other_org.status(theirs["plan"]))["status"] == "awaiting_review"
     reply = await browser.post("/decisions", data={"decision": "approve"}, headers=HTML)
-    assert (reply.status_code, "load the page again" in reply.text) == (403, True)
+    assert (reply.status_code, "reload the page" in reply.text) == (403, True)
 
 
 async def make_waiting_run(agent: AgentClient) -> tuple[Body, str]:

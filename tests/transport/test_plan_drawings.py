@@ -39,7 +39,7 @@ def test_timeline_shows_work_waiting_and_retries_as_consecutive_segments() -> No
         "awaiting_input",
     ]
     assert [segment.title for segment in line.segments] == [
-        "worked on in vain 5 min",
+        "worked on, without a result 5 min",
         "worked on 4 min",
         "waited for a person 1 min",
     ]

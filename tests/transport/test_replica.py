@@ -244,4 +244,4 @@ async def test_server_that_is_no_standby_is_not_read(servers: ReplicatedServers)
 async def test_health_page_is_read_from_primary_and_shows_the_replica(pages: Pages) -> None:
     await pages.footer()
     text = (await pages.browser.get("/health")).text
-    assert "1 pages read from it, 0 from the primary in place" in text
+    assert "1 pages read from it, 0 from the primary instead" in text

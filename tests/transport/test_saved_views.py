@@ -92,7 +92,7 @@ async def test_saved_views_of_a_list_page_are_limited_to_twenty(
         assert (await save(browser, "runs", f"View {n}", f"q={n}")).status_code == 303
     reply = await save(browser, "runs", "One more", "q=more")
     assert reply.status_code == 400
-    assert "You have 20 views of this list already." in reply.text
+    assert "You have 20 views of this list." in reply.text
     assert (await save(browser, "runs", "View 3", "q=other")).status_code == 303
     assert (await save(browser, "plans", "One more", "q=more")).status_code == 303
 

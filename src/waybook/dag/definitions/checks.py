@@ -154,7 +154,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
     ends = [quote_name(slug) for slug in slugs if not dag.after(slug)]
     if ends[1:]:
         message = (
-            "exactly one stage must be the last, but no transition leads on from any of "
+            "exactly one stage must be the last, but no transition leads from any of "
             f"{', '.join(ends)}"
         )
         yield Diagnostic("several_terminals", "transitions", message)
@@ -209,7 +209,7 @@ def _lineage_message(step: RecipeStep, candidates: tuple[str, ...]) -> str:
         )
         return f"{works} and lists no inputs, {requirement}"
     if not step.inputs:
-        return f"{works} so its first input must be a document"
+        return f"{works}, so its first input must be a document"
     goes_by = f"{works} and is split by its first input, {quote_name(step.inputs[0].document_key)}"
     if not candidates:
         return f"{goes_by}, but no step of this stage with an edge to it produces that"
