@@ -127,11 +127,8 @@ def _read(root: Path) -> Corpus:
     for path in sorted((root / SOURCE).rglob("*.html")):
         text = _TAG.sub(_blanked, path.read_text(encoding="utf-8"))
         read.templates += _lines(str(path.relative_to(root)), text)
-    for path in sorted((root / "docs").rglob("*.md")):
+    for path in (*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))):
         read.sentences += _sentences(path, str(path.relative_to(root)))
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):
-        if (root / name).exists():
-            read.sentences += _sentences(root / name, name)
     return read
 
 
