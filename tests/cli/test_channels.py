@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -76,8 +77,10 @@ def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
 def test_mcp_command_answers_tool_call_over_stdio(terminal: Terminal) -> None:
     with open_process("mcp", "--data-dir", str(terminal.data_dir)) as process:
         greet(process)
-        answer = ask(process, "tools/call", name="list_active_plans", arguments={})
-        assert not answer["isError"]
+        call = partial(ask, process, "tools/call", name="list_active_plans", arguments={})
+        # The server asks the client to repeat the call while the database starts.
+        while (answer := call())["isError"]:
+            assert "the database is still starting" in answer["content"][0]["text"]
         process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
         assert process.wait(PATIENCE_SECONDS) == 0
 

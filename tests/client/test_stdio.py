@@ -63,6 +63,7 @@ async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
     connection = connect(data_dir)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
     async with asyncio.timeout(2 * PATIENCE_SECONDS), Client(connection, retry=NO_RETRY) as client:
+        await until_started(client)
         plan = await client.create_plan("Rivers", "Which?", steps)
         async with client.step(plan["planId"]) as step:
             waiting = await started_wait(client, plan["planId"], "canceled")
@@ -79,6 +80,17 @@ async def test_closing_stdio_client_with_waiting_calls_stops_the_server(
                 await waiting
             assert process.returncode == 0  # The server process ended by itself and was not killed.
             await step.submit("found")
+
+
+async def until_started(client: Client) -> None:
+    """Repeat a call while the server answers that the database is still starting."""
+    while True:
+        try:
+            await client.call("ping")
+        except Unavailable as error:
+            assert "the database is still starting" in error.message  # noqa: PT017 - any other ends the loop
+        else:
+            return
 
 
 async def started_wait(

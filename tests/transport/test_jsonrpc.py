@@ -64,15 +64,16 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     st.integers(min_value=-(10**17), max_value=10**17),
     st.integers(min_value=-25, max_value=8),
 )
+TEXTS = st.text(max_size=10)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | NUMBERS | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    st.none() | st.booleans() | st.integers() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=4,
 )
 
 
 @settings(max_examples=400)
-@given(body=st.dictionaries(st.text(), VALUES))
+@given(body=st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_compact_json_equals_the_text_of_the_standard_library(body: dict[str, object]) -> None:
     expected = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     assert compact_json(body) == expected
