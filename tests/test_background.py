@@ -131,7 +131,7 @@ def test_health_check_fails_after_repeated_failures_of_a_background_loop(alone: 
     assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
-async def test_background_work_continues_in_other_orgs_if_the_first_org_fails(
+async def test_failure_in_an_org_does_not_stop_background_work(
     own_world: OrgEnv,
 ) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()

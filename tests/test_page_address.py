@@ -38,7 +38,7 @@ def make_claim(settings: Settings) -> Iterator[Callable[[], PageClaim]]:
         claim.close()
 
 
-def test_only_one_process_at_a_time_can_claim_to_serve_the_dashboard(
+def test_only_a_single_process_can_claim_the_dashboard(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second = make_claim(), make_claim()
@@ -50,7 +50,7 @@ def test_only_one_process_at_a_time_can_claim_to_serve_the_dashboard(
     assert second.try_take()
 
 
-def test_base_url_is_the_recorded_url_while_the_dashboard_is_served(
+def test_base_url_is_the_recorded_url_while_serving(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()
@@ -65,7 +65,7 @@ def test_base_url_is_the_recorded_url_while_the_dashboard_is_served(
     assert make_claim().last_port == 4321
 
 
-def test_file_with_the_dashboard_address_is_readable_by_owner_only(
+def test_dashboard_address_file_is_readable_by_owner_only(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     make_claim().record(URL)
@@ -79,7 +79,7 @@ def test_file_with_the_dashboard_address_is_readable_by_owner_only(
     "content",
     ["", "{", "[]", "7", '{"url": 7, "command": "", "pid": 1}', '{"url": "http://127.0.0.1:1"}'],
 )
-def test_invalid_record_of_the_dashboard_address_is_ignored(
+def test_invalid_dashboard_address_file_is_ignored(
     settings: Settings, make_claim: Callable[[], PageClaim], content: str
 ) -> None:
     claim = make_claim()
@@ -89,7 +89,7 @@ def test_invalid_record_of_the_dashboard_address_is_ignored(
     assert claim.last_port is None
 
 
-def test_invalid_port_in_the_recorded_dashboard_address_is_ignored(
+def test_invalid_port_in_the_dashboard_address_is_ignored(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     record = {"url": "http://127.0.0.1:99999", "command": "waybook mcp", "pid": 1}
@@ -101,7 +101,7 @@ def test_invalid_port_in_the_recorded_dashboard_address_is_ignored(
 @pytest.mark.parametrize(
     "elsewhere", [{"database_url": "postgresql://db/x"}, {"public_url": "https://plans.example"}]
 )
-def test_recorded_dashboard_address_is_ignored_with_a_configured_url(
+def test_configured_url_overrides_the_recorded_dashboard_address(
     settings: Settings, make_claim: Callable[[], PageClaim], elsewhere: dict[str, str]
 ) -> None:
     claim = make_claim()
@@ -111,7 +111,7 @@ def test_recorded_dashboard_address_is_ignored_with_a_configured_url(
     assert current_base_url(configured) == configured.base_url
 
 
-def test_dashboard_address_of_second_serve_is_recorded_when_first_ends(
+def test_second_server_records_the_address_when_the_first_ends(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second, stdio = make_claim(), make_claim(), make_claim()

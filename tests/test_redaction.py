@@ -59,7 +59,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_redaction_masks_a_secret_that_follows_the_name_of_a_secret(where: str) -> None:
+def test_redaction_masks_a_value_named_as_a_secret(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 
@@ -110,7 +110,7 @@ def test_redaction_of_json_masks_secrets_in_keys_and_nested_values() -> None:
     assert result == {"faults": [{"at": "wb_…", "n": 1}], "wb_…": None}
 
 
-def test_redactor_masks_a_known_value_unless_the_value_is_short() -> None:
+def test_redactor_masks_known_values_that_are_long_enough() -> None:
     redact = redactor(["correct horse", "short", ""])
     assert redact("correct horse battery; short") == "… battery; short"
 

@@ -20,7 +20,7 @@ def test_settings_without_model_endpoint_use_defaults() -> None:
     assert (loaded.model_url, loaded.model_api, loaded.model_seconds) == (None, "openai", 55)
 
 
-def test_settings_for_a_model_endpoint_load_url_model_key_and_timeout() -> None:
+def test_model_endpoint_settings_load_url_model_key_and_timeout() -> None:
     loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
     assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
     assert (loaded.model_key, loaded.model_seconds) == ("s3cret", 20)
@@ -44,9 +44,7 @@ def test_settings_for_a_model_endpoint_load_url_model_key_and_timeout() -> None:
     ],
     ids=str,
 )
-def test_error_for_invalid_model_endpoint_names_setting_and_hides_secret(
-    changed: dict[str, str], named: str
-) -> None:
+def test_invalid_model_endpoint_error_hides_the_secret(changed: dict[str, str], named: str) -> None:
     environment = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
     with pytest.raises(Misconfigured) as refused:
         settings(environment)
@@ -54,7 +52,7 @@ def test_error_for_invalid_model_endpoint_names_setting_and_hides_secret(
     assert "s3cr" not in refused.value.message
 
 
-def test_model_key_from_the_settings_file_is_not_in_the_repr(tmp_path: Path) -> None:
+def test_settings_repr_hides_model_key_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
     loaded = read_settings({}, {}, file)
@@ -65,7 +63,7 @@ def test_model_key_from_the_settings_file_is_not_in_the_repr(tmp_path: Path) -> 
 # Webhooks
 
 
-def test_base_url_is_the_public_url_if_set_and_otherwise_the_listen_url() -> None:
+def test_base_url_is_public_url_or_listen_url() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
     loaded = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
     assert (loaded.base_url, loaded.listen_url) == (
@@ -82,7 +80,7 @@ def test_base_url_is_the_public_url_if_set_and_otherwise_the_listen_url() -> Non
         *("http://h:s3cret/", "http://h:0/s3cret", "http://h/s3crét", "http://h/s3cret x"),
     ],
 )
-def test_error_for_an_invalid_url_setting_does_not_leak_the_url(name: str, url: str) -> None:
+def test_invalid_url_setting_is_not_shown_in_the_error(name: str, url: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": url})
     assert name.lower() in refused.value.message
@@ -97,7 +95,7 @@ def test_error_for_an_invalid_url_setting_does_not_leak_the_url(name: str, url: 
     ],
     ids=str,
 )
-def test_error_for_an_invalid_webhook_setting_does_not_leak_the_secret(
+def test_invalid_webhook_setting_is_not_shown_in_the_error(
     given: dict[str, str], named: str
 ) -> None:
     with pytest.raises(Misconfigured) as refused:
@@ -169,7 +167,7 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
     ],
     ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
 )
-def test_allowed_host_names_are_those_of_the_configured_addresses(
+def test_allowed_hosts_are_those_of_the_configured_addresses(
     given: dict[str, str], names: set[str]
 ) -> None:
     loaded = settings({f"WAYBOOK_{name}": value for name, value in given.items()})

@@ -160,7 +160,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
 # Tests of the content of the skills.
 
 
-def test_quick_scan_skill_has_3_steps_and_deep_research_skill_has_7() -> None:
+def test_builtin_skills_have_3_and_7_steps() -> None:
     assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
         "quick-scan": 3,
         "deep-research": 7,
@@ -181,7 +181,7 @@ def test_builtin_skill_text_names_only_existing_tools_with_valid_arguments(name:
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_builtin_skill_text_links_to_exactly_the_files_in_the_skill_folder(name: str) -> None:
+def test_builtin_skill_text_links_exactly_the_files_in_the_folder(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}
@@ -190,7 +190,7 @@ def test_builtin_skill_text_links_to_exactly_the_files_in_the_skill_folder(name:
 # Tests of the quick-scan skill.
 
 
-async def test_quick_scan_skill_completes_without_added_steps_for_strong_results(
+async def test_quick_scan_skill_adds_no_steps_after_strong_results(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "quick-scan")
@@ -209,7 +209,7 @@ async def test_quick_scan_skill_adds_a_second_search_for_weak_results(skilled: A
     await check_the_end(worker, complete)
 
 
-async def test_step_of_quick_scan_skill_rejects_a_result_without_sources(
+async def test_quick_scan_skill_rejects_a_result_without_sources(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "quick-scan")
@@ -239,7 +239,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str, **more: str) -> 
     )
 
 
-async def test_deep_research_skill_with_strong_results_writes_report_if_approved(
+async def test_deep_research_skill_writes_report_after_approval(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -293,7 +293,7 @@ async def test_deep_research_skill_repeats_review_step_after_modify_decision(
     await check_the_end(worker, complete)
 
 
-async def test_plan_of_deep_research_skill_fails_if_question_cannot_be_answered(
+async def test_deep_research_plan_fails_if_question_cannot_be_answered(
     skilled: AgentClient,
 ) -> None:
     frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
@@ -306,7 +306,7 @@ async def test_plan_of_deep_research_skill_fails_if_question_cannot_be_answered(
 
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
-async def test_deep_research_skill_revises_answer_if_verdict_or_objection_is_bad(
+async def test_deep_research_skill_revises_answer_after_a_bad_verdict(
     skilled: AgentClient, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}

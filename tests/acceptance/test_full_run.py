@@ -111,20 +111,18 @@ async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  
 
 @decision("B1", "B3", "B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3])
-async def test_run_of_dialectic_workflow_creates_as_many_jobs_as_map_shows(
-    world: OrgEnv, n: int
-) -> None:
+async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv, n: int) -> None:
     await make_dialectic(world, n)
 
 
-async def test_run_of_dialectic_workflow_with_4_models_creates_all_jobs_of_map(
+async def test_dialectic_run_with_4_models_creates_all_jobs_of_map(
     alone: OrgEnv,
 ) -> None:
     await make_dialectic(alone, 4)
 
 
 @decision("B10")
-async def test_run_creates_the_jobs_of_the_map_if_feedback_changes_models(
+async def test_run_creates_jobs_of_the_map_after_feedback_changes_models(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     """Change the models between stages; the job counts must match the counts in the map."""

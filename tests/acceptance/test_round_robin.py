@@ -113,7 +113,7 @@ async def make_plan(client: Client, steps: int) -> str:
 
 
 @EVERY_ERA
-async def test_plan_is_completed_if_every_request_reaches_another_server(
+async def test_plan_completes_if_every_request_reaches_another_server(
     addresses: list[str], era: Era
 ) -> None:
     async with connected(addresses, era) as client:
@@ -129,7 +129,7 @@ async def test_plan_is_completed_if_every_request_reaches_another_server(
 
 
 @EVERY_ERA
-async def test_review_is_decided_if_every_request_reaches_another_server(
+async def test_review_can_be_decided_if_every_request_reaches_another_server(
     addresses: list[str], era: Era
 ) -> None:
     async with connected(addresses, era) as client:
@@ -145,7 +145,7 @@ async def test_review_is_decided_if_every_request_reaches_another_server(
         assert (reply["decision"], reply["planStatus"]) == ("approve", "completed")
 
 
-async def test_stream_of_a_server_reports_changes_through_every_server(
+async def test_stream_of_a_server_reports_changes_made_on_every_server(
     addresses: list[str],
 ) -> None:
     async with connected(addresses, "2026-07-28") as client:
@@ -168,7 +168,7 @@ async def next_event(subscription: Subscription, uri: str) -> None:
 
 
 @EVERY_ERA
-async def test_waiting_call_is_answered_after_a_change_of_the_other_server(
+async def test_change_on_another_server_answers_a_waiting_call(
     addresses: list[str], era: Era
 ) -> None:
     async with connected(addresses, era) as worker, connected(addresses, era) as waiter:

@@ -238,7 +238,7 @@ async def test_client_that_knows_only_the_tool_descriptions_completes_a_plan(wor
         "from get_next_step",
     ],
 )
-async def test_client_cannot_complete_plan_if_a_tool_description_lacks_a_phrase(
+async def test_client_needs_every_phrase_of_the_tool_descriptions(
     world: OrgEnv, phrase: str
 ) -> None:
     async with free_port(world.agent) as address, Client(f"{address}/mcp") as client:

@@ -91,7 +91,7 @@ async def search_after_upgrade(data_dir: Path) -> None:
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
 
 
-async def test_search_finds_old_content_after_upgrade_of_server_with_pgvector(
+async def test_search_finds_old_content_after_upgrade_from_pgvector(
     old_data_dir: Path,
 ) -> None:
     await search_after_upgrade(old_data_dir)
@@ -102,7 +102,7 @@ async def test_search_finds_old_content_after_upgrade_of_server_with_pgvector(
         assert left_behind(admin)[1] is False
 
 
-async def test_stopped_database_server_with_pgvector_is_upgraded_at_next_start(
+async def test_stopped_server_with_pgvector_is_upgraded_at_next_start(
     old_data_dir: Path,
 ) -> None:
     # The earlier version had different bootstrap statements, so the server must run those of this

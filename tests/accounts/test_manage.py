@@ -60,7 +60,7 @@ def test_add_token_with_more_scopes_than_the_user_raises_forbidden(
         assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
 
 
-def test_add_token_rejects_missing_scopes_and_invalid_label_or_lifetime() -> None:
+def test_add_token_rejects_missing_scopes_bad_label_and_bad_lifetime() -> None:
     user = make_user()
     for new in (
         make_token(),

@@ -28,7 +28,7 @@ def test_well_formed_text_is_recognized_as_token(letters: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_recognized_as_token_only_if_in_token_format(text: str) -> None:
+def test_only_texts_in_token_format_are_recognized_as_tokens(text: str) -> None:
     ours = (
         text.startswith(PREFIX)
         and len(text) == len(PREFIX) + LENGTH

@@ -67,7 +67,7 @@ def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
         ("create_research_plan", "budget"),
     ],
 )
-def test_blank_text_for_optional_number_list_or_object_argument_is_refused(
+def test_blank_text_for_number_list_or_object_argument_is_refused(
     tool: str, name: str, blank: str
 ) -> None:
     assert name in parse_or_reject(tool, {name: blank})
@@ -108,7 +108,7 @@ async def test_new_plan_with_blank_name_or_question_is_refused(
     assert [fault["at"] for fault in error["details"]["faults"]] == [name]
 
 
-async def test_new_plan_without_copy_of_ignores_up_to_step_and_at_audit_seq(
+async def test_new_plan_ignores_copy_arguments_without_copy_of(
     agent: AgentClient,
 ) -> None:
     filled = {"copyOf": "", "upToStep": 1, "atAuditSeq": 1}

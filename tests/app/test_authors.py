@@ -14,7 +14,7 @@ async def test_get_next_step_names_the_author_of_the_plan(world: OrgEnv) -> None
     assert (context["createdBy"], context["createdAt"]) == ("ann", NOON)
 
 
-async def test_get_next_step_returns_same_author_for_cached_and_stored_plan(world: OrgEnv) -> None:
+async def test_author_is_the_same_for_cached_and_stored_plans(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     first = await world.agent.take(plan)
     second = await world.agent.elsewhere().take(plan)
@@ -49,7 +49,7 @@ async def test_completed_by_field_names_the_user_that_submitted_the_result(world
     ] * 2
 
 
-async def test_completed_by_field_of_approved_step_names_the_review_requester(
+async def test_approved_step_is_completed_by_the_review_requester(
     world: OrgEnv,
 ) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
@@ -71,7 +71,7 @@ async def test_formatting_notes_name_the_user_that_completed_the_step(world: Org
     assert notes["completedBy"] == "bob"
 
 
-async def test_get_next_job_returns_author_and_creation_time_of_each_input(world: OrgEnv) -> None:
+async def test_get_next_job_returns_author_and_time_of_each_input(world: OrgEnv) -> None:
     ann, bob, pat = (world.agent.acting_as(name) for name in ("ann", "bob", "pat"))
     run = await ann.run()
     await bob.work_off(run)

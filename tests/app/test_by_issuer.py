@@ -62,7 +62,7 @@ async def test_concurrent_first_calls_with_issuer_token_create_one_user(team: Te
     assert len(await users(team)) == 1
 
 
-async def test_new_issuer_user_gets_suffix_and_no_admin_scope_if_name_is_taken(
+async def test_new_issuer_user_with_a_taken_name_gets_a_suffix(
     team: Team,
 ) -> None:
     """An issuer's user with the same name as an existing user is treated as another user."""
@@ -124,7 +124,7 @@ async def test_issuer_token_expiry_is_checked_against_database_clock(team: Team)
         await caller(team, text)
 
 
-async def test_find_or_create_member_rejects_claims_expired_by_database_clock(
+async def test_claims_expired_by_the_database_clock_are_rejected(
     team: Team,
 ) -> None:
     services, issuer = team.world.dispatcher.services, team.issuer

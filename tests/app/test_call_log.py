@@ -189,7 +189,7 @@ async def test_calls_of_step_include_batched_and_single_calls(
     assert len(await listed()) == 2
 
 
-async def test_call_statistics_count_batched_and_single_calls_up_to_the_limit(
+async def test_call_statistics_count_batched_and_single_calls_within_limit(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     for _ in range(2):

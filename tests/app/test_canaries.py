@@ -80,14 +80,14 @@ def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 
-def test_at_least_sixty_different_prompt_injection_samples_are_tested() -> None:
+def test_at_least_sixty_prompt_injection_samples_are_tested() -> None:
     assert len({*CANARIES}) == len(CANARIES) >= 60
 
 
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_leak_check_reports_user_text_in_reply_fields_written_by_server(
+def test_leak_check_reports_user_text_in_server_written_fields(
     path: tuple[str, ...],
 ) -> None:
     assert is_astray(("store_research", "title"), path)

@@ -83,7 +83,7 @@ async def test_job_result_and_heartbeat_for_canceled_run_are_refused(
     assert await world.database.read_org(agent.org_id, query) == [[(1, "late", "ann")]]
 
 
-async def test_canceled_run_is_shown_as_closed_in_lists_export_and_report(
+async def test_canceled_run_is_closed_in_lists_export_and_report(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)
@@ -101,7 +101,7 @@ async def test_canceled_run_is_shown_as_closed_in_lists_export_and_report(
     assert exported["cancelReason"] == REASON
 
 
-async def test_feedback_on_run_canceled_while_awaiting_feedback_is_refused(
+async def test_feedback_on_a_canceled_run_is_refused(
     agent: AgentClient,
 ) -> None:
     stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]

@@ -33,7 +33,7 @@ async def copy(agent: AgentClient, plan: Body, **more: object) -> Body:
     return await agent.call("create_research_plan", copyOf=plan["planId"], **more)
 
 
-async def test_reply_status_and_context_of_plan_copy_name_the_original_plan(
+async def test_replies_about_a_plan_copy_name_the_original(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     bob = agent.acting_as("bob")
@@ -74,7 +74,7 @@ async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
     assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
 
 
-async def test_plan_copy_at_an_audit_seq_has_the_steps_of_that_time(
+async def test_plan_copy_at_audit_seq_has_steps_of_that_time(
     agent: AgentClient, original: Body
 ) -> None:
     added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}
@@ -94,7 +94,7 @@ async def test_copy_of_a_copied_plan_names_the_copy_as_origin(
     assert [step["copiedFromStep"] for step in done] == first["stepIds"][:2]
 
 
-async def test_rows_of_plan_copy_equal_replay_of_audit(
+async def test_plan_copy_replays_to_the_same_rows(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original)

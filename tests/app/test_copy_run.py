@@ -71,7 +71,7 @@ async def test_run_copy_renders_copied_documents_and_can_be_completed(
     assert (await agent.work_off(made))["status"] == "run_complete"
 
 
-async def test_rows_of_a_copied_run_equal_the_replay_of_the_audit(
+async def test_copied_run_replays_to_the_same_rows(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "two")
@@ -82,7 +82,7 @@ async def test_rows_of_a_copied_run_equal_the_replay_of_the_audit(
     assert differences(replay(changes_in(entries)), load.read_rows(stored)) == []
 
 
-async def test_run_copy_from_first_stage_contains_no_results_of_the_original(
+async def test_run_copy_from_first_stage_carries_over_no_results(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "one")
@@ -124,7 +124,7 @@ async def test_copying_run_with_invalid_arguments_is_refused(
     assert message in error["message"]
 
 
-async def test_start_run_without_copy_of_argument_requires_dag_slug_and_models(
+async def test_start_run_without_copy_of_requires_dag_slug_and_models(
     agent: AgentClient,
 ) -> None:
     error = await agent.refused("start_run", name="Rivers", input="x")

@@ -20,7 +20,7 @@ def make_condition(after: int, action: str = "continue", **params: object) -> di
     }
 
 
-async def test_create_research_plan_returns_plan_id_step_ids_and_first_step(
+async def test_create_research_plan_returns_plan_and_step_ids(
     agent: AgentClient,
 ) -> None:
     steps = [make_step("Look.", title="First"), make_step("Compare.")]
@@ -142,7 +142,7 @@ async def test_error_for_condition_without_result_prefix_suggests_the_prefix(
     assert "result.sources" in error["message"]
 
 
-async def test_plan_accepts_200_steps_and_50_conditions_but_not_201_steps(
+async def test_plan_with_200_steps_is_accepted_and_201_refused(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(200, branchingConditions=[make_condition(1)] * 50)
@@ -155,7 +155,7 @@ async def test_plan_accepts_200_steps_and_50_conditions_but_not_201_steps(
     assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": 200, "asked": 201})
 
 
-async def test_create_research_plan_links_latest_skill_execution_of_session(
+async def test_new_plan_links_the_latest_skill_execution_of_the_session(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await agent.call("start_skill", name="survey", sessionId="s")

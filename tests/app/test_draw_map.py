@@ -73,7 +73,7 @@ async def test_draw_map_includes_decision_call_while_review_is_open(agent: Agent
     assert (await drawn(agent, plan))["progress"]["done"] == 1
 
 
-async def test_step_can_be_claimed_by_other_session_after_modify_decision_on_map(
+async def test_modify_decision_on_map_frees_the_step_for_other_sessions(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -103,7 +103,7 @@ async def test_decision_for_superseded_review_returns_not_awaiting_review(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_draw_map_of_failed_plan_returns_reason_and_that_plan_is_closed(
+async def test_map_of_failed_plan_shows_reason_and_that_plan_ended(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -148,7 +148,7 @@ async def test_draw_map_of_dag_shows_no_progress(agent: AgentClient) -> None:
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_omits_svg_if_caller_has_already_seen_the_same_map(
+async def test_draw_map_omits_svg_that_the_caller_already_has(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()

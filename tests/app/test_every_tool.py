@@ -23,7 +23,7 @@ def test_every_tool_has_a_sample_call() -> None:
     assert set(PREPARE) == set(TOOLS)
 
 
-def test_read_only_tools_are_those_without_idempotency_key() -> None:
+def test_tools_without_idempotency_key_are_exactly_the_read_only_tools() -> None:
     assert [name for name, tool in TOOLS.items() if tool.reads_only] == [
         name for name in TOOLS if name not in MUTATING
     ]
@@ -156,9 +156,7 @@ PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_every_tool_has_the_properties_required_of_all_tools(
-    world: OrgEnv, tool: str
-) -> None:
+async def test_every_tool_has_the_properties_common_to_all_tools(world: OrgEnv, tool: str) -> None:
     case = Case(world, tool, await valid_call(world.agent, tool))
     failures: dict[str, str] = {}
     for holds in PROPERTIES:

@@ -63,7 +63,7 @@ async def test_extract_data_parses_candidate_passed_as_json_text(agent: AgentCli
     assert reply["data"] == NILE
 
 
-async def test_extract_data_keeps_json_candidate_as_text_if_schema_is_string(
+async def test_json_candidate_stays_text_if_schema_is_string(
     agent: AgentClient,
 ) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")

@@ -59,7 +59,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_extract_data_retries_without_structured_output_if_model_rejects(
+async def test_extract_data_retries_without_structured_output_after_rejection(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -141,7 +141,7 @@ class Fading:
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
-async def test_second_model_request_of_extract_data_gets_only_the_remaining_time(
+async def test_second_model_request_gets_only_the_remaining_time(
     world: OrgEnv,
 ) -> None:
     fading = Fading()
@@ -155,13 +155,13 @@ async def test_second_model_request_of_extract_data_gets_only_the_remaining_time
     assert 0 < second < SECONDS
 
 
-async def test_extract_data_reports_that_model_refused(world: OrgEnv) -> None:
+async def test_extract_data_reports_a_refusal_by_the_model(world: OrgEnv) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
     assert "its model refused" in error["message"]
 
 
-async def test_call_that_extract_data_suggests_after_model_failure_succeeds(
+async def test_suggested_call_after_model_failure_succeeds(
     world: OrgEnv,
 ) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:

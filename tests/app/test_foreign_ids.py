@@ -59,7 +59,7 @@ async def theirs(world: OrgEnv) -> Mapping[str, str]:
     return in_both_forms(await create_foreign_records(world))
 
 
-def test_isolation_tests_classify_every_tool_argument_as_id_name_or_text() -> None:
+def test_isolation_tests_classify_every_tool_argument() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
     argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
     assert argument_names - known == set()
@@ -77,7 +77,7 @@ async def test_id_of_other_org_gets_same_answer_as_unknown_id(
     assert rows(world) == before
 
 
-async def test_isolation_test_detects_leaks_if_row_level_security_is_disabled(
+async def test_isolation_test_reports_leaks_without_row_level_security(
     own_world: OrgEnv,
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(own_world))
@@ -109,7 +109,7 @@ async def test_ids_are_case_insensitive(agent: AgentClient) -> None:
     await agent.call("modify_plan", planId=plan["planId"].upper(), modifications=[added])
 
 
-async def test_lists_of_plans_skills_and_workflows_omit_records_of_other_org(
+async def test_lists_omit_records_of_other_orgs(
     agent: AgentClient, theirs: Mapping[str, str]
 ) -> None:
     lists = ("list_active_plans", "list_skills", "list_dags")

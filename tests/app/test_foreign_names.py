@@ -37,7 +37,7 @@ async def test_idempotency_key_used_by_other_org_can_be_used_again(
     assert (again["planId"], again["replayed"]) == (ours["planId"], True)
 
 
-async def test_workflow_slug_of_other_org_is_unknown_and_can_be_used_again(
+async def test_workflow_slug_of_another_org_can_be_reused(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     stage = make_stage("views", make_recipe_step("view"))
@@ -51,7 +51,7 @@ async def test_workflow_slug_of_other_org_is_unknown_and_can_be_used_again(
     assert added["version"] == 1
 
 
-async def test_run_uses_definition_of_callers_org_if_two_orgs_share_a_slug(
+async def test_run_uses_own_definition_if_two_orgs_share_a_slug(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     runs = []
@@ -68,7 +68,7 @@ async def test_run_uses_definition_of_callers_org_if_two_orgs_share_a_slug(
 A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
 
 
-async def test_list_active_plans_with_cursor_of_other_org_shows_only_own_plans(
+async def test_cursor_of_another_org_lists_only_own_plans(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     for _ in range(2):

@@ -29,7 +29,7 @@ async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentCli
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_get_next_step_returns_steps_in_reordered_sequence(agent: AgentClient) -> None:
+async def test_get_next_step_follows_the_order_after_reordering(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
@@ -37,7 +37,7 @@ async def test_get_next_step_returns_steps_in_reordered_sequence(agent: AgentCli
     assert taken == plan["stepIds"][::-1]
 
 
-async def test_get_next_step_lists_step_holders_if_no_step_is_pending(
+async def test_get_next_step_lists_holders_if_nothing_is_pending(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)
@@ -65,7 +65,7 @@ async def test_get_next_step_lists_step_holders_if_no_step_is_pending(
 
 
 @decision("A18")
-async def test_get_next_step_returns_no_pending_steps_for_plan_without_steps(
+async def test_get_next_step_on_plan_without_steps_returns_no_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -149,7 +149,7 @@ async def test_get_next_step_returns_failure_reason_of_failed_plan(agent: AgentC
     assert reply["next"]["tool"] == "get_research_context"
 
 
-async def test_get_next_step_returns_step_to_any_caller_after_modify_decision(
+async def test_step_is_free_for_any_caller_after_modify_decision(
     agent: AgentClient,
 ) -> None:
     from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)

@@ -36,7 +36,7 @@ def thread_name() -> str:
     return threading.current_thread().name
 
 
-async def test_only_layout_of_large_maps_is_computed_in_another_thread() -> None:
+async def test_only_large_maps_are_laid_out_in_another_thread() -> None:
     layout_worker = LayoutWorker()
     assert (
         await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
@@ -87,7 +87,7 @@ def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
-async def test_large_maps_of_tools_and_pages_are_drawn_by_layout_worker(
+async def test_large_maps_of_tools_and_pages_use_the_layout_worker(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
@@ -169,7 +169,7 @@ async def test_layout_worker_draws_the_next_map_after_a_timeout(
     assert await layout_worker.picture(OURS, make_job()) == render(make_job())
 
 
-async def test_layout_worker_restarts_a_killed_process_that_draws_maps() -> None:
+async def test_layout_worker_is_restarted_after_being_killed() -> None:
     layout_worker = LayoutWorker()
     await layout_worker.picture(OURS, make_job())
     process = layout_worker._worker._process

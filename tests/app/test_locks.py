@@ -47,9 +47,7 @@ async def test_tool_that_takes_lock_returns_busy_while_row_is_locked(
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
-async def test_tool_that_takes_no_lock_does_not_wait_for_locked_row(
-    hasty: OrgEnv, tool: str
-) -> None:
+async def test_read_tools_do_not_wait_for_a_locked_row(hasty: OrgEnv, tool: str) -> None:
     args = await valid_call(hasty.agent, tool)
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
         await tx.send(lock_rows("plan"), lock_rows("run"))

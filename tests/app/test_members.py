@@ -45,7 +45,7 @@ def tamper(world: OrgEnv, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_caller_with_token_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
+async def test_caller_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
     issued = await make_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
@@ -169,7 +169,7 @@ async def test_managing_members_without_admin_scope_raises_forbidden(
     ).user == "ann"
 
 
-async def test_users_and_tokens_of_other_org_cannot_be_listed_or_changed(world: OrgEnv) -> None:
+async def test_members_of_another_org_cannot_be_listed_or_changed(world: OrgEnv) -> None:
     theirs = await make_token(world.other_org, "ned")
     await make_token(world.agent)
     mine = await list_members(at(world.agent))
@@ -197,7 +197,7 @@ async def test_user_names_are_unique_only_within_an_org(world: OrgEnv) -> None:
     assert refused.value.details == {"argument": "name"}
 
 
-async def test_org_audit_records_every_change_and_replays_to_stored_rows(
+async def test_org_audit_records_every_change_and_replays_to_same_rows(
     world: OrgEnv,
 ) -> None:
     issued = await make_token(world.agent)
@@ -236,7 +236,7 @@ async def test_org_audit_records_every_change_and_replays_to_stored_rows(
     ],
     ids=str,
 )
-async def test_audit_verification_names_the_column_that_was_tampered_with(
+async def test_audit_verification_names_the_tampered_column(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []
@@ -256,7 +256,7 @@ async def _tampered(place: ServerDatabase, statement: str, errors: list[str]) ->
         errors += [fault for verdict in await verdicts(world) for fault in verdict.errors]
 
 
-async def test_token_last_used_time_is_updated_at_most_once_a_minute(world: OrgEnv) -> None:
+async def test_token_last_use_is_recorded_at_most_once_a_minute(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)
 
     async def last_used() -> object:

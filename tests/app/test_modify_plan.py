@@ -25,7 +25,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_modify_plan_that_rewrites_and_removes_a_step_removes_the_step(
+async def test_removal_wins_if_modify_plan_rewrites_and_removes_a_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(2)
@@ -110,7 +110,7 @@ async def test_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -
         assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
 
 
-async def test_modify_plan_with_one_invalid_modification_applies_no_modification(
+async def test_invalid_modification_cancels_the_complete_modify_plan_call(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -205,7 +205,7 @@ async def test_failing_or_removing_last_open_step_completes_plan(agent: AgentCli
     assert (await modify(agent, plan, removing))["planStatus"] == "completed"
 
 
-async def test_modify_plan_is_rejected_while_plan_awaits_review_or_is_closed(
+async def test_modify_plan_is_refused_during_review_and_after_closing(
     agent: AgentClient,
 ) -> None:
     adding = {"action": "add_steps", "steps": [make_step()]}

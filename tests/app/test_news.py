@@ -41,7 +41,7 @@ async def seq(world: OrgEnv, subject_id: str) -> int:
     return (await world.entries(world.agent.org_id, subject_id))[-1].seq
 
 
-async def test_plan_change_publishes_change_event_with_new_sequence_number(
+async def test_plan_change_publishes_event_with_new_audit_number(
     own_world: OrgEnv, ear: Ear
 ) -> None:
     agent = own_world.agent
@@ -63,9 +63,7 @@ async def test_plan_change_publishes_change_event_with_new_sequence_number(
     ]
 
 
-async def test_call_that_changes_nothing_publishes_no_change_event(
-    own_world: OrgEnv, ear: Ear
-) -> None:
+async def test_call_without_changes_publishes_no_event(own_world: OrgEnv, ear: Ear) -> None:
     agent = own_world.agent
     plan = await agent.plan(2)
     step = await agent.take(plan, idempotencyKey="k")
@@ -84,7 +82,7 @@ async def test_call_that_changes_nothing_publishes_no_change_event(
     assert ear.take() == []
 
 
-async def test_detected_stall_publishes_change_event(own_world: OrgEnv, ear: Ear) -> None:
+async def test_detected_stall_publishes_an_event(own_world: OrgEnv, ear: Ear) -> None:
     plan = await own_world.agent.plan(2)
     await own_world.agent.take(plan)
     ear.take()
@@ -94,9 +92,7 @@ async def test_detected_stall_publishes_change_event(own_world: OrgEnv, ear: Ear
     assert ear.take() == [ChangeEvent("plan", full_id(plan["planId"]), version, list_changed=True)]
 
 
-async def test_changes_and_rendering_of_a_run_publish_change_events(
-    own_world: OrgEnv, ear: Ear
-) -> None:
+async def test_changes_and_rendering_of_a_run_publish_events(own_world: OrgEnv, ear: Ear) -> None:
     agent = own_world.agent
     run = await agent.run("dialectic", "abc")
     run_id = full_id(run["runId"])

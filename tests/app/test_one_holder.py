@@ -28,7 +28,7 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_users_with_same_session_name_get_different_jobs(
+async def test_session_name_shared_by_users_gives_different_jobs(
     agent: AgentClient,
 ) -> None:
     run = await make_wide_run(agent)
@@ -41,7 +41,7 @@ async def test_users_with_same_session_name_get_different_jobs(
     assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
 
 
-async def test_users_with_same_session_name_get_different_jobs_without_run_id(
+async def test_shared_session_name_gives_different_jobs_without_run_id(
     agent: AgentClient,
 ) -> None:
     await make_wide_run(agent)
@@ -62,7 +62,7 @@ async def test_reusing_idempotency_key_of_another_user_is_refused(
     assert (await agent.call(tool, **args))[ID_OF[tool]] == taken[ID_OF[tool]]
 
 
-async def test_create_plan_does_not_link_skill_started_by_other_user(
+async def test_new_plan_does_not_link_skill_of_another_user(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="main")
@@ -135,7 +135,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_users_sharing_session_name_never_hold_same_attempt(
+def test_users_sharing_a_session_name_never_hold_the_same_attempt(
     shared_place: ServerDatabase, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

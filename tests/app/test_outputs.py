@@ -36,7 +36,7 @@ def seen_by(agent: AgentClient) -> RequestContext:
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
-async def test_stored_output_can_be_read_with_the_content(agent: AgentClient) -> None:
+async def test_stored_output_can_be_read_back(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
     assert (stored["status"], stored["version"], stored["mediaType"]) == (

@@ -11,7 +11,7 @@ from waybook.plan.states import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_total_of_running_work_is_a_minimum_at_the_limit(
+async def test_total_of_running_work_is_minimum_at_the_limit(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
@@ -25,7 +25,7 @@ async def test_total_of_running_work_is_a_minimum_at_the_limit(
     assert (await read_overview(ctx, LastLook())).totals.running.is_minimum
 
 
-async def test_closed_plans_with_failed_steps_hide_no_plan_in_trouble(
+async def test_closed_plans_with_failed_steps_do_not_hide_open_ones(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
@@ -57,5 +57,5 @@ async def fail_steps(agent: AgentClient, plan: Body) -> None:
         await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
 
 
-def test_statuses_of_steps_have_different_first_letters() -> None:
+def test_step_statuses_start_with_different_letters() -> None:
     assert {*overview_query.STATUS_BY_INITIAL.values()} == {*StepStatus}

@@ -75,9 +75,7 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_parts_cut_from_context_packet_to_fit_budget_can_be_fetched(
-    agent: AgentClient, seed: int
-) -> None:
+async def test_parts_cut_to_fit_the_budget_can_be_fetched(agent: AgentClient, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
     plan, results = await make_random_plan(agent, random)
     last = await agent.take(plan)
@@ -106,7 +104,7 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert as_text(result) == as_text(results.get(step_id))
 
 
-async def test_context_tools_read_500_artifacts_with_at_most_3_database_messages(
+async def test_context_with_500_artifacts_takes_at_most_3_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(2)
@@ -137,7 +135,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
-async def test_get_step_context_ranks_relevant_artifacts_before_newer_artifacts(
+async def test_step_context_ranks_relevant_artifacts_before_newer_ones(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step("How deep is Lake Baikal?"), make_step("Bake bread.")])
@@ -152,7 +150,7 @@ async def test_get_step_context_ranks_relevant_artifacts_before_newer_artifacts(
         assert context["artifacts"][0]["title"] == title
 
 
-async def test_get_step_context_ranks_artifacts_by_full_text_without_vectors(
+async def test_step_context_ranks_artifacts_by_words_without_vectors(
     agent: AgentClient,
 ) -> None:
     agent.dispatcher.services.search_backend.store_capabilities(
@@ -181,7 +179,7 @@ async def test_step_context_shows_matching_passage_of_long_artifact(agent: Agent
     assert full_artifact["content"] == long
 
 
-async def test_get_step_context_of_retried_step_shows_failures_and_earlier_work(
+async def test_context_of_a_retried_step_shows_failures_and_earlier_work(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step("Look it up."), make_step("Sum up.")])
@@ -202,7 +200,7 @@ async def test_get_step_context_of_retried_step_shows_failures_and_earlier_work(
     assert context["artifacts"] == []
 
 
-async def test_get_step_context_shows_feedback_of_decision_only_once(
+async def test_step_context_shows_feedback_only_once(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -221,7 +219,7 @@ async def test_get_step_context_shows_feedback_of_decision_only_once(
     assert context["feedback"][0]["feedback"] == "Add the sources."
 
 
-async def test_get_step_context_lists_only_results_of_dependencies(
+async def test_step_context_lists_only_results_of_dependencies(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step(), make_step(), make_step(), make_step(dependsOn=[1, 3])])
@@ -236,7 +234,7 @@ async def test_get_step_context_lists_only_results_of_dependencies(
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_fetching_a_cut_part_of_a_context_packet_prevents_stall_of_step(
+async def test_fetching_a_cut_part_of_the_context_prevents_a_stall(
     world: OrgEnv,
 ) -> None:
     agent = world.agent
@@ -256,7 +254,7 @@ async def test_fetching_a_cut_part_of_a_context_packet_prevents_stall_of_step(
     "part",
     ["nothing", "result:", "result:x", "event:-1", "event:" + "9" * 30, "artifact", "name:1"],
 )
-async def test_error_for_invalid_part_of_context_packet_lists_valid_parts(
+async def test_error_for_invalid_context_part_lists_valid_parts(
     agent: AgentClient, part: str
 ) -> None:
     plan = await agent.plan()
@@ -269,7 +267,7 @@ async def test_error_for_invalid_part_of_context_packet_lists_valid_parts(
         assert "instructions:ID" in error["details"]["parts"]
 
 
-async def test_part_of_a_context_packet_of_another_org_cannot_be_read(world: OrgEnv) -> None:
+async def test_context_part_of_another_org_cannot_be_read(world: OrgEnv) -> None:
     theirs, mine = world.other_org_plan, await world.agent.plan()
     for part in (f"instructions:{theirs['stepIds'][0]}", "failure:1", "event:99"):
         error = await world.agent.refused("get_research_context", planId=mine["planId"], part=part)
@@ -278,7 +276,7 @@ async def test_part_of_a_context_packet_of_another_org_cannot_be_read(world: Org
     assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
 
 
-async def test_get_research_context_with_since_argument_lists_only_new_artifacts(
+async def test_research_context_with_since_lists_only_new_artifacts(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -289,7 +287,7 @@ async def test_get_research_context_with_since_argument_lists_only_new_artifacts
     assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
 
 
-async def test_research_context_of_large_plan_shows_steps_near_first_open_step(
+async def test_research_context_of_large_plan_shows_steps_near_first_open(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step("z" * 2_000) for _ in range(120)])
@@ -304,7 +302,7 @@ async def test_research_context_of_large_plan_shows_steps_near_first_open_step(
     assert {step["stepOrder"] for step in packet["steps"]} == {*range(1, 121)}
 
 
-async def test_get_research_context_returns_long_event_list_in_pages(agent: AgentClient) -> None:
+async def test_research_context_returns_long_event_list_in_pages(agent: AgentClient) -> None:
     plan = await agent.plan(30)
     await agent.work_through(plan)
     args = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}

@@ -87,11 +87,11 @@ def parsed(arguments: Body) -> tuple[tuple[NewStep, ...], tuple[NewCondition, ..
 
 
 @given(new_plans())
-def test_plan_arguments_of_any_new_plan_create_the_same_plan(new: NewPlan) -> None:
+def test_plan_arguments_of_any_plan_recreate_the_same_plan(new: NewPlan) -> None:
     assert parsed(arguments_after(create(new, make_context(ANN)))) == (new.steps, new.conditions)
 
 
-def test_plan_arguments_of_repeated_step_keep_repetitions_left() -> None:
+def test_plan_arguments_of_repeated_step_keep_remaining_repetitions() -> None:
     repeat = NewCondition(
         expression="true", action=BranchAction.REPEAT, after_step_order=1, max_repeats=2
     )

@@ -63,11 +63,11 @@ def test_plan_report_shows_stage_as_failed_if_a_step_failed() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_pending_step_before_completed_step_is_not_started_in_plan_report() -> None:
+def test_pending_step_before_completed_step_is_reported_as_not_started() -> None:
     assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
 
 
-def test_step_in_progress_has_a_start_time_in_plan_report() -> None:
+def test_plan_report_has_start_time_of_step_in_progress() -> None:
     (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
     assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
     assert step["startedAt"] is not None
@@ -75,7 +75,7 @@ def test_step_in_progress_has_a_start_time_in_plan_report() -> None:
 
 
 @given(st.lists(st.sampled_from(StepStatus)))
-def test_plan_report_of_any_plan_is_valid_and_contains_every_step(
+def test_plan_report_is_valid_and_contains_every_step(
     statuses: list[StepStatus],
 ) -> None:
     assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)

@@ -76,7 +76,7 @@ async def test_search_finds_older_plan_by_the_beginning_of_a_word(
     assert await search_names(ctx, text) == names
 
 
-async def test_search_for_part_of_a_word_reads_names_of_newest_plans_only(
+async def test_search_for_part_of_a_word_reads_only_newest_plans(
     ctx: RequestContext,
 ) -> None:
     assert await search_names(ctx, "ewes") == ["Newest"]
@@ -98,7 +98,7 @@ async def test_second_page_of_a_search_starts_after_the_first(ctx: RequestContex
     assert [*(plan.name for plan in first.plans), *rest] == [NAMES[2], NAMES[1]]
 
 
-async def test_plan_is_resolved_by_name_and_by_the_beginning_of_the_id(
+async def test_plan_is_resolved_by_name_and_by_start_of_id(
     own_world: OrgEnv, ctx: RequestContext
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")

@@ -58,7 +58,7 @@ async def break_until_set_aside(world: OrgEnv) -> None:
             await index_all_orgs(world.dispatcher.services)
 
 
-async def test_passage_that_breaks_database_connection_twice_is_not_indexed(
+async def test_passage_that_breaks_the_connection_twice_is_quarantined(
     deadly: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await reported(deadly)).state is CheckState.OK
@@ -72,7 +72,7 @@ async def test_passage_that_breaks_database_connection_twice_is_not_indexed(
         assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_other_passages_are_indexed_after_a_passage_was_excluded(deadly: OrgEnv) -> None:
+async def test_other_passages_are_indexed_after_a_quarantine(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -82,7 +82,7 @@ async def test_other_passages_are_indexed_after_a_passage_was_excluded(deadly: O
     assert len(reply["hits"]) == 1
 
 
-async def test_passage_excluded_from_indexing_is_tried_again_after_one_day(deadly: OrgEnv) -> None:
+async def test_passage_in_quarantine_is_tried_again_after_one_day(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -92,7 +92,7 @@ async def test_passage_excluded_from_indexing_is_tried_again_after_one_day(deadl
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
-async def test_search_check_of_doctor_command_fails_without_embedding_table(
+async def test_doctor_search_check_fails_without_embedding_table(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
@@ -107,7 +107,7 @@ async def test_search_check_of_doctor_command_fails_without_embedding_table(
     assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
-async def test_doctor_command_reports_test_search_that_breaks_the_connection(
+async def test_doctor_reports_a_test_search_that_breaks_the_connection(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
@@ -118,7 +118,7 @@ async def test_doctor_command_reports_test_search_that_breaks_the_connection(
     assert broken["render"].state is CheckState.OK
 
 
-async def test_doctor_command_reports_that_the_test_write_to_database_failed(
+async def test_doctor_reports_a_failed_test_write(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)

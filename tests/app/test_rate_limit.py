@@ -74,7 +74,7 @@ def test_rate_limit_of_an_org_is_independent_of_other_orgs(
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
-def test_computing_retry_after_consumes_no_rate_limit_token(
+def test_computing_retry_after_uses_no_rate_limit_token(
     rate: int, burst: int, orgs: list[int]
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -191,7 +191,7 @@ async def test_reading_documents_and_outputs_is_rate_limited(limited: Limited) -
 
 
 @ON_POSTGRES_18
-async def test_rate_limit_of_org_does_not_affect_other_org_or_dashboard(
+async def test_rate_limit_does_not_affect_other_orgs_or_dashboard(
     world: OrgEnv, limited: Limited
 ) -> None:
     limited.use_up()

@@ -109,7 +109,7 @@ async def test_new_plan_has_status_planning_and_derived_status_executing(
 
 
 @decision("A19")
-async def test_current_step_in_plan_status_is_the_step_awaiting_review(
+async def test_current_step_of_plan_status_is_the_step_under_review(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -256,7 +256,7 @@ async def test_get_step_context_stays_within_token_budget_and_reports_cuts(
 # Tests of the context of a plan.
 
 
-async def test_get_research_context_returns_full_state_of_plan_to_new_session(
+async def test_research_context_returns_full_state_to_new_session(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(3, outputFormattingNotes="As a table.", sessionId="s")
@@ -288,7 +288,7 @@ async def test_get_research_context_returns_full_state_of_plan_to_new_session(
     assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
 
 
-async def test_get_research_context_with_since_argument_returns_only_changes(
+async def test_research_context_with_since_returns_only_changes(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(5)
@@ -303,7 +303,7 @@ async def test_get_research_context_with_since_argument_returns_only_changes(
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_replies_about_a_plan_of_maximum_size_stay_within_size_limit(
+async def test_replies_about_a_plan_of_maximum_size_stay_bounded(
     agent: AgentClient,
 ) -> None:
     """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""

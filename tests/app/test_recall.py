@@ -17,7 +17,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count_messages(monkeypatch)
 
 
-async def test_each_call_on_a_cached_plan_sends_one_database_message(
+async def test_each_call_on_a_cached_plan_sends_one_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -29,7 +29,7 @@ async def test_each_call_on_a_cached_plan_sends_one_database_message(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_call_on_a_cached_plan_locks_the_plan_by_the_update(
+async def test_call_on_a_cached_plan_locks_the_row_by_updating(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock before the update is a record of its own in the write-ahead log."""
@@ -46,7 +46,7 @@ async def test_call_on_a_cached_plan_locks_the_plan_by_the_update(
     assert sum("update plan\n" in text for text in sent) == 2
 
 
-async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
+async def test_first_call_on_an_uncached_plan_sends_two_messages(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -58,7 +58,7 @@ async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
     assert len(messages) == 3
 
 
-async def test_calls_that_alternate_between_processes_send_two_messages_each(
+async def test_calls_alternating_between_processes_send_two_messages_each(
     agent: AgentClient, messages: list[int]
 ) -> None:
     """The first calls are not counted: with them, each process learns that the plan is shared.
@@ -76,7 +76,7 @@ async def test_calls_that_alternate_between_processes_send_two_messages_each(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_long_plan_is_claimed_on_the_cached_plan_beyond_the_cached_texts(
+async def test_step_beyond_the_cached_texts_is_claimed_on_cached_plan(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(MAX_TEXTS + 20)
@@ -89,7 +89,7 @@ async def test_long_plan_is_claimed_on_the_cached_plan_beyond_the_cached_texts(
     assert sent[MAX_TEXTS:] == ([3] + [2] * 7 + [3] + [2] * 7 + [3] + [2] * 3)
 
 
-async def test_processes_that_change_a_plan_in_turn_write_an_unbroken_chain(
+async def test_processes_changing_a_plan_in_turn_keep_the_chain_unbroken(
     agent: AgentClient,
 ) -> None:
     """Any process may serve any call: sessions, structure and status of the others are known."""
@@ -108,7 +108,7 @@ async def test_processes_that_change_a_plan_in_turn_write_an_unbroken_chain(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_unknown_short_id_is_looked_up_with_one_database_message(
+async def test_unknown_short_id_is_looked_up_with_one_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -172,7 +172,7 @@ async def test_result_is_accepted_after_other_process_retried_failed_step(
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
 
 
-async def test_repeated_idempotency_key_is_replayed_even_if_plan_is_cached(
+async def test_repeated_key_on_a_cached_plan_is_replayed(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -205,9 +205,7 @@ async def test_concurrent_processes_never_hand_out_same_step(agent: AgentClient)
     assert sorted(order for taken in batches for order in taken) == list(range(1, 25))
 
 
-async def test_audit_time_comes_from_database_clock_if_local_clock_is_wrong(
-    agent: AgentClient, world: OrgEnv
-) -> None:
+async def test_audit_time_ignores_a_wrong_local_clock(agent: AgentClient, world: OrgEnv) -> None:
     database = world.database
     noon, database.frozen_now = world.clock.now, None
     plan = await agent.plan(2)

@@ -108,7 +108,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
 WITHOUT_STORED = {"extract_data"}
 
 
-async def test_reply_of_every_read_tool_stays_within_size_limit(agent: AgentClient) -> None:
+async def test_every_read_tool_stays_within_reply_size_limit(agent: AgentClient) -> None:
     seen = set[str]()
     async for tool, arguments in calls_of(agent):
         seen.add(tool)
@@ -157,7 +157,7 @@ async def test_error_for_reply_over_size_limit_suggests_narrower_call(
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_error_for_large_reply_states_that_write_was_carried_out(
+async def test_error_for_large_reply_says_that_the_write_succeeded(
     agent: AgentClient,
 ) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]

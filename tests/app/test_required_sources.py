@@ -40,7 +40,7 @@ async def test_result_without_required_sources_is_refused_and_changes_nothing(
     assert await agent.status(plan) == before
 
 
-async def test_steps_added_by_modification_or_branch_can_require_sources(
+async def test_steps_added_later_can_require_sources(
     agent: AgentClient,
 ) -> None:
     branch = {
@@ -72,7 +72,7 @@ async def test_approval_completes_step_that_has_too_few_sources(agent: AgentClie
 
 
 @pytest.mark.parametrize("required", [0, -1, 51, 1.5, "many"])
-async def test_create_research_plan_refuses_invalid_number_of_required_sources(
+async def test_create_research_plan_refuses_invalid_required_sources(
     agent: AgentClient, required: object
 ) -> None:
     steps = [make_step(requiredSources=required)]
@@ -106,7 +106,7 @@ async def test_duplicate_source_counts_once_toward_required_sources(agent: Agent
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_sources_of_other_step_or_org_do_not_count_as_required_sources(
+async def test_sources_of_other_steps_or_orgs_do_not_count(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await make_demanding_step(agent)
@@ -119,7 +119,7 @@ async def test_sources_of_other_step_or_org_do_not_count_as_required_sources(
     assert error["details"]["sources"]["stored"] == 0
 
 
-async def test_sources_stored_in_earlier_attempt_count_as_required_sources(
+async def test_sources_of_earlier_attempts_count_as_required_sources(
     agent: AgentClient,
 ) -> None:
     plan, taken = await make_demanding_step(agent)

@@ -67,7 +67,7 @@ async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
     assert (read["content"], read["left"]) == (FLOOD, 0)
 
 
-async def test_store_research_with_only_a_step_id_links_plan_of_step(agent: AgentClient) -> None:
+async def test_store_research_with_only_a_step_id_links_the_plan(agent: AgentClient) -> None:
     taken = await agent.take(await agent.plan())
     stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
     assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
@@ -79,7 +79,7 @@ async def test_store_research_refuses_step_that_belongs_to_other_plan(agent: Age
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
 
 
-async def test_storing_research_for_a_step_prevents_stall_of_that_step(world: OrgEnv) -> None:
+async def test_storing_research_for_a_step_prevents_a_stall(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     for _ in range(3):
@@ -206,7 +206,7 @@ async def test_research_stored_without_plan_has_an_audit_entry(world: OrgEnv) ->
 # Reading
 
 
-async def test_get_artifact_returns_long_text_in_pages_or_whole_with_detail(
+async def test_get_artifact_returns_long_text_in_pages_or_whole(
     agent: AgentClient,
 ) -> None:
     long = "".join(f"{n} ☃\n" for n in range(10_000))
@@ -317,7 +317,7 @@ async def test_late_result_can_be_searched_after_background_indexing(world: OrgE
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_added_since_the_last_pass(
+async def test_background_indexing_includes_results_since_the_last_pass(
     world: OrgEnv,
 ) -> None:
     services, agent = world.dispatcher.services, world.agent

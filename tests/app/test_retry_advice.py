@@ -35,7 +35,7 @@ def test_retry_advice_in_error_names_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_unavailable_error_of_write_without_key_suggests_a_read_call(tool: str) -> None:
+def test_unavailable_write_without_key_suggests_a_read_call(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
@@ -43,13 +43,13 @@ def test_unavailable_error_of_write_without_key_suggests_a_read_call(tool: str) 
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-def test_error_suggests_no_retry_of_write_with_blank_idempotency_key(key: str | None) -> None:
+def test_write_with_blank_key_suggests_no_retry(key: str | None) -> None:
     call = retry_call(Unavailable(), TOOLS["create_research_plan"], {"idempotencyKey": key})
     assert call is not None
     assert call.tool == "list_active_plans"
 
 
-def test_retry_advice_in_error_names_each_invalid_argument_once_in_order() -> None:
+def test_retry_advice_names_each_invalid_argument_once() -> None:
     assert why(TooLarge(argument="steps")) == "Retry the same call, with less in steps."
     assert why(TooLarge(limit=3)) == "Retry the same call, with less in it."
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
@@ -60,7 +60,7 @@ def test_retry_advice_in_error_names_each_invalid_argument_once_in_order() -> No
     )
 
 
-def test_error_suggests_no_call_if_no_call_can_help() -> None:
+def test_error_without_remedy_suggests_no_call() -> None:
     for error in (Forbidden(), NotFound(), EndpointFailed()):
         assert retry_call(error, TOOLS["get_next_step"], {}) is None
     own = NextCall("list_dags", {}, "see")

@@ -55,7 +55,7 @@ async def test_two_concurrent_processes_store_a_review_reminder_only_once(
         assert await events(first) == ["plan.review_requested", "plan.review_overdue"]
 
 
-async def test_review_reminder_leaves_the_review_open_and_the_audit_unchanged(
+async def test_review_reminder_changes_neither_review_nor_audit(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
@@ -69,7 +69,7 @@ async def test_review_reminder_leaves_the_review_open_and_the_audit_unchanged(
     assert (after["status"], after["revision"]) == (before["status"], before["revision"])
 
 
-async def test_no_reminder_is_sent_for_a_decided_review(world: OrgEnv, clock: FakeClock) -> None:
+async def test_decided_review_gets_no_reminder(world: OrgEnv, clock: FakeClock) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
         review = await make_review(teller.agent)
         await teller.agent.call("submit_user_decision", planId=review["planId"], decision="approve")
@@ -77,7 +77,7 @@ async def test_no_reminder_is_sent_for_a_decided_review(world: OrgEnv, clock: Fa
         assert await remind_of_reviews(teller.call) == 0
 
 
-async def test_no_reminder_is_sent_for_a_review_overdue_for_over_a_week(
+async def test_review_overdue_for_over_a_week_gets_no_reminder(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
@@ -86,7 +86,7 @@ async def test_no_reminder_is_sent_for_a_review_overdue_for_over_a_week(
         assert await remind_of_reviews(teller.call) == 0
 
 
-async def test_no_review_reminder_is_stored_if_deadline_or_event_is_turned_off(
+async def test_no_reminder_is_stored_if_deadline_or_event_is_off(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     others = EVERY_EVENT - {"plan.review_overdue"}
@@ -99,7 +99,7 @@ async def test_no_review_reminder_is_stored_if_deadline_or_event_is_turned_off(
         assert await remind_of_reviews(replace(teller.call, services=endless)) == 0
 
 
-async def test_list_of_pending_reviews_marks_exactly_the_overdue_reviews(
+async def test_pending_review_list_marks_exactly_the_overdue_reviews(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)

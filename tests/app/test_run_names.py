@@ -50,7 +50,7 @@ async def test_search_finds_older_run_by_the_beginning_of_a_word(
     assert await search_names(ctx, text, order=order) == names
 
 
-async def test_search_for_part_of_a_word_reads_names_of_newest_runs_only(
+async def test_search_for_part_of_a_word_reads_only_newest_runs(
     ctx: RequestContext,
 ) -> None:
     assert await search_names(ctx, "ewes") == ["Newest"]

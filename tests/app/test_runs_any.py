@@ -139,7 +139,7 @@ async def make_canceled_run_of(
 
 @settings(max_examples=20)
 @given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32), st.integers(0, 20))
-def test_any_run_canceled_at_any_moment_gives_out_no_more_jobs(
+def test_canceled_run_hands_out_no_more_jobs(
     shared_place: ServerDatabase, dag: Dag, names: list[str], seed: int, calls: int
 ) -> None:
     asyncio.run(make_canceled_run_of(shared_place, dag, names, seed, calls))

@@ -69,7 +69,7 @@ async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
 
 
-async def test_claim_and_result_lock_a_cached_run_only_when_written(
+async def test_cached_run_is_locked_only_while_being_written(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     with statements_sent() as sent:
@@ -79,7 +79,7 @@ async def test_claim_and_result_lock_a_cached_run_only_when_written(
     await check_chain(world, agent, run)
 
 
-async def test_take_next_on_cached_run_submits_and_claims_in_one_transaction(
+async def test_take_next_on_cached_run_uses_one_transaction(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     # The jobs of one step are in no fixed order, so any model may have been first.
@@ -111,7 +111,7 @@ async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
     return run
 
 
-async def test_warm_job_cycle_with_inputs_costs_two_messages(
+async def test_warm_job_cycle_with_inputs_sends_two_messages(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await make_chained_run(agent)
@@ -126,7 +126,7 @@ async def test_warm_job_cycle_with_inputs_costs_two_messages(
     await check_chain(world, agent, run)
 
 
-async def test_change_by_another_process_is_noticed(
+async def test_cached_run_follows_a_change_by_another_process(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     other = agent.elsewhere()
@@ -154,16 +154,14 @@ async def test_cache_is_used_again_some_calls_after_a_conflict(
     assert not locks_run(sent[-8:])
 
 
-async def test_concurrent_claims_of_one_session_return_the_same_job(
+async def test_concurrent_claims_of_a_session_return_the_same_job(
     agent: AgentClient, run: Body
 ) -> None:
     claims = [agent.job(run, sessionId="s") for _ in range(4)]
     assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
 
 
-async def test_repeated_claim_of_another_job_on_cached_run_counts_once(
-    agent: AgentClient, run: Body
-) -> None:
+async def test_repeated_claim_on_cached_run_counts_once(agent: AgentClient, run: Body) -> None:
     named = {"another": True, "sessionId": "s", "idempotencyKey": "k"}
     claims = [agent.job(run, **named) for _ in range(3)]
     assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
@@ -210,9 +208,7 @@ async def test_concurrent_job_cycles_on_a_run_share_messages(
     assert len(completed) == workers + 1
 
 
-async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(
-    world: OrgEnv, agent: AgentClient
-) -> None:
+async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: AgentClient) -> None:
     """The test servers have another time zone than UTC; the fixed clock of tests would hide it."""
     world.dispatcher.services.database.frozen_now = None
     run = await make_cached_run(agent)
@@ -224,7 +220,7 @@ async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(
 
 
 @pytest.mark.parametrize("length", [0, 10, 4_000, 8_500, 9_500, 20_000])
-async def test_packet_with_all_texts_equals_packet_fitted_into_the_reply(
+async def test_complete_job_context_equals_the_context_fitted_into_the_reply(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

@@ -98,7 +98,7 @@ async def test_org_can_override_builtin_workflow_before_the_first_run(agent: Age
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 
-async def test_new_builtin_workflow_version_applies_only_to_new_runs(
+async def test_new_builtin_version_applies_only_to_new_runs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Existing runs keep the old built-in version; new runs and lists use the new version."""
@@ -258,7 +258,7 @@ async def test_run_completes_without_jobs_for_the_skipped_step(agent: AgentClien
     assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
 
 
-async def test_stage_after_parallel_stages_waits_for_feedback_on_every_stage(
+async def test_stage_after_parallel_stages_waits_for_feedback_on_each(
     agent: AgentClient,
 ) -> None:
     """The forked stages run in parallel; the last stage waits for the feedback on both of them."""
@@ -285,7 +285,7 @@ def stage_of(slug: str, steps: int, strategy: str = "all_to_one") -> Body:
     return make_stage(slug, *(make_recipe_step(f"{slug}_{n}", strategy) for n in range(steps)))
 
 
-async def test_add_dag_refuses_stage_with_more_steps_than_a_run_can_have(
+async def test_add_dag_refuses_a_stage_with_too_many_steps(
     agent: AgentClient,
 ) -> None:
     added = await agent.call("add_dag", definition=make_definition("large", stage_of("a", 500)))
@@ -301,7 +301,7 @@ async def test_add_dag_refuses_stage_with_more_steps_than_a_run_can_have(
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "large"] == [1]
 
 
-async def test_add_dag_refuses_stage_with_too_many_jobs_for_a_single_model(
+async def test_add_dag_refuses_a_stage_with_too_many_jobs(
     agent: AgentClient,
 ) -> None:
     """Each step of the second stage has one job for each of the 500 lineages of the first."""

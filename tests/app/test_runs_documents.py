@@ -20,7 +20,7 @@ async def run(agent: AgentClient) -> Body:
 # Tests of jobs with several documents.
 
 
-async def test_content_submitted_without_key_becomes_every_document_of_the_job(
+async def test_content_without_key_becomes_every_document_of_the_job(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -62,7 +62,7 @@ async def test_submit_job_result_accepts_separate_content_per_document(
     ],
     ids=json.dumps,
 )
-async def test_submit_job_result_refuses_documents_that_job_does_not_expect(
+async def test_submit_job_result_refuses_unexpected_documents(
     agent: AgentClient, run: Body, documents: list[Body]
 ) -> None:
     job = await agent.job(run)
@@ -108,9 +108,7 @@ async def test_partial_results_become_one_document_after_last_part(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_submit_job_result_refuses_more_than_the_maximum_of_parts(
-    agent: AgentClient, run: Body
-) -> None:
+async def test_submit_job_result_refuses_too_many_parts(agent: AgentClient, run: Body) -> None:
     await agent.submit_documents(await agent.job(run))
     job = await agent.job(run, modelId="a")
     for _ in range(MAX_PARTS - 1):
@@ -132,7 +130,7 @@ async def test_partial_result_with_several_documents_is_rejected(
     assert error["code"] == "INVALID_INPUT"
 
 
-async def test_retry_of_failed_continuation_job_resumes_partial_document(
+async def test_retry_after_a_failed_part_resumes_the_partial_document(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

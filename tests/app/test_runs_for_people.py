@@ -31,7 +31,7 @@ async def rendered(agent: AgentClient) -> None:
         pass
 
 
-async def test_runs_are_sorted_by_activity_and_can_be_filtered_by_name_or_id(
+async def test_run_list_sorts_by_activity_and_filters_by_name(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
@@ -44,7 +44,7 @@ async def test_runs_are_sorted_by_activity_and_can_be_filtered_by_name_or_id(
     assert by_id.id == full_id(older["runId"])
 
 
-async def test_state_of_run_is_derived_from_states_of_the_stages(agent: AgentClient) -> None:
+async def test_run_state_is_derived_from_the_stages(agent: AgentClient) -> None:
     run = await agent.run()
 
     async def state() -> tuple[RunState, str | None, str | None]:
@@ -95,7 +95,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     ).run.seq == seq
 
 
-async def test_run_can_be_selected_as_only_open_run_or_by_exact_name(agent: AgentClient) -> None:
+async def test_only_open_run_or_exact_name_selects_a_run(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")

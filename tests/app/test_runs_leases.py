@@ -42,7 +42,7 @@ async def nothing(agent: AgentClient, run: Body, **more: object) -> Body:
 # Leases
 
 
-async def test_get_next_job_gives_job_with_expired_lease_to_next_caller(
+async def test_expired_job_goes_to_the_next_caller(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -97,7 +97,7 @@ async def test_fail_job_with_outdated_attempt_is_rejected(
     assert (await bob.submit_documents(taken))["jobStatus"] == "completed"
 
 
-async def test_result_after_lease_expiry_is_accepted_if_job_was_not_reclaimed(
+async def test_result_after_lease_expiry_is_accepted_unless_job_was_reclaimed(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -120,7 +120,7 @@ async def test_heartbeat_renews_lease_of_job(
     assert (await bob.job(run))["attempt"] == 2
 
 
-async def test_heartbeat_of_former_holder_is_refused_and_renews_no_lease(
+async def test_heartbeat_of_former_holder_is_refused_and_renews_nothing(
     agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -198,7 +198,7 @@ async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     assert (reply["status"], reply["next"]["tool"]) == ("stage_failed", "retry_failed")
 
 
-async def test_retry_failed_restarts_the_same_job_instead_of_a_new_job(
+async def test_retry_failed_restarts_the_same_job(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -256,7 +256,7 @@ async def test_completed_job_can_be_neither_submitted_nor_failed_again(
 # Sessions
 
 
-async def test_get_next_job_in_same_session_resumes_job_unless_another_is_true(
+async def test_session_resumes_the_held_job_unless_another_is_set(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -271,7 +271,7 @@ async def test_get_next_job_in_same_session_resumes_job_unless_another_is_true(
     assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
 
 
-async def test_get_next_job_does_not_resume_job_claimed_by_other_user(
+async def test_get_next_job_never_resumes_a_job_of_another_user(
     agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     await agent.job(run, sessionId="s")
@@ -324,7 +324,7 @@ async def test_get_next_job_returns_only_jobs_of_requested_types(
 # Tests of `get_next_job` without a run id.
 
 
-async def test_get_next_job_without_run_id_returns_job_of_oldest_run(
+async def test_get_next_job_without_run_id_prefers_the_oldest_run(
     agent: AgentClient, run: Body
 ) -> None:
     younger = await agent.run("two-steps")
@@ -338,7 +338,7 @@ async def test_get_next_job_without_run_id_returns_job_of_oldest_run(
     assert (await agent.call("get_next_job", modelId="b"))["runId"] == younger["runId"]
 
 
-async def test_get_next_job_without_run_id_resumes_job_of_session_first(
+async def test_get_next_job_without_run_id_resumes_own_job_first(
     agent: AgentClient, run: Body
 ) -> None:
     younger = await agent.run("two-steps")
@@ -351,7 +351,7 @@ async def test_get_next_job_without_run_id_resumes_job_of_session_first(
     assert reply["status"] == "nothing_ready"
 
 
-async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
+async def test_get_next_job_without_run_id_returns_expired_job(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -360,7 +360,7 @@ async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_get_next_job_with_repeated_idempotency_key_returns_first_reply(
+async def test_repeated_get_next_job_with_same_key_returns_first_reply(
     agent: AgentClient, run: Body
 ) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")

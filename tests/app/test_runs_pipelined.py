@@ -106,7 +106,7 @@ async def claimed_jobs(world: OrgEnv, agent: AgentClient, run: Body) -> int:
     return sum(entry.event == "step_started" for entry in entries)
 
 
-async def test_reply_leaves_only_after_the_commit_of_the_call(
+async def test_reply_is_sent_only_after_the_commit_of_the_call(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     before = await claimed_jobs(world, agent, run)
@@ -152,7 +152,7 @@ async def test_lost_connection_fails_only_the_calls_in_flight(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_calls_behind_a_repeated_call_are_decided_again(
+async def test_calls_behind_a_repeated_call_decide_again(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The repeated call decides on the cached run, and its key makes its message fail."""
@@ -175,7 +175,7 @@ async def test_calls_behind_a_repeated_call_are_decided_again(
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-async def test_change_by_another_process_between_two_messages_is_noticed(
+async def test_change_by_another_process_between_messages_is_noticed(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_before: bool
 ) -> None:
     """The other process claims a job before the first message, or between it and the next one."""
@@ -197,7 +197,7 @@ async def test_change_by_another_process_between_two_messages_is_noticed(
     assert await claimed_jobs(world, agent, run) == before + 2 + WAITING
 
 
-async def test_run_canceled_between_two_messages_hands_out_no_further_jobs(
+async def test_run_canceled_between_messages_hands_out_no_more_jobs(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     before = await claimed_jobs(world, agent, run)
@@ -215,7 +215,7 @@ async def test_run_canceled_between_two_messages_hands_out_no_further_jobs(
     assert await claimed_jobs(world, agent, run) == before + 1
 
 
-async def test_result_of_a_job_taken_over_between_two_messages_is_refused(
+async def test_result_of_a_job_reclaimed_between_messages_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The attempt of the job fences the result, which was decided before the other claim."""

@@ -24,7 +24,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-async def test_rendering_makes_every_document_available_and_removes_scripts(
+async def test_rendering_removes_scripts_and_makes_documents_available(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

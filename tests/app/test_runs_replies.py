@@ -62,7 +62,7 @@ def test_truncated_text_is_the_longest_prefix_within_limit(text: str, most: int)
 
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
-async def test_prompts_of_builtin_workflows_contain_no_unreplaced_placeholders(
+async def test_prompts_of_builtin_workflows_have_no_unfilled_placeholders(
     agent: AgentClient, dag: str
 ) -> None:
     """No prompt contains an unreplaced template marker, and each job has its step's inputs."""
@@ -174,7 +174,7 @@ async def test_get_next_job_cuts_long_prompt_and_offers_the_rest(agent: AgentCli
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_returns_only_the_end_of_a_long_partial_document(
+async def test_get_next_job_returns_only_the_end_of_long_drafts(
     agent: AgentClient,
 ) -> None:
     run = await reading(agent)
@@ -194,7 +194,7 @@ async def test_get_next_job_returns_only_the_end_of_a_long_partial_document(
     assert read == so_far
 
 
-async def test_get_next_job_cuts_long_previous_version_and_offers_the_rest(
+async def test_get_next_job_cuts_long_previous_version(
     agent: AgentClient,
 ) -> None:
     run = await reading(agent)
@@ -241,7 +241,7 @@ async def test_get_job_input_refuses_unknown_document_key(agent: AgentClient) ->
 # Tests of jobs with many inputs.
 
 
-async def test_get_next_job_lists_many_inputs_in_pages_without_loss(agent: AgentClient) -> None:
+async def test_get_next_job_lists_many_inputs_in_pages(agent: AgentClient) -> None:
     """The documents' names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
@@ -275,7 +275,7 @@ async def test_get_next_job_lists_many_inputs_in_pages_without_loss(agent: Agent
     assert [stage["documentsAvailable"] for stage in cut["stages"]] == [12, 144, 0]
 
 
-async def test_get_next_job_lists_many_required_documents_in_pages_without_loss(
+async def test_get_next_job_lists_many_required_documents_in_pages(
     agent: AgentClient,
 ) -> None:
     outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
@@ -305,7 +305,7 @@ async def test_get_next_job_lists_many_required_documents_in_pages_without_loss(
 # Tests of replies about large definitions.
 
 
-async def test_reply_about_large_workflow_is_shortened_unless_detail_is_set(
+async def test_reply_about_large_workflow_is_short_unless_detail_is_set(
     agent: AgentClient,
 ) -> None:
     """The definition has four stages of eighty steps each, with names of maximum length."""
@@ -346,7 +346,7 @@ async def test_reply_about_large_workflow_is_shortened_unless_detail_is_set(
         assert size(answer.body) < MAX_TOKENS
 
 
-async def test_get_next_job_without_free_job_shortens_the_list_of_many_open_jobs(
+async def test_reply_without_free_job_shortens_long_lists_of_open_jobs(
     agent: AgentClient,
 ) -> None:
     """The run has 48 claimed jobs, of four steps and twelve models, and all names are long."""
@@ -360,7 +360,7 @@ async def test_get_next_job_without_free_job_shortens_the_list_of_many_open_jobs
     assert reply["open"]
 
 
-async def test_get_next_job_without_free_job_lists_a_limited_number_of_open_jobs(
+async def test_reply_without_free_job_reads_limited_number_of_open_jobs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)

@@ -79,7 +79,7 @@ async def test_tool_call_without_required_scope_is_forbidden(world: OrgEnv, scop
             assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
 
 
-async def test_caller_without_scopes_can_call_no_tool_and_read_no_document(world: OrgEnv) -> None:
+async def test_caller_without_scopes_can_call_and_read_nothing(world: OrgEnv) -> None:
     unscoped = with_scopes(world.agent)
     assert [
         # The error for a missing scope does not depend on the arguments.
@@ -100,7 +100,7 @@ async def make_review(asker: AgentClient) -> Body:
     return plan
 
 
-async def test_agent_may_submit_decision_under_relayed_review_policy(world: OrgEnv) -> None:
+async def test_relayed_policy_lets_an_agent_submit_a_decision(world: OrgEnv) -> None:
     agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await make_review(agent)
     reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
@@ -117,7 +117,7 @@ async def test_agent_may_submit_decision_under_relayed_review_policy(world: OrgE
     ],
     ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
 )
-async def test_agent_cannot_decide_review_under_human_policy(
+async def test_human_policy_refuses_a_decision_by_an_agent(
     world: OrgEnv, scopes: list[Scope], credential: str
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -135,9 +135,7 @@ async def test_agent_cannot_decide_review_under_human_policy(
 
 
 @pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
-async def test_person_can_decide_review_of_agent_under_human_policy(
-    world: OrgEnv, channel: Channel
-) -> None:
+async def test_human_policy_accepts_a_decision_by_a_person(world: OrgEnv, channel: Channel) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     asker = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await make_review(asker)
@@ -148,7 +146,7 @@ async def test_person_can_decide_review_of_agent_under_human_policy(
     assert json.loads(last.details)["decidedAs"] == "session:9"
 
 
-async def test_stage_feedback_requires_review_scope_under_human_policy(world: OrgEnv) -> None:
+async def test_human_policy_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
     run = await worker.run()

@@ -32,7 +32,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_secrets_that_are_created_in_a_cluster_contain_the_org_code(world: OrgEnv) -> None:
+async def test_secrets_created_in_a_cluster_contain_the_org_code(world: OrgEnv) -> None:
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = (await make_token(world.agent)).secret
     session = (await start_by_token(services, token)).secret
@@ -44,7 +44,7 @@ async def test_secrets_that_are_created_in_a_cluster_contain_the_org_code(world:
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_user_of_an_issuer_signs_in_to_a_cluster(world: OrgEnv) -> None:
+async def test_user_of_an_issuer_can_sign_in_to_a_cluster(world: OrgEnv) -> None:
     async with make_team(world) as team:
         assert team.issuer is not None
         claims = {"sub": "ann-1", "exp": 4_000_000_000, "org": team.there.person["org"]}
@@ -53,7 +53,7 @@ async def test_user_of_an_issuer_signs_in_to_a_cluster(world: OrgEnv) -> None:
     assert known.caller.org_id == world.agent.org_id == org_in(started.secret)
 
 
-async def test_secret_with_the_code_of_another_org_is_refused(world: OrgEnv) -> None:
+async def test_secret_with_code_of_another_org_is_refused(world: OrgEnv) -> None:
     services = world.dispatcher.services
     token = without_org((await make_token(world.agent)).secret)
     session = without_org((await start_by_token(services, token)).secret)
@@ -67,7 +67,7 @@ async def test_secret_with_the_code_of_another_org_is_refused(world: OrgEnv) -> 
             await find_link(services, with_org(without_org(link), org_id), LinkKind.SNAPSHOT)
 
 
-async def test_secret_without_a_code_is_accepted(world: OrgEnv) -> None:
+async def test_secret_without_org_code_is_accepted(world: OrgEnv) -> None:
     """In a cluster, every node is asked for the org."""
     services, org_id = world.dispatcher.services, world.agent.org_id
     token = without_org((await make_token(world.agent)).secret)

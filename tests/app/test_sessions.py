@@ -29,7 +29,7 @@ async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) ->
 
 
 @decision("A10")
-async def test_session_gets_a_second_step_if_argument_another_is_true(
+async def test_session_gets_a_second_step_if_another_is_true(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -68,7 +68,7 @@ async def test_users_with_same_session_name_get_different_steps(
 
 
 @decision("A10")
-async def test_concurrent_get_next_step_calls_of_a_session_return_the_same_step(
+async def test_concurrent_claims_of_a_session_return_the_same_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(10)
@@ -85,7 +85,7 @@ async def test_session_gets_next_step_after_submitting_result(agent: AgentClient
 
 
 @decision("A10")
-async def test_get_next_step_does_not_resume_step_claimed_by_other_user(
+async def test_get_next_step_never_resumes_a_step_of_another_user(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -110,7 +110,7 @@ async def test_resumption_of_plan_by_new_session_is_recorded_once(
 
 
 @decision("A27")
-async def test_concurrent_calls_of_new_session_record_single_resumption(
+async def test_concurrent_calls_of_new_session_record_a_single_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(sessionId="first")

@@ -59,7 +59,7 @@ def reply_text(reply: Mapping[str, object]) -> str:
     return json.dumps({name: value for name, value in reply.items() if name != "svg"})
 
 
-async def test_replies_and_errors_about_plans_and_runs_contain_no_full_id(world: OrgEnv) -> None:
+async def test_replies_and_errors_contain_no_full_id(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(), make_step(dependsOn=[1]), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
@@ -90,7 +90,7 @@ async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_dump_with_short_ids_equals_dump_of_pydantic(agent: AgentClient, tool: str) -> None:
+async def test_dump_with_short_ids_equals_the_pydantic_dump(agent: AgentClient, tool: str) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
         with suppress(InvalidInput):  # The argument is required.
@@ -102,7 +102,7 @@ async def test_dump_with_short_ids_equals_dump_of_pydantic(agent: AgentClient, t
             assert hash_arguments(dumped) == hash_arguments(expected), left_out
 
 
-async def test_short_id_created_by_another_process_is_accepted_in_every_argument(
+async def test_short_id_from_another_process_is_accepted_in_every_argument(
     agent: AgentClient,
 ) -> None:
     for tool, path in places_with_short_ids():
@@ -132,7 +132,7 @@ async def test_mistyped_short_id_is_not_found_and_changes_nothing(world: OrgEnv)
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_short_id_of_a_step_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
+async def test_step_short_id_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
     plan = await agent.plan()
     step_id = plan["stepIds"][0]
     for client in (agent, agent.elsewhere()):
@@ -183,7 +183,7 @@ async def test_reordered_steps_keep_short_ids(agent: AgentClient) -> None:
     assert [step["stepId"] for step in reply["steps"]] == order
 
 
-async def test_new_plan_gets_another_id_if_the_short_id_is_taken(
+async def test_new_plan_gets_another_id_if_short_id_is_taken(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ids with equal short keys are hard to find, so the test's index compares only one bit."""
@@ -207,7 +207,7 @@ async def test_new_plan_gets_another_id_if_the_short_id_is_taken(
     assert short_key(full_id(other["planId"])) % 2 != taken_bit
 
 
-async def test_call_log_has_full_step_id(world: OrgEnv) -> None:
+async def test_call_log_stores_full_step_id(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     taken = await world.agent.take(plan)
     await world.agent.call("get_step_context", stepId=taken["stepId"])
@@ -219,10 +219,10 @@ async def test_call_log_has_full_step_id(world: OrgEnv) -> None:
     assert {row[0] for row in rows} == {full_id(taken["stepId"])}
 
 
-def test_packet_parts_named_by_an_id_accept_short_ids_except_artifacts() -> None:
+def test_context_parts_accept_short_ids_except_of_artifacts() -> None:
     assert PART_KINDS.keys() == {*STEP_PARTS, *PARTS_BY_ID} - {"artifact"}
 
 
-def test_shorten_ids_returns_same_object_for_reply_without_ids() -> None:
+def test_reply_without_ids_is_returned_as_the_same_object() -> None:
     body = {"plans": [{"name": "x"}], "total": 1, "next": {"tool": "t", "args": {}}}
     assert shorten_ids(body, lambda _, full: short_id(full)) is body

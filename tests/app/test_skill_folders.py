@@ -131,7 +131,7 @@ def test_horizontal_rules_in_skill_body_are_preserved() -> None:
     assert skill.body == "One.\n\n---\n\nTwo."
 
 
-def test_skill_file_may_have_byte_order_mark_and_crlf_line_ends(tmp_path: Path) -> None:
+def test_skill_file_may_have_byte_order_mark_and_crlf(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     text = "\ufeff" + make_text().replace("\n", "\r\n")
     (folder / "SKILL.md").write_bytes(text.encode())
@@ -142,7 +142,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 
 @given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
-def test_parsing_any_text_as_skill_succeeds_or_raises_invalid_skill(text: str) -> None:
+def test_any_text_parses_as_skill_or_raises_invalid_skill(text: str) -> None:
     with contextlib.suppress(InvalidSkill):
         assert isinstance(parse_skill(text, "a-skill"), Skill)
 
@@ -204,7 +204,7 @@ def test_skills_beyond_the_maximum_number_are_reported_as_errors(
 # Tests of the additional files of a skill.
 
 
-def test_read_skill_reads_extra_files_but_no_hidden_files(tmp_path: Path) -> None:
+def test_read_skill_reads_extra_files_but_not_hidden_ones(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder / "references").mkdir()
     (folder / "references" / "more.md").write_text("More.")
@@ -220,14 +220,14 @@ def test_read_skill_reads_extra_files_but_no_hidden_files(tmp_path: Path) -> Non
     assert skill.file("references/../SKILL.md") is None
 
 
-def test_skill_folder_with_symbolic_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_linked_to_outside_file_is_rejected(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (make_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
     assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
 
 
-def test_skill_md_that_is_a_symbolic_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
+def test_skill_md_linked_to_outside_file_is_rejected(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     linked = tmp_path / "skills" / "a-skill"
     linked.mkdir(parents=True)

@@ -95,7 +95,7 @@ async def test_concurrent_get_plan_status_calls_record_stall_once(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_read_tools_other_than_get_plan_status_record_no_stall(
+async def test_only_get_plan_status_records_stalls(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -180,7 +180,7 @@ async def test_time_spent_in_review_does_not_count_as_stall(
     assert (await agent.status(plan))["status"] == "stalled"
 
 
-async def test_stalled_plan_is_listed_as_active_and_resumed_by_a_modification(
+async def test_stalled_plan_is_active_and_resumed_by_a_modification(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -272,12 +272,12 @@ async def test_stall_sweep_continues_after_database_errors(
         await task
 
 
-def test_background_stall_sweep_has_no_session_in_audit(world: OrgEnv) -> None:
+def test_background_stall_sweep_is_audited_without_session(world: OrgEnv) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
     assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
 
 
-async def test_get_run_progress_of_plan_lists_stalled_steps_with_minutes(
+async def test_progress_of_a_plan_lists_stalled_steps_with_minutes(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -321,7 +321,7 @@ async def next_checks(world: OrgEnv) -> dict[str, bool]:
     return {name: bool(is_set) for name, is_set in rows}
 
 
-async def test_stall_sweep_finds_step_with_short_threshold_claimed_after_a_check(
+async def test_stall_sweep_finds_short_threshold_step_claimed_after_check(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services
@@ -346,7 +346,7 @@ async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgE
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_keeps_next_check_of_plans_with_step_in_progress(
+async def test_stall_sweep_keeps_the_next_check_of_active_plans(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services

@@ -21,7 +21,7 @@ TEXTS = st.lists(st.sampled_from(["a", "\\", '"', "u", "d83d", "\n", "\x01", "é
 
 
 @given(text=TEXTS, cut=st.integers(1, 60), ascii_only=st.booleans())
-def test_decoding_a_truncated_json_string_returns_a_prefix_of_the_text(
+def test_truncated_json_string_decodes_to_a_prefix_of_the_text(
     text: str, cut: int, *, ascii_only: bool
 ) -> None:
     written = json.dumps(text, ensure_ascii=ascii_only)
@@ -37,7 +37,7 @@ async def make_plan_of(agent: AgentClient, *results: object) -> Body:
     return plan
 
 
-async def test_get_plan_status_returns_only_beginnings_of_large_results(agent: AgentClient) -> None:
+async def test_get_plan_status_returns_only_the_start_of_large_results(agent: AgentClient) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await make_plan_of(agent, *[RESULT] * 12, structured, "short")
     statement = load.results_within_statement(full_id(plan["planId"]), MAX_REPLY_BYTES)

@@ -62,7 +62,7 @@ async def test_submit_step_result_stores_result_unchanged(
     assert shown["resultSummary"] == result
 
 
-async def test_result_submitted_for_a_pending_step_completes_the_step(agent: AgentClient) -> None:
+async def test_result_for_a_pending_step_completes_the_step(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
     reply = await agent.call("submit_step_result", **submitted)
@@ -127,7 +127,7 @@ async def test_result_that_violates_schema_is_refused_with_errors(
 
 
 @pytest.mark.parametrize("name", ["resultSummary", "stepExecutionReport"])
-async def test_result_of_256_kib_is_accepted_and_larger_result_is_refused(
+async def test_result_of_256_kib_is_accepted_and_larger_is_refused(
     agent: AgentClient, name: str
 ) -> None:
     plan = await agent.plan(2)

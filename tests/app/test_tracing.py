@@ -37,7 +37,7 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-async def test_call_has_a_span_with_ids_and_a_child_per_message(
+async def test_call_span_has_ids_and_a_child_per_message(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     plan = await world.agent.plan()
@@ -58,14 +58,16 @@ async def test_call_has_a_span_with_ids_and_a_child_per_message(
         assert attributes(message).keys() == {"db.system.name", "waybook.statements"}
 
 
-async def test_failed_call_has_the_error_code(world: OrgEnv, spans: InMemorySpanExporter) -> None:
+async def test_span_of_failed_call_has_the_error_code(
+    world: OrgEnv, spans: InMemorySpanExporter
+) -> None:
     await world.agent.refused("get_plan_status", planId="nowhere")
     call = spans.get_finished_spans()[-1]
     assert attributes(call)["error.type"] == attributes(call)["waybook.outcome"] == "NOT_FOUND"
     assert not call.status.is_ok
 
 
-async def test_call_within_a_remote_trace_has_the_same_trace_id(
+async def test_call_within_a_remote_trace_keeps_the_trace_id(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     assert TRACING.tracer is not None
@@ -76,7 +78,7 @@ async def test_call_within_a_remote_trace_has_the_same_trace_id(
     } == {TRACE_ID}
 
 
-async def test_call_that_is_not_sampled_has_no_spans(world: OrgEnv) -> None:
+async def test_unsampled_call_has_no_spans(world: OrgEnv) -> None:
     exporter = start_tracing(ALWAYS_OFF)
     try:
         await world.agent.plan()

@@ -85,7 +85,7 @@ async def test_result_with_malformed_usage_is_refused_without_writes(
     assert (status["counts"]["done"], status["usage"]) == (0, ZERO)
 
 
-async def test_result_with_empty_usage_adds_zero_usage(agent: AgentClient) -> None:
+async def test_result_with_empty_usage_counts_as_zero_usage(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), usage={})
     assert (await agent.status(plan))["usage"] == ZERO
@@ -274,7 +274,7 @@ async def make_busy_day(place: ServerDatabase, acts: list[tuple[str, Body, bool]
 
 @settings(max_examples=25)
 @given(st.lists(ACTS, max_size=16))
-def test_reported_usage_equals_sum_of_usage_of_stored_results(
+def test_reported_usage_equals_sum_over_stored_results(
     shared_place: ServerDatabase, acts: list[tuple[str, Body, bool]]
 ) -> None:
     asyncio.run(make_busy_day(shared_place, acts))

@@ -156,7 +156,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(library: SearchCor
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )
-def test_vector_cache_is_reused_only_for_a_later_state_of_same_database(
+def test_vector_cache_is_reused_only_for_a_later_database_state(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -194,7 +194,7 @@ async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
 # Bounds
 
 
-async def test_search_reads_vectors_page_by_page_if_org_exceeds_cache_limit(
+async def test_org_above_cache_limit_is_searched_page_by_page(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, vector_cache, portable_search):
@@ -292,7 +292,7 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     assert nearest_hits == await near(another_process(library), FLOOD)
 
 
-async def test_search_by_candidates_returns_the_hits_of_a_search_in_pages(
+async def test_search_by_candidates_finds_the_hits_of_a_complete_search(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nearest are among the candidates, even if only a few of all passages are candidates."""

@@ -90,15 +90,13 @@ def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) 
     queue.stop_trying()
 
 
-def test_wake_of_wait_queue_wakes_only_the_first_call(
-    queue: WaitQueue, waiters: list[Waiter]
-) -> None:
+def test_only_the_first_waiting_call_is_woken(queue: WaitQueue, waiters: list[Waiter]) -> None:
     queue.wake()
     queue.wake()
     assert woken(waiters) == [True, False, False]
 
 
-def test_next_call_in_wait_queue_tries_after_previous_call_is_answered(
+def test_next_waiting_call_tries_after_the_first_is_answered(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -108,7 +106,7 @@ def test_next_call_in_wait_queue_tries_after_previous_call_is_answered(
     assert woken(waiters[2:]) == [True]
 
 
-def test_call_that_leaves_wait_queue_before_being_woken_wakes_no_call(
+def test_call_that_leaves_before_being_woken_wakes_no_call(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.leave(waiters[0])
@@ -117,7 +115,7 @@ def test_call_that_leaves_wait_queue_before_being_woken_wakes_no_call(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_call_that_finds_no_work_stays_first_in_wait_queue(
+def test_call_that_finds_no_work_stays_first_in_queue(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -128,7 +126,7 @@ def test_call_that_finds_no_work_stays_first_in_wait_queue(
     assert woken(waiters) == [True, False, False]
 
 
-def test_after_a_failed_try_changes_wake_the_wait_queue_only_after_a_pause(
+def test_changes_after_a_failed_try_wake_only_after_a_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -140,7 +138,7 @@ def test_after_a_failed_try_changes_wake_the_wait_queue_only_after_a_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_waiting_call_tries_again_if_a_change_happens_during_the_try(
+def test_change_during_a_try_causes_another_try(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -154,7 +152,7 @@ def test_waiting_call_tries_again_if_a_change_happens_during_the_try(
     assert woken(waiters) == [True, False, False]
 
 
-def test_first_call_in_wait_queue_is_woken_at_the_time_work_becomes_free(
+def test_first_call_is_woken_when_work_becomes_free(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.note_nothing(nothing(30), {})
@@ -166,7 +164,7 @@ def test_first_call_in_wait_queue_is_woken_at_the_time_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_wait_queue_wakes_a_call_after_a_second_if_work_is_overdue(
+def test_overdue_work_wakes_a_call_after_a_second(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -40,7 +40,7 @@ async def two_models(agent: AgentClient) -> Body:
 # Answers
 
 
-async def test_waiting_get_next_step_gets_step_that_becomes_free(env: WaitingEnv) -> None:
+async def test_waiting_get_next_step_returns_a_freed_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     waiting = await env.started("get_next_step", planId=plan["planId"])
@@ -129,7 +129,7 @@ async def test_change_makes_only_one_of_many_waiting_calls_try_again(env: Waitin
         await canceled(task)
 
 
-async def test_waiting_call_gets_retry_after_seconds_when_the_wait_times_out(
+async def test_timed_out_wait_returns_retry_after_seconds(
     env: WaitingEnv,
 ) -> None:
     plan = await env.agent.plan(1)
@@ -143,7 +143,7 @@ async def test_waiting_call_gets_retry_after_seconds_when_the_wait_times_out(
     assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 1)
 
 
-async def test_get_next_step_without_wait_seconds_returns_retry_after_seconds(
+async def test_reply_without_wait_returns_retry_after_seconds(
     env: WaitingEnv,
 ) -> None:
     plan = await env.agent.plan(1, stallMinutes=0.05)
@@ -168,7 +168,7 @@ async def test_wait_seconds_outside_the_allowed_range_is_refused(
 # Jobs
 
 
-async def test_waiting_get_next_job_gets_job_that_becomes_free(env: WaitingEnv) -> None:
+async def test_waiting_get_next_job_returns_a_freed_job(env: WaitingEnv) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     waiting = await env.started("get_next_job", runId=run["runId"])
@@ -176,7 +176,7 @@ async def test_waiting_get_next_job_gets_job_that_becomes_free(env: WaitingEnv) 
     assert (await answered(waiting))["stepKey"] == "do"
 
 
-async def test_waiting_call_for_one_model_does_not_delay_call_for_another_model(
+async def test_waiting_for_one_model_does_not_delay_another(
     env: WaitingEnv,
 ) -> None:
     run = await two_models(env.agent)
@@ -188,7 +188,7 @@ async def test_waiting_call_for_one_model_does_not_delay_call_for_another_model(
     await canceled(other)
 
 
-async def test_get_next_job_without_run_id_waits_for_a_job_of_any_run(env: WaitingEnv) -> None:
+async def test_get_next_job_without_run_id_waits_for_any_run(env: WaitingEnv) -> None:
     waiting = await env.started("get_next_job")
     run = await two_models(env.agent)
     assert (await answered(waiting))["runId"] == run["runId"]
@@ -311,7 +311,7 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
 
 
 @pytest.mark.parametrize(("most", "most_of_org"), [(1, 100), (100, 1)])
-async def test_call_beyond_limit_of_waiting_calls_is_answered_at_once(
+async def test_call_beyond_the_waiting_limit_is_answered_at_once(
     world: OrgEnv, most: int, most_of_org: int
 ) -> None:
     env = WaitingEnv(world, most, most_of_org)
@@ -346,7 +346,7 @@ async def test_error_of_waiting_call_lets_the_next_call_try(env: WaitingEnv) -> 
 # Tests of the answers to repeated calls.
 
 
-async def test_repeated_waiting_call_gets_the_same_step_as_the_first_call(env: WaitingEnv) -> None:
+async def test_repeated_waiting_call_gets_the_same_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -360,7 +360,7 @@ async def test_repeated_waiting_call_gets_the_same_step_as_the_first_call(env: W
     assert {**third, "replayed": None} == {**second, "replayed": None}
 
 
-async def test_call_repeated_after_a_wait_without_result_is_not_replayed(env: WaitingEnv) -> None:
+async def test_wait_without_result_is_not_replayed(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -372,7 +372,7 @@ async def test_call_repeated_after_a_wait_without_result_is_not_replayed(env: Wa
     assert (reply["stepOrder"], "replayed" in reply) == (2, False)
 
 
-async def test_waiting_call_returns_latest_reply_without_database_at_timeout(
+async def test_timed_out_wait_returns_latest_reply_without_database(
     own_world: OrgEnv,
 ) -> None:
     env = WaitingEnv(own_world)
@@ -406,7 +406,7 @@ async def unreachable(org: int | None) -> object:
 # Tests of database connections and server processes.
 
 
-async def test_change_just_before_call_enters_wait_queue_is_not_missed(env: WaitingEnv) -> None:
+async def test_change_just_before_a_call_waits_is_not_missed(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
@@ -465,7 +465,7 @@ async def test_change_by_another_process_ends_wait_of_get_next_step(env: Waiting
     assert (await answered(waiting))["stepOrder"] == 2
 
 
-async def test_waiting_call_tries_again_after_change_events_were_lost(env: WaitingEnv) -> None:
+async def test_lost_change_events_make_a_waiting_call_try_again(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

@@ -50,7 +50,7 @@ async def counts(world: OrgEnv, secret: str) -> bool:
     return True
 
 
-async def test_web_session_started_with_token_has_user_and_scopes_of_token(
+async def test_web_session_has_user_and_scopes_of_the_token(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     known = await authenticate_session(world.dispatcher.services, secret)
@@ -75,9 +75,7 @@ async def test_web_session_ends_after_eight_idle_hours(world: OrgEnv, secret: st
     assert not await counts(world, secret)
 
 
-async def test_background_request_of_open_page_does_not_extend_web_session(
-    world: OrgEnv, secret: str
-) -> None:
+async def test_background_requests_do_not_extend_a_web_session(world: OrgEnv, secret: str) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
         await authenticate_session(world.dispatcher.services, secret, notes=False)
@@ -95,14 +93,14 @@ async def test_web_session_expires_after_seven_days_despite_activity(
     assert not await counts(world, secret)
 
 
-async def test_revoking_a_token_immediately_ends_the_web_sessions_of_that_token(
+async def test_revoking_a_token_ends_web_sessions_of_the_token(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     await revoke_token(at(world.agent), given.token.id)
     assert not await counts(world, secret)
 
 
-async def test_expiry_of_a_token_ends_the_web_sessions_of_that_token(world: OrgEnv) -> None:
+async def test_expired_token_ends_web_sessions_of_the_token(world: OrgEnv) -> None:
     short = await make_token(world.agent, "dan", days=1)
     started = await start_by_token(world.dispatcher.services, short.secret)
     for _ in range(4):

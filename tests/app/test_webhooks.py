@@ -62,7 +62,7 @@ async def test_review_notification_contains_requester_and_review_url(
     )
 
 
-async def test_webhook_is_sent_when_plan_stalls_completes_fails_or_needs_review(
+async def test_webhook_reports_stall_completion_failure_and_review_of_plan(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -91,7 +91,7 @@ async def test_webhook_is_sent_when_plan_stalls_completes_fails_or_needs_review(
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_webhook_is_sent_when_stage_fails_or_run_needs_feedback_or_ends(
+async def test_webhook_reports_failed_stage_feedback_request_and_end_of_run(
     world: OrgEnv,
 ) -> None:
     async with received_events(world) as (other, teller):

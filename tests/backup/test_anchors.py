@@ -51,7 +51,7 @@ async def test_audit_anchor_check_passes_after_later_writes(
     assert check.chains >= 2
 
 
-async def test_audit_anchor_check_of_empty_database_reports_every_missing_chain(
+async def test_anchor_check_of_empty_database_reports_every_missing_chain(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
@@ -62,7 +62,7 @@ async def test_audit_anchor_check_of_empty_database_reports_every_missing_chain(
     assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
-async def test_audit_anchor_check_reports_database_restored_from_older_backup(
+async def test_anchor_check_reports_restore_from_an_older_backup(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -108,7 +108,7 @@ async def test_audit_anchor_check_passes_after_user_was_erased(
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_audit_anchor_check_reports_chain_deleted_after_user_erasure(
+async def test_anchor_check_reports_chain_deleted_after_user_erasure(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
@@ -124,7 +124,7 @@ async def test_audit_anchor_check_reports_chain_deleted_after_user_erasure(
     ]
 
 
-async def test_audit_anchor_check_reports_deletion_despite_earlier_user_erasure(
+async def test_anchor_check_reports_deletion_after_earlier_user_erasure(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """An erasure before the anchor does not explain entries that are deleted after the anchor."""

@@ -190,7 +190,7 @@ def test_restoring_backup_of_newer_version_raises_invalid_input(
         restore_into(copy, file)
 
 
-def test_error_for_backup_of_outdated_schema_suggests_migrate_command(
+def test_backup_of_outdated_schema_suggests_the_migrate_command(
     server: Server, tmp_path: Path
 ) -> None:
     with empty_database(server) as old:

@@ -48,7 +48,7 @@ def reader(place: ServerDatabase) -> Iterator[str]:
             admin.execute(f"drop role {name}".encode())
 
 
-async def test_pg_dump_by_role_that_bypasses_row_security_contains_every_row(
+async def test_pg_dump_by_rls_exempt_role_contains_every_row(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await fill(own_world)

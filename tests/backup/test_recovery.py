@@ -21,7 +21,7 @@ ARCHIVING = {
 }
 
 
-async def test_database_recovered_to_point_in_time_passes_check_of_audit_anchor(
+async def test_database_recovered_to_a_time_passes_anchor_check(
     tmp_path: Path,
 ) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"

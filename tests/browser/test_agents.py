@@ -54,9 +54,7 @@ async def see_yesterday(page: Page, site: Site) -> None:
     await expect(page.get_by_role("heading", name="Tuesday, January 1, 2030")).to_be_visible()
 
 
-async def test_user_opens_the_activity_of_an_agent_on_the_previous_day(
-    page: Page, site: Site
-) -> None:
+async def test_user_opens_yesterdays_activity_of_an_agent(page: Page, site: Site) -> None:
     await make_two_days(site.world)
     await see_yesterday(page, site)
     await accessible(page)
@@ -73,9 +71,7 @@ async def test_activity_page_of_an_agent_opens_without_javascript(
     await context.close()
 
 
-async def test_user_opens_agent_page_from_audit_entry_and_then_the_cost_page(
-    page: Page, site: Site
-) -> None:
+async def test_user_opens_agent_and_cost_pages_from_the_audit(page: Page, site: Site) -> None:
     await make_two_days(site.world)
     await page.goto(f"{site.address}/audit?subject=billing+vendor&event=step_completed")
     row = page.locator("#list tbody tr")

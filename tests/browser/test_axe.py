@@ -28,7 +28,7 @@ async def test_accessibility_check_reports_unreadable_dark_theme(page: Page, sit
         await accessible(page)
 
 
-async def test_lock_file_of_accessibility_checker_has_hashes_and_no_urls() -> None:
+async def test_accessibility_lock_file_has_hashes_and_no_urls() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}

@@ -60,7 +60,7 @@ async def test_plan_completes_after_change_request_and_approval_in_inbox(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_rejecting_in_inbox_requires_confirmation_and_preserves_reason(
+async def test_rejecting_in_inbox_asks_to_confirm_and_keeps_the_reason(
     tab: Page, site: Site
 ) -> None:
     agent = site.world.agent

@@ -77,9 +77,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         assert (actor, channel, details["place"]) == ("pat", "mcp", "app")
 
 
-async def test_feedback_submitted_on_run_map_in_chat_starts_the_next_stage(
-    page: Page, site: Site
-) -> None:
+async def test_feedback_on_map_in_chat_starts_the_next_stage(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await agent.run()
     await agent.work_off(run)
@@ -102,9 +100,7 @@ async def test_feedback_submitted_on_run_map_in_chat_starts_the_next_stage(
     assert "Only the long ones." in str(job)
 
 
-async def test_map_app_in_chat_shows_workflow_and_error_for_unknown_plan(
-    page: Page, site: Site
-) -> None:
+async def test_map_in_chat_shows_workflow_or_unknown_plan_error(page: Page, site: Site) -> None:
     theirs = site.world.other_org_plan["planId"]
     async with open_chat(site.world, "pat") as address:
         await page.goto(address)

@@ -81,9 +81,7 @@ async def test_overview_page_shows_newly_failed_run_without_reload(page: Page, s
     await expect(page.locator("#trouble")).to_contain_text("Deep rivers")
 
 
-async def test_relative_times_on_page_advance_and_show_time_in_local_time_zone(
-    browser: Browser, site: Site
-) -> None:
+async def test_relative_times_advance_and_show_local_time(browser: Browser, site: Site) -> None:
     await make_stalled_plan(site)
     context = await browser.new_context(timezone_id="Asia/Tokyo", locale="en-US")
     page = await context.new_page()
@@ -103,9 +101,7 @@ async def test_relative_times_on_page_advance_and_show_time_in_local_time_zone(
     assert site.faults == []
 
 
-async def test_tab_title_and_browser_notification_count_items_in_the_inbox(
-    browser: Browser, site: Site
-) -> None:
+async def test_tab_title_and_notification_count_inbox_items(browser: Browser, site: Site) -> None:
     agent = site.world.agent
     context = await browser.new_context(permissions=["notifications"])
     page = await context.new_page()

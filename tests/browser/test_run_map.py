@@ -95,7 +95,7 @@ async def test_run_map_zooms_at_the_pointer_with_control_and_wheel(page: Page, s
     assert await page.evaluate("scrollY") == top, "the map scrolls, not the page"
 
 
-async def test_run_map_is_dragged_without_opening_a_step(page: Page, site: Site) -> None:
+async def test_dragging_the_run_map_opens_no_step(page: Page, site: Site) -> None:
     run = await open_large_run(page, site)
     map_ = page.locator("#map")
     await page.get_by_role("button", name="Zoom in").click()
@@ -146,7 +146,7 @@ async def test_run_map_zooms_with_two_fingers(browser: Browser, site: Site) -> N
     assert site.faults == []
 
 
-async def test_run_map_scrolls_to_the_clicked_place_of_the_minimap(page: Page, site: Site) -> None:
+async def test_clicking_the_minimap_scrolls_the_run_map(page: Page, site: Site) -> None:
     await open_large_run(page, site)
     map_, minimap = page.locator("#map"), page.locator(".minimap")
     for _ in range(4):
@@ -197,9 +197,7 @@ async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: 
     assert any(received), "only changed fragments travel"
 
 
-async def test_run_map_keeps_zoom_and_scroll_when_the_next_stage_is_shown(
-    page: Page, site: Site
-) -> None:
+async def test_run_map_keeps_zoom_and_scroll_in_the_next_stage(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await agent.run("dialectic", ["opus"], input="Build a lighthouse.")
     await page.goto(f"{site.address}/runs/{run['runId']}")

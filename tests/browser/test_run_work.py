@@ -32,9 +32,7 @@ async def pictures(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1280, "height": 900})
 
 
-async def test_run_page_of_four_models_is_short_and_shows_workers_and_cost(
-    page: Page, site: Site
-) -> None:
+async def test_run_page_of_four_models_shows_workers_and_cost(page: Page, site: Site) -> None:
     run = await make_busy_run(site.world)
     await page.goto(f"{site.address}/runs/{run['runId']}")
     top = page.locator(".facts")
@@ -52,9 +50,7 @@ async def test_run_page_of_four_models_is_short_and_shows_workers_and_cost(
         await pictures(page, f"run-{path}")
 
 
-async def test_run_page_of_500_steps_stays_within_size_and_node_limits(
-    page: Page, site: Site
-) -> None:
+async def test_run_page_of_500_steps_stays_within_size_limits(page: Page, site: Site) -> None:
     run = await make_large_run(site.world.agent)
     reply = await page.goto(f"{site.address}/runs/{run['runId']}")
     assert reply is not None
@@ -73,9 +69,7 @@ async def test_run_page_of_500_steps_stays_within_size_and_node_limits(
     ).to_be_visible()
 
 
-async def test_user_reads_the_error_of_a_failed_step_and_retries_the_step(
-    page: Page, site: Site
-) -> None:
+async def test_user_reads_the_error_of_a_step_and_retries(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await make_busy_run(site.world)
     failed = run["failed"]
@@ -130,9 +124,7 @@ async def compare_versions_and_models(page: Page, site: Site, run: Body) -> None
     await expect(page.locator(".sides .prose")).to_have_count(2)
 
 
-async def test_user_compares_versions_and_models_of_a_document_on_run_page(
-    page: Page, site: Site
-) -> None:
+async def test_user_compares_versions_and_models_of_a_document(page: Page, site: Site) -> None:
     run = await make_two_versions(site)
     await compare_versions_and_models(page, site, run)
     await accessible(page)
@@ -141,7 +133,7 @@ async def test_user_compares_versions_and_models_of_a_document_on_run_page(
     await pictures(page, "run-document")
 
 
-async def test_run_pages_need_no_javascript(browser: Browser, site: Site) -> None:
+async def test_run_pages_work_without_javascript(browser: Browser, site: Site) -> None:
     run, busy = await make_two_versions(site), await make_busy_run(site.world)
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()

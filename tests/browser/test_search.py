@@ -122,9 +122,7 @@ async def test_command_palette_shows_only_options_for_the_last_typed_text(
     site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]
 
 
-async def test_user_saves_opens_and_deletes_a_saved_filter_of_the_plan_list(
-    page: Page, site: Site
-) -> None:
+async def test_user_saves_opens_and_deletes_a_plan_filter(page: Page, site: Site) -> None:
     await site.world.agent.plan(name="Lakes")
     await site.world.agent.plan(name="Rivers")
     await page.goto(f"{site.address}/plans?q=lake")

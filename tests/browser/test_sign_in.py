@@ -132,9 +132,7 @@ async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
         await context.close()
 
 
-async def test_page_header_for_signed_in_user_is_one_row_at_every_window_width(
-    tab: Page, door: Door
-) -> None:
+async def test_header_of_signed_in_user_stays_one_row(tab: Page, door: Door) -> None:
     pat = await make_token(door.world.agent, "pat.of.the.research.team", scopes=(Scope.REVIEW,))
     await tab.goto(door.address)
     await sign_in(tab, pat.secret)

@@ -37,9 +37,7 @@ async def make_failed_plan(site: Site) -> Body:
     return plan
 
 
-async def test_user_finds_why_a_plan_step_failed_and_retries_the_step(
-    tab: Page, site: Site
-) -> None:
+async def test_user_finds_why_a_step_failed_and_retries(tab: Page, site: Site) -> None:
     plan = await make_failed_plan(site)
     await tab.goto(site.address)
     await expect(tab.locator("#trouble")).to_contain_text(ERROR)
@@ -59,9 +57,7 @@ async def test_user_finds_why_a_plan_step_failed_and_retries_the_step(
     await expect(tab.locator("#s2")).to_contain_text("completed")
 
 
-async def test_user_opens_csv_output_as_table_and_returns_to_the_plan(
-    tab: Page, site: Site
-) -> None:
+async def test_user_opens_csv_output_as_table_and_returns(tab: Page, site: Site) -> None:
     agent = site.world.agent
     plan = await make_failed_plan(site)
     for content in ("river,km\nNile,6650\n", "river,km\nNile,6650\nAmazon,6575\n"):

@@ -13,7 +13,7 @@ from waybook.cli.lazy import load
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_short_help_of_command_equals_text_in_command_table(name: str) -> None:
+def test_short_help_equals_the_text_in_the_command_table(name: str) -> None:
     target, short_help = COMMANDS[name]
     assert load(target).get_short_help_str(limit=100) == short_help
 
@@ -43,9 +43,7 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
-def test_importing_a_cli_module_does_not_load_modules_listed_as_unneeded(
-    imported: str, spared: str
-) -> None:
+def test_importing_a_cli_module_loads_no_unneeded_module(imported: str, spared: str) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""

@@ -34,9 +34,7 @@ def test_audit_list_command_prints_newest_entries_first(terminal: Terminal, work
     assert "created the plan" in output
 
 
-def test_audit_list_command_without_plan_or_run_id_lists_all_entries(
-    terminal: Terminal, worked_on: str
-) -> None:
+def test_audit_list_without_id_lists_all_entries(terminal: Terminal, worked_on: str) -> None:
     entries = terminal.json_output("audit", "list", "--limit", "1000")
     plan_id = full_id(worked_on)
     assert {entry["seq"] for entry in entries if entry["subjectId"] == plan_id} == {1, 2, 3, 4}
@@ -108,7 +106,7 @@ def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
     assert message in shown.stdout
 
 
-def test_audit_verify_reports_deletion_if_audit_chain_has_no_plan_row(
+def test_audit_verify_reports_a_chain_without_plan_row(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = full_id(worked_on)

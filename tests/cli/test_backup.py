@@ -30,7 +30,7 @@ def archive(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_restored_database_passes_audit_verify_against_audit_anchor(
+def test_restored_database_passes_verification_against_the_anchor(
     elsewhere: Terminal, archive: Path
 ) -> None:
     verify = ("audit", "verify", "--anchor", str(archive))
@@ -54,7 +54,7 @@ def test_restored_database_passes_audit_verify_against_audit_anchor(
     assert "not empty" in again.stderr
 
 
-def test_audit_verify_updates_stored_audit_anchor_only_if_chains_match(
+def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     terminal: Terminal, elsewhere: Terminal, archive: Path
 ) -> None:
     assert archive.exists()
@@ -72,7 +72,7 @@ def test_audit_verify_updates_stored_audit_anchor_only_if_chains_match(
     other.unlink()
 
 
-def test_audit_anchor_command_keeps_file_if_chains_differ_unless_forced(
+def test_audit_anchor_keeps_file_if_chains_differ_unless_forced(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")

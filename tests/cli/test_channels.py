@@ -120,7 +120,7 @@ main()
 """
 
 
-def test_serve_exits_with_zero_if_sigterm_arrives_at_first_line_of_output(
+def test_serve_exits_with_zero_on_sigterm_at_first_output(
     terminal: Terminal,
 ) -> None:
     arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]

@@ -126,9 +126,7 @@ def test_adding_and_removing_waybook_keeps_comments_in_json_config(
         ("", ""),
     ],
 )
-def test_waybook_entry_written_by_hand_can_be_removed_from_json_config(
-    text: str, expected: str
-) -> None:
+def test_hand_written_waybook_entry_can_be_removed_from_json(text: str, expected: str) -> None:
     assert remove(text) == expected
 
 
@@ -149,7 +147,7 @@ def test_error_for_broken_json_config_names_the_line(text: str, message: str) ->
         add(text)
 
 
-def test_json_config_with_comment_is_refused_if_client_allows_no_comments() -> None:
+def test_comment_in_json_is_refused_if_client_allows_none() -> None:
     with pytest.raises(ConfigError, match="line 2"):
         json_edit.add_entry('{\n// note\n"a": 1}', "servers", "w", ENTRY, comments=False)
 
@@ -233,9 +231,7 @@ def test_error_for_broken_toml_config_names_the_line(text: str, message: str) ->
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_waybook_entry_in_config_of_every_client_can_be_read_and_removed(
-    name: str, *, is_http: bool
-) -> None:
+def test_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return
@@ -262,7 +258,7 @@ def test_waybook_entry_in_config_of_every_client_can_be_read_and_removed(
         ),
     ],
 )
-def test_path_of_user_config_of_client_depends_on_platform_and_environment(
+def test_user_config_path_depends_on_platform_and_environment(
     name: str, platform: str, expected: str
 ) -> None:
     environment = {"CODEX_HOME": "/codex", "APPDATA": "/appdata"}
@@ -270,7 +266,7 @@ def test_path_of_user_config_of_client_depends_on_platform_and_environment(
     assert config_file(CLIENTS[name], ConfigScope.USER, places) == Path(expected)
 
 
-def test_project_config_file_of_client_is_in_the_project_folder() -> None:
+def test_project_config_is_in_the_project_folder() -> None:
     places = Places(Path("/users/me"), Path("/project"), "linux", {})
     configs = {
         name: config_file(client, ConfigScope.PROJECT, places) for name, client in CLIENTS.items()
@@ -280,7 +276,7 @@ def test_project_config_file_of_client_is_in_the_project_folder() -> None:
     assert configs["claude-desktop"] is None
 
 
-def test_config_of_each_client_refers_to_token_by_environment_variable() -> None:
+def test_every_client_config_names_the_token_variable() -> None:
     configs = {
         name: client.http_entry("u", client.token_reference) for name, client in CLIENTS.items()
     }
@@ -299,14 +295,14 @@ def test_config_of_each_client_refers_to_token_by_environment_variable() -> None
         ("/c/uv/environments-v2/x/bin/waybook", "/c/uv/environments-v2/x", [], ["uvx", "waybook"]),
     ],
 )
-def test_waybook_command_in_client_config_is_an_absolute_path_or_uvx(
+def test_command_in_client_config_is_absolute_path_or_uvx(
     started_as: str, prefix: str, programs: list[str], expected: list[str]
 ) -> None:
     present = {program: program for program in programs}
     assert command_for(started_as, "/v/bin/python", prefix, present.get) == expected
 
 
-def test_environment_made_by_uv_tool_install_is_not_considered_temporary() -> None:
+def test_uv_tool_environment_is_not_considered_temporary() -> None:
     assert not is_temporary_environment(PurePosixPath("/me/.local/share/uv/tools/waybook"))
 
 
@@ -329,6 +325,6 @@ def test_error_for_client_config_not_in_utf8_names_the_line(tmp_path: Path) -> N
         read_config(file)
 
 
-def test_every_supported_config_file_syntax_is_used_by_some_mcp_client() -> None:
+def test_every_config_syntax_is_used_by_some_client() -> None:
     assert {client.syntax for client in CLIENTS.values()} == set(Syntax)
     assert all(isinstance(client, Client) for client in CLIENTS.values())

@@ -149,7 +149,7 @@ def served_url(output: IO[str] | None) -> str:
     return next(match[1] for match in served if match)
 
 
-def test_connect_hides_token_and_refers_to_token_in_environment_by_name(
+def test_connect_hides_token_and_names_token_variable(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("connect", "claude-code", "--http", "http://127.0.0.1:9", "--yes")

@@ -76,7 +76,7 @@ def test_doctor_fleet_reports_different_versions_and_a_missing_leader(
     assert "0 servers do the background work" in done.stdout
 
 
-def test_doctor_fleet_exits_with_1_if_a_server_is_not_ready(
+def test_doctor_fleet_exits_with_1_if_server_is_not_ready(
     terminal: Terminal, stack: ExitStack
 ) -> None:
     urls = [stack.enter_context(server()), stack.enter_context(server(ready=503))]

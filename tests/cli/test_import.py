@@ -47,9 +47,7 @@ def test_import_detects_each_format_and_creates_a_plan(terminal: Terminal, tmp_p
     assert counts == {"chart.mmd": 2, "tasks.json": 1, "beads.jsonl": 1, "issue.json": 2}
 
 
-def test_import_of_a_utf_16_issue_list_creates_a_step_for_each_issue(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_import_of_utf_16_issue_list_creates_all_steps(terminal: Terminal, tmp_path: Path) -> None:
     address = "https://github.com/octo/app/issues"
     issues = [
         {"number": 4, "title": "Patch", "body": None, "state": "open", "pull_request": {}},

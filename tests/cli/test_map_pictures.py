@@ -96,7 +96,7 @@ def test_map_command_with_unwritable_svg_path_is_a_usage_error(where: str) -> No
     assert where in failed.stderr
 
 
-def test_map_command_with_lines_and_svg_options_is_a_usage_error() -> None:
+def test_map_with_lines_and_svg_options_is_a_usage_error() -> None:
     assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
 
 

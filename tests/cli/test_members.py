@@ -202,7 +202,7 @@ def test_audit_commands_accept_org_admin_token(terminal: Terminal, org: str) -> 
     assert "created a token" in output
 
 
-def test_admin_token_made_as_in_the_team_guide_opens_the_tokens_page(terminal: Terminal) -> None:
+def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> None:
     """Follow the commands of the guide, and open pages with each of the tokens."""
     guide = Path("docs/how-to/serve-a-team.md").read_text("utf-8")
     wanted = ("waybook org add", "waybook user add", "waybook token add")

@@ -45,7 +45,7 @@ def owner_check(terminal: Terminal) -> dict[str, str]:
     return dict(result)
 
 
-def test_doctor_command_accepts_owner_subject_to_row_level_security(
+def test_doctor_accepts_owner_subject_to_row_level_security(
     terminal: Terminal, own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
@@ -54,7 +54,7 @@ def test_doctor_command_accepts_owner_subject_to_row_level_security(
     assert result["said"] == f"{own_place.server.owner}, bound by row-level security"
 
 
-def test_doctor_command_warns_if_owner_bypasses_row_level_security(
+def test_doctor_warns_if_owner_bypasses_row_level_security(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     result = owner_check(terminal)
@@ -69,7 +69,7 @@ def test_doctor_command_warns_if_owner_bypasses_row_level_security(
     assert owner_check(terminal)["state"] == "ok"
 
 
-def test_doctor_command_fails_if_owner_cannot_assume_maintenance_role(
+def test_doctor_fails_if_owner_cannot_assume_maintenance_role(
     terminal: Terminal, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:
@@ -87,7 +87,7 @@ def test_doctor_command_fails_if_owner_cannot_assume_maintenance_role(
         assert "grant waybook_maintenance to owner_" in " ".join(refused.stderr.split())
 
 
-def test_migrate_warns_if_database_owner_bypasses_row_level_security(
+def test_migrate_warns_if_owner_bypasses_row_level_security(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     done = terminal.run("migrate")
@@ -95,7 +95,7 @@ def test_migrate_warns_if_database_owner_bypasses_row_level_security(
     assert "so row-level security does not apply to it" in done.stderr
 
 
-async def test_start_logs_warning_if_database_owner_bypasses_row_level_security(
+async def test_start_warns_if_owner_bypasses_row_level_security(
     exempt_place: ServerDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
@@ -107,7 +107,7 @@ async def test_start_logs_warning_if_database_owner_bypasses_row_level_security(
     assert "row-level security does not apply to it" in message
 
 
-def test_org_erase_spares_other_orgs_if_owner_bypasses_row_level_security(
+def test_org_erase_by_rls_exempt_owner_spares_other_orgs(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     for slug in ("acme", "other"):

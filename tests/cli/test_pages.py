@@ -65,7 +65,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     assert not is_listening(port)
 
 
-def test_another_process_serves_dashboard_if_serving_process_is_killed(data_dir: Path) -> None:
+def test_another_process_serves_the_dashboard_after_a_kill(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -81,7 +81,7 @@ def test_another_process_serves_dashboard_if_serving_process_is_killed(data_dir:
     assert not is_listening(port)
 
 
-def test_tool_reply_has_working_url_after_dashboard_process_was_killed(data_dir: Path) -> None:
+def test_reply_has_working_url_after_dashboard_process_was_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
@@ -100,7 +100,7 @@ def test_tool_reply_has_working_url_after_dashboard_process_was_killed(data_dir:
         second.end()
 
 
-def test_dashboard_reuses_port_chosen_when_configured_port_was_busy(data_dir: Path) -> None:
+def test_dashboard_reuses_port_chosen_while_configured_port_was_busy(data_dir: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = int(taken.getsockname()[1])
         with open_stdio(data_dir, port) as agent:
@@ -125,7 +125,7 @@ def test_stdio_process_links_to_running_server_and_serves_no_pages(data_dir: Pat
         agent.end()
 
 
-def test_serve_command_takes_port_of_stdio_process_until_command_ends(data_dir: Path) -> None:
+def test_serve_takes_the_port_of_a_stdio_process_while_running(data_dir: Path) -> None:
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
@@ -165,7 +165,7 @@ def test_stdio_process_with_pages_setting_off_serves_no_pages(data_dir: Path) ->
         agent.end()
 
 
-def test_tools_answer_calls_if_dashboard_pages_cannot_be_served(data_dir: Path) -> None:
+def test_tools_answer_even_if_pages_cannot_be_served(data_dir: Path) -> None:
     record = ControlDirectory(data_dir).pages_record
     record.mkdir()
     port = find_free_port()
@@ -180,7 +180,7 @@ def test_tools_answer_calls_if_dashboard_pages_cannot_be_served(data_dir: Path) 
         record.rmdir()
 
 
-def test_commands_print_dashboard_address_or_the_command_to_start_server(
+def test_commands_print_dashboard_address_or_start_command(
     data_dir: Path, terminal: Terminal
 ) -> None:
     with open_stdio(data_dir, find_free_port()) as agent:

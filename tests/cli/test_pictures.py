@@ -27,7 +27,7 @@ def test_segmented_progress_bar_has_requested_width(
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_progress_bar_shows_every_present_status_in_at_least_one_cell(
+def test_progress_bar_shows_every_status_in_at_least_one_cell(
     counts: dict[StepStatus, int], width: int
 ) -> None:
     cells = cell_counts(counts, width)
@@ -74,9 +74,7 @@ SPANS = st.lists(
 
 
 @given(SPANS, st.integers(1, 120))
-def test_every_time_span_of_a_plan_is_visible_in_the_terminal_timeline(
-    spans: list[Span], width: int
-) -> None:
+def test_terminal_timeline_shows_every_time_span(spans: list[Span], width: int) -> None:
     axis = Axis(spans)
     for span in spans:
         line = timeline_bar([span], axis, width).plain

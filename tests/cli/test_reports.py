@@ -86,7 +86,7 @@ def test_report_command_still_answers_input_after_an_invalid_line() -> None:
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
 
-def test_map_command_with_lines_option_prints_a_reply_for_each_input_line() -> None:
+def test_map_with_lines_option_answers_each_input_line() -> None:
     lines = [write_definition(DAG), make_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
@@ -95,7 +95,7 @@ def test_map_command_with_lines_option_prints_a_reply_for_each_input_line() -> N
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_each_input_line_before_the_next_is_sent() -> None:
+def test_report_answers_each_line_before_the_next_is_sent() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -173,7 +173,7 @@ def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_map_command_prints_errors_of_invalid_workflow_on_separate_lines() -> None:
+def test_map_command_prints_each_workflow_error_on_a_line() -> None:
     definition = make_cycle()
     definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
     failed = run("map", "-", typed=definition)
@@ -213,7 +213,7 @@ def test_report_and_map_output_fits_terminal_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("system", ["airflow", "argo", "langgraph"])
-def test_report_and_map_commands_detect_the_format_of_an_export(system: str) -> None:
+def test_report_and_map_detect_the_export_format(system: str) -> None:
     path = EXAMPLES / f"{system}.json"
     export = json.loads(path.read_text())
     for command, door in (("report", report_from_snapshot), ("map", map_from_snapshot)):
@@ -225,7 +225,7 @@ def test_report_and_map_commands_detect_the_format_of_an_export(system: str) -> 
     assert "in progress" in drawn.stdout
 
 
-def test_report_and_map_commands_name_path_of_unknown_state_in_export() -> None:
+def test_error_for_unknown_state_in_an_export_names_the_path() -> None:
     export = json.loads((EXAMPLES / "airflow.json").read_text())
     export["task_instances"][3]["state"] = "zombie"
     for command in ("report", "map"):
@@ -235,7 +235,7 @@ def test_report_and_map_commands_name_path_of_unknown_state_in_export() -> None:
         assert error["message"].startswith("task_instances[3].state: 'zombie' is not a known state")
 
 
-def test_report_command_refuses_file_that_is_not_in_the_requested_format() -> None:
+def test_report_refuses_a_file_in_another_format() -> None:
     result = run("report", str(EXAMPLES / "argo.json"), "--format", "langgraph")
     assert result.exit_code == 1
     message = json.loads(result.stdout)["error"]["message"]

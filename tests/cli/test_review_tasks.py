@@ -24,7 +24,7 @@ def make_client(terminal: Terminal) -> Client:
     return Client(child, mode="2026-07-28", extensions=[Tasks()])
 
 
-async def test_mcp_task_of_a_review_over_stdio_survives_a_server_restart(
+async def test_review_task_over_stdio_survives_a_server_restart(
     terminal: Terminal,
 ) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):

@@ -77,7 +77,7 @@ def test_runs_command_shows_which_stage_awaits_feedback(terminal: Terminal) -> N
 # Tests of the view of one run.
 
 
-def test_run_command_prints_dashboard_address_or_command_to_start_server(
+def test_run_command_prints_dashboard_address_or_start_command(
     terminal: Terminal,
 ) -> None:
     run_id = run_awaiting_feedback(terminal, "Linked")
@@ -128,9 +128,7 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_progress_of_a_run_is_equal_in_tool_reply_page_and_command(
-    terminal: Terminal, half: str
-) -> None:
+def test_tool_page_and_command_show_the_same_run_progress(terminal: Terminal, half: str) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
         lambda here: tools_and_pages(here, half)
     )
@@ -177,9 +175,7 @@ def test_progress_of_a_run_is_equal_in_tool_reply_page_and_command(
         assert step["name"] in page
 
 
-def test_run_command_with_watch_prints_run_once_if_stdout_is_no_terminal(
-    terminal: Terminal, half: str
-) -> None:
+def test_run_watch_without_terminal_prints_run_once(terminal: Terminal, half: str) -> None:
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")
 
 

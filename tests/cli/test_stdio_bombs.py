@@ -93,7 +93,7 @@ async def test_mcp_session_over_stdio_continues_after_hostile_argument(
     assert stored(attachment) == before
 
 
-async def test_mcp_over_stdio_refuses_too_long_line_with_the_request_id(terminal: Terminal) -> None:
+async def test_stdio_refuses_too_long_line_with_the_request_id(terminal: Terminal) -> None:
     ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
     behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
     without_id = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")

@@ -22,7 +22,7 @@ async def client(address: str) -> AsyncIterator[Client]:
         yield opened
 
 
-async def test_client_jobs_for_a_model_yields_only_jobs_of_that_model(
+async def test_client_jobs_for_a_model_yields_only_matching_jobs(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="ab")
@@ -76,9 +76,7 @@ async def test_job_submitted_in_parts_is_continued_by_next_job(
     assert first["continuation"]["jobId"] == job.job_id != first["jobId"]
 
 
-async def test_exception_in_client_job_block_schedules_a_retry_of_the_job(
-    client: Client, agent: AgentClient
-) -> None:
+async def test_exception_in_job_block_schedules_a_retry(client: Client, agent: AgentClient) -> None:
     run = await agent.run(models="a")
     with pytest.raises(ZeroDivisionError):
         async with client.job(run["runId"]):
@@ -87,7 +85,7 @@ async def test_exception_in_client_job_block_schedules_a_retry_of_the_job(
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
 
 
-async def test_error_in_client_job_block_with_on_error_fail_fails_the_stage(
+async def test_exception_in_job_block_with_on_error_fail_fails_stage(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -97,7 +95,7 @@ async def test_error_in_client_job_block_with_on_error_fail_fails_the_stage(
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "stage_failed"
 
 
-async def test_client_job_block_without_submit_raises_not_submitted(
+async def test_job_block_without_submit_raises_not_submitted(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -118,7 +116,7 @@ async def test_client_can_submit_a_job_again_after_a_refused_document(
     assert done["jobStatus"] == "completed"
 
 
-async def test_fail_method_of_client_job_returns_number_of_attempts_left(
+async def test_failing_a_client_job_returns_attempts_left(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -127,7 +125,7 @@ async def test_fail_method_of_client_job_returns_number_of_attempts_left(
     assert (failed["status"], failed["attemptsLeft"]) == ("retrying", 3)
 
 
-async def test_heartbeats_of_client_keep_a_job_claimed_beyond_the_lease(
+async def test_heartbeats_keep_a_job_claimed_beyond_the_lease(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -157,7 +155,7 @@ async def beat_often(job: Job) -> None:
     job._heartbeat.start()
 
 
-async def test_read_input_method_of_client_job_returns_full_text_of_long_input(
+async def test_read_input_of_client_job_returns_the_full_text(
     client: Client, agent: AgentClient
 ) -> None:
     text = "".join(f"{n} " for n in range(30_000))
@@ -169,7 +167,7 @@ async def test_read_input_method_of_client_job_returns_full_text_of_long_input(
         await job.submit("# Found")
 
 
-async def test_client_job_block_is_canceled_after_another_session_claims_job(
+async def test_job_block_is_canceled_when_another_session_claims_job(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

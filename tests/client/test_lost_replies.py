@@ -52,9 +52,7 @@ async def losing_client(address: str) -> AsyncIterator[Client]:
             yield client
 
 
-async def test_every_change_is_stored_once_when_replies_of_all_calls_are_lost(
-    address: str, world: OrgEnv
-) -> None:
+async def test_every_change_is_stored_once_if_replies_are_lost(address: str, world: OrgEnv) -> None:
     async with losing_client(address) as client:
         plan = await client.create_plan("Rivers", "Which river is longest?", STEPS)
         async for step in client.steps(plan["planId"]):
@@ -71,7 +69,7 @@ async def count_plans(world: OrgEnv) -> int:
     return int(row[0])
 
 
-async def test_error_in_client_step_block_is_recorded_once_if_the_reply_is_lost(
+async def test_error_in_step_block_is_recorded_once_despite_lost_reply(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -83,7 +81,7 @@ async def test_error_in_client_step_block_is_recorded_once_if_the_reply_is_lost(
     assert await count(world, plan["planId"], "step_failed") == 1
 
 
-async def test_each_document_is_stored_once_when_replies_of_job_calls_are_lost(
+async def test_each_document_is_stored_once_if_replies_are_lost(
     address: str, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -135,7 +133,7 @@ def serve(data_dir: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[str
             process.kill()
 
 
-async def test_result_is_stored_once_when_server_is_killed_before_the_reply() -> None:
+async def test_result_is_stored_once_if_server_dies_before_reply() -> None:
     with (
         make_data_directory(parent=run_directory()) as data_dir,
         serve(data_dir) as (process, address),

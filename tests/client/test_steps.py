@@ -65,7 +65,7 @@ async def test_client_step_has_instructions_ids_and_context(
     assert "two" in str(earlier)
 
 
-async def test_error_in_client_step_block_makes_step_pending_with_the_reason(
+async def test_error_in_step_block_returns_step_with_the_reason(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -79,9 +79,7 @@ async def test_error_in_client_step_block_makes_step_pending_with_the_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_in_client_step_block_with_on_error_fail_fails_the_step(
-    client: Client, agent: AgentClient
-) -> None:
+async def test_error_with_on_error_fail_fails_the_step(client: Client, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     with pytest.raises(ZeroDivisionError):
         async with client.step(plan["planId"], on_error="fail"):
@@ -90,7 +88,7 @@ async def test_error_in_client_step_block_with_on_error_fail_fails_the_step(
     assert (failed["stepOrder"], failed["reason"]) == (1, "ZeroDivisionError:")
 
 
-async def test_error_in_client_step_block_with_on_error_keep_keeps_step_claimed(
+async def test_error_with_on_error_keep_keeps_the_step_claimed(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -102,7 +100,7 @@ async def test_error_in_client_step_block_with_on_error_keep_keeps_step_claimed(
         await step.submit("found")
 
 
-async def test_client_step_block_without_submit_makes_the_step_pending_again(
+async def test_step_block_without_submit_makes_the_step_pending_again(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -113,7 +111,7 @@ async def test_client_step_block_without_submit_makes_the_step_pending_again(
     assert pending["stepId"] == plan["stepIds"][0]
 
 
-async def test_client_steps_loop_without_submit_raises_not_submitted(
+async def test_steps_loop_without_submit_raises_not_submitted(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -123,7 +121,7 @@ async def test_client_steps_loop_without_submit_raises_not_submitted(
     assert len((await agent.status(plan))["pendingSteps"]) == 2
 
 
-async def test_leaving_client_steps_loop_early_makes_the_step_pending_again(
+async def test_leaving_the_steps_loop_early_makes_the_step_pending_again(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -139,7 +137,7 @@ async def take_back(agent: AgentClient, step: Step) -> None:
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
 
-async def test_client_step_block_raises_hold_lost_when_another_agent_has_step(
+async def test_step_block_raises_hold_lost_after_a_takeover(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -158,7 +156,7 @@ async def test_client_step_block_raises_hold_lost_when_another_agent_has_step(
     assert task.cancelling() == 0
 
 
-async def test_error_in_step_block_of_former_holder_does_not_affect_new_holder(
+async def test_error_of_former_holder_does_not_affect_new_holder(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -275,7 +273,7 @@ async def approve(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
 
 
-async def test_client_steps_loop_with_until_idle_ends_while_plan_awaits_review(
+async def test_steps_loop_until_idle_ends_while_plan_awaits_review(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -311,9 +309,7 @@ async def test_client_steps_loop_raises_nothing_ready_when_plan_has_failed(
                 await step.submit("found")
 
 
-async def test_fail_method_of_client_step_fails_the_step_and_stores_the_reason(
-    client: Client, agent: AgentClient
-) -> None:
+async def test_failing_a_client_step_stores_the_reason(client: Client, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     async with client.step(plan["planId"]) as step:
         await step.fail("no such river")

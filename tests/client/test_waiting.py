@@ -33,9 +33,7 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_client_steps_loop_that_waits_for_a_step_makes_only_two_calls(
-    address: str, agent: AgentClient
-) -> None:
+async def test_waiting_steps_loop_makes_only_two_calls(address: str, agent: AgentClient) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
@@ -47,7 +45,7 @@ async def test_client_steps_loop_that_waits_for_a_step_makes_only_two_calls(
     assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 
-async def test_client_loops_of_one_session_wait_concurrently_for_different_steps(
+async def test_loops_of_a_session_wait_for_different_steps(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 3)
@@ -59,9 +57,7 @@ async def test_client_loops_of_one_session_wait_concurrently_for_different_steps
     assert sorted(done) == sorted(plan["stepIds"][1:])
 
 
-async def test_canceled_client_steps_loop_leaves_the_wait_queue_of_the_server(
-    address: str, agent: AgentClient
-) -> None:
+async def test_canceled_steps_loop_leaves_the_wait_queue(address: str, agent: AgentClient) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(NOTICE_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
@@ -74,7 +70,7 @@ async def test_canceled_client_steps_loop_leaves_the_wait_queue_of_the_server(
     assert (await agent.take(plan))["attempt"] == 1
 
 
-async def test_client_timeout_of_a_call_is_extended_by_wait_seconds() -> None:
+async def test_client_timeout_is_extended_by_wait_seconds() -> None:
     async with proxy(OK) as (client, _), Client(client.url, timeout=0, retry=NO_RETRY) as hasty:
         with pytest.raises(Unreachable):
             await hasty.call("get_next_step", planId="p")

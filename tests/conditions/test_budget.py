@@ -23,7 +23,7 @@ MIN_BUDGET = 10
 
 
 @given(st.lists(st.integers(0, BUDGET // 3), max_size=12))
-def test_condition_budget_stays_exhausted_after_the_first_refused_cost(costs: list[int]) -> None:
+def test_condition_budget_stays_exhausted_after_a_refusal(costs: list[int]) -> None:
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:
@@ -40,9 +40,7 @@ def test_condition_budget_stays_exhausted_after_the_first_refused_cost(costs: li
 
 @pytest.mark.parametrize("size", [0, 1, 50, 500])
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_cost_of_comparing_lists_or_maps_in_a_condition_grows_with_size(
-    kind: str, size: int
-) -> None:
+def test_cost_of_comparing_lists_or_maps_grows_with_size(kind: str, size: int) -> None:
     keys = [f"k{number}" for number in range(size)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -51,7 +49,7 @@ def test_cost_of_comparing_lists_or_maps_in_a_condition_grows_with_size(
 
 
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_comparison_of_too_large_values_in_a_condition_exceeds_the_budget(kind: str) -> None:
+def test_comparison_of_too_large_values_exceeds_the_budget(kind: str) -> None:
     keys = [f"k{number}" for number in range(BUDGET // COMPARED_PAIR)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -60,7 +58,7 @@ def test_comparison_of_too_large_values_in_a_condition_exceeds_the_budget(kind: 
 
 
 @given(st.lists(st.integers(0, BUDGET), min_size=1, max_size=50))
-def test_conditions_of_a_step_never_exceed_the_cost_budget_of_the_step(costs: list[int]) -> None:
+def test_conditions_of_a_step_share_a_cost_budget(costs: list[int]) -> None:
     shared, spent = SharedBudget(len(costs)), 0
     for cost in costs:
         budget = shared.next_budget()

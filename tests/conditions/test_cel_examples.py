@@ -267,7 +267,7 @@ ARITHMETIC = (
     "source",
     [*STRINGS, *NUMBERS, *SIGNS, *PRECEDENCE, *ABSORBED, *COMPARISONS, *ARITHMETIC],
 )
-def test_condition_corner_cases_have_the_same_result_as_in_cel(
+def test_condition_corner_cases_evaluate_as_in_cel(
     ours: Reading, real: Reading, source: str
 ) -> None:
     assert ours(source, VALUES) == real(source, VALUES)
@@ -282,7 +282,7 @@ def test_condition_corner_cases_have_the_same_result_as_in_cel(
         ("true ===!false", "true ==!false"),
     ],
 )
-def test_triple_equals_has_the_same_result_as_double_equals_in_cel(
+def test_triple_equals_evaluates_like_double_equals_in_cel(
     ours: Reading, real: Reading, ours_only: str, in_cel: str
 ) -> None:
     assert ours(ours_only, VALUES) == real(in_cel, VALUES)

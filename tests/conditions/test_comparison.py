@@ -29,7 +29,7 @@ def fires(expression: str, result: Json) -> bool:
 
 
 @given(TEXTS)
-def test_any_text_survives_writing_and_reading(text: str) -> None:
+def test_any_text_survives_writing_as_a_comparison_and_reading(text: str) -> None:
     for operator in ("==", "contains"):
         quoted = write_comparison(Comparison(field="result", operator=operator, value=text))
         read = read_comparison(quoted)
@@ -39,7 +39,7 @@ def test_any_text_survives_writing_and_reading(text: str) -> None:
 
 
 @given(TEXTS)
-def test_quoted_text_equals_the_text(text: str) -> None:
+def test_quoted_text_reads_back_as_the_same_text(text: str) -> None:
     source = read_comparison(f"result == {_quoted(text)}")
     assert source is not None
     assert fires(write_comparison(source), text)
@@ -83,7 +83,7 @@ def _equal(value: str) -> Comparison:
         ("[1]", "[1]"),
     ],
 )
-def test_value_of_form_field_is_json_scalar_or_text(value: str, result: Json) -> None:
+def test_form_value_becomes_a_json_scalar_or_text(value: str, result: Json) -> None:
     expression = write_comparison(_equal(value))
     assert fires(expression, result)
     read = read_comparison(expression)
@@ -115,10 +115,10 @@ def test_text_functions_always_compare_with_a_text(function: str) -> None:
         "result ==",
     ],
 )
-def test_other_expressions_are_no_comparison(source: str) -> None:
+def test_other_expressions_are_not_read_as_a_comparison(source: str) -> None:
     assert read_comparison(source) is None
 
 
 @pytest.mark.parametrize("text", ["", "result.", "1", "size(result)", "result == 1", "result[x]"])
-def test_text_that_is_no_field_is_recognized(text: str) -> None:
+def test_other_text_is_not_recognized_as_a_field(text: str) -> None:
     assert not is_field(text)

@@ -33,7 +33,7 @@ def refusal_of(source: str) -> BadExpression:
     ("confidence", "sources", "fires"),
     [(0.3, [], True), (0.5, [], False), (0.3, ["a"], False), (0, [], True)],
 )
-def test_example_condition_fires_only_with_low_confidence_and_no_sources(
+def test_example_condition_fires_only_for_low_confidence_without_sources(
     confidence: float, sources: list[Json], *, fires: bool
 ) -> None:
     outcome = outcome_of(EXAMPLE, {"sources": sources}, confidence=confidence)
@@ -219,7 +219,7 @@ def test_error_for_an_invalid_condition_contains_message_and_position(
         ("result.a.any(x, x)", "exists", "did you mean exists?"),
     ],
 )
-def test_error_for_an_unknown_name_in_a_condition_suggests_a_name(
+def test_unknown_name_in_a_condition_suggests_a_known_name(
     source: str, hint: str | None, message: str
 ) -> None:
     refusal = refusal_of(source)

@@ -196,7 +196,7 @@ def _order_matters(ours: Reading, source: str, values: Mapping[str, Json]) -> bo
     suppress_health_check=list(HealthCheck),
 )
 @given(st.lists(expressions(), min_size=6, max_size=6), values_of_plans)
-def test_generated_conditions_have_the_same_result_as_in_cel(
+def test_generated_conditions_evaluate_as_in_cel(
     ours: Reading, real: Reading, sources: list[str], values: dict[str, Json]
 ) -> None:
     for source in sources:

@@ -19,7 +19,7 @@ def test_audit_events_are_exactly_the_eight_documented_events() -> None:
     ]
 
 
-def test_json_form_of_a_change_contains_old_and_new_value() -> None:
+def test_json_of_a_change_contains_old_and_new_value() -> None:
     change = Change(Entity.STEP, "s1", "status", "pending", "in_progress")
     assert change.as_json() == {
         "entity": "step",
@@ -30,7 +30,7 @@ def test_json_form_of_a_change_contains_old_and_new_value() -> None:
     }
 
 
-def test_as_json_converts_datetime_enum_and_tuple() -> None:
+def test_as_json_converts_times_enums_and_tuples() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     assert as_json((noon, StepStatus.FAILED, None, {"a": [1]})) == [
         "2030-01-01T12:00:00+00:00",

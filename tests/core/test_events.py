@@ -34,7 +34,7 @@ def test_encoded_change_events_fit_the_limit_and_decode_unchanged(
 
 
 @given(st.text())
-def test_decoder_of_change_events_ignores_arbitrary_text(text: str) -> None:
+def test_arbitrary_text_decodes_to_no_change_events(text: str) -> None:
     assert decode_batch(text) is None
     valid = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
     batch = decode_batch(f"{valid} {text}")

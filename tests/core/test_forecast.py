@@ -58,7 +58,7 @@ def test_forecast_grows_with_the_durations_or_costs_of_earlier_runs(
 
 
 @given(UNITS, COUNTS)
-def test_forecast_of_remaining_units_is_bounded_and_never_negative(
+def test_forecast_of_remaining_work_is_bounded_and_never_negative(
     values: list[float], count: int
 ) -> None:
     made = estimate_sum(values, count)
@@ -68,7 +68,7 @@ def test_forecast_of_remaining_units_is_bounded_and_never_negative(
 
 
 @given(UNITS, COUNTS, COUNTS)
-def test_forecast_of_remaining_units_grows_with_the_number_of_units(
+def test_forecast_of_remaining_work_grows_with_the_amount(
     values: list[float], first: int, second: int
 ) -> None:
     few, many = (estimate_sum(values, count) for count in sorted((first, second)))
@@ -80,15 +80,15 @@ def test_forecast_of_remaining_units_grows_with_the_number_of_units(
 
 
 @given(st.lists(VALUES, max_size=MIN_UNITS - 1), COUNTS)
-def test_no_forecast_is_made_if_too_few_units_are_done(values: list[float], count: int) -> None:
+def test_too_little_finished_work_gives_no_forecast(values: list[float], count: int) -> None:
     assert estimate_sum(values, count) is None
 
 
-def test_no_forecast_is_made_if_no_units_are_left() -> None:
+def test_no_remaining_work_gives_no_forecast() -> None:
     assert estimate_sum([1.0] * MIN_UNITS, 0) is None
 
 
-def test_no_forecast_is_made_from_too_few_earlier_runs() -> None:
+def test_too_few_earlier_runs_give_no_forecast() -> None:
     assert estimate_median([1.0] * (MIN_RUNS - 1)) is None
 
 
@@ -99,7 +99,7 @@ def test_forecast_text_contains_time_cost_and_range() -> None:
     assert made.text == "3 h 10 min (5 to 95 %: 2 h to 5 h), $4.20"
 
 
-def test_no_forecast_is_made_without_time_estimate_and_cost_estimate() -> None:
+def test_missing_time_and_cost_estimates_give_no_forecast() -> None:
     assert make_forecast(None, None, "no runs") is None
     cost = Estimate(middle=1, low=1, high=1)
     assert make_forecast(None, cost, "3 runs") == Forecast(seconds=None, cost=cost, basis="3 runs")

@@ -63,7 +63,7 @@ LIKELY = st.text(
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST.keys())
-def test_hidden_character_count_is_empty_for_ordinary_text_and_emoji(text: str) -> None:
+def test_ordinary_text_and_emoji_have_no_hidden_characters(text: str) -> None:
     assert count_hidden(text) == {}
     assert escape_hidden(text) == text
 
@@ -88,7 +88,7 @@ def test_number_of_escapes_equals_number_of_hidden_characters(text: str) -> None
 
 
 @given(LIKELY)
-def test_checks_for_hidden_characters_miss_no_counted_hidden_character(text: str) -> None:
+def test_quick_hidden_character_check_misses_no_counted_character(text: str) -> None:
     if count_hidden(text):
         assert contains_hidden(text)
         assert may_contain_hidden(orjson.dumps({"a": [text]}))
@@ -100,12 +100,12 @@ def test_escaping_leaves_text_without_hidden_characters_unchanged(text: str) -> 
         assert escape_hidden(text) == text
 
 
-def test_each_kind_of_hidden_character_is_counted_under_a_separate_name() -> None:
+def test_each_kind_of_hidden_character_is_counted_separately() -> None:
     for name, marks in KINDS:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
-def test_hidden_character_report_shows_field_paths_but_masks_result_keys() -> None:
+def test_hidden_character_report_masks_keys_of_results() -> None:
     hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],

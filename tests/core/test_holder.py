@@ -151,20 +151,20 @@ def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, 
 
 
 @given(MOVES)
-def test_each_attempt_of_a_step_has_a_single_holder_after_any_calls(
+def test_each_step_attempt_has_a_single_holder_after_any_calls(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(PlanDesk(), moves)
 
 
 @given(MOVES)
-def test_each_attempt_of_a_job_has_a_single_holder_after_any_calls(
+def test_each_job_attempt_has_a_single_holder_after_any_calls(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_rule_never_resumes_a_job_that_another_user_holds() -> None:
+def test_next_job_rule_never_resumes_a_job_of_another_user() -> None:
     """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

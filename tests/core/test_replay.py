@@ -30,7 +30,7 @@ MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 
 
 @decision("A26")
-def test_replay_of_plan_audit_returns_same_rows_as_plan() -> None:
+def test_plan_audit_replays_to_the_same_rows() -> None:
     made = create(make_new_plan(make_new_step(), make_new_step(), make_new_step()), make_context())
     gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), make_context())
     taken = next_step(gone.plan, make_context())
@@ -42,7 +42,7 @@ def test_replay_of_plan_audit_returns_same_rows_as_plan() -> None:
     assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
 
 
-def test_replay_of_an_inserted_and_then_deleted_row_returns_no_rows() -> None:
+def test_row_inserted_and_deleted_is_absent_from_the_replay() -> None:
     assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
 
 
@@ -79,7 +79,7 @@ def test_comparison_of_replayed_and_stored_rows_lists_every_difference() -> None
     assert differences(stored, stored) == []
 
 
-def test_change_is_unchanged_after_conversion_to_json_and_back() -> None:
+def test_change_survives_conversion_to_json_and_back() -> None:
     assert change_from_json(MADE.as_json()) == MADE
     assert list(changes_from_json(MADE.as_json())) == [MADE]
 
@@ -90,12 +90,12 @@ def test_invalid_json_of_a_change_raises_replay_error(raw: dict[str, Json]) -> N
         change_from_json(raw)
 
 
-def test_audited_rows_of_a_plan_omit_last_seen_time_of_steps() -> None:
+def test_audited_rows_omit_the_last_seen_time() -> None:
     plan = make_plan(make_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
 
-def test_grouped_changes_are_read_in_order_with_repeated_fields() -> None:
+def test_grouped_changes_keep_the_order_of_repeated_fields() -> None:
     changes = [
         Change(Entity.STEP, "1", "status", "pending", "in_progress"),
         Change(Entity.STEP, "1", "held_by", None, "ann"),
@@ -114,6 +114,6 @@ def test_grouped_changes_are_read_in_order_with_repeated_fields() -> None:
     "raw",
     [None, "x", [], ["step", "1"], ["river", "1", {}], ["step", 1, {}], ["step", "1", {"a": []}]],
 )
-def test_value_that_is_not_a_group_of_changes_raises_an_error(raw: Json) -> None:
+def test_malformed_group_of_changes_raises_an_error(raw: Json) -> None:
     with pytest.raises(ReplayError):
         list(changes_from_json(raw))

@@ -20,7 +20,7 @@ keys = st.integers(0, KEYS - 1)
 
 
 @given(keys)
-def test_parse_short_id_returns_encoded_key(key: int) -> None:
+def test_parse_short_id_returns_the_encoded_key(key: int) -> None:
     text = encode_key(key)
     assert len(text) == LENGTH
     assert set(text) <= set(ALPHABET)
@@ -50,7 +50,7 @@ def test_parse_short_id_returns_none_if_two_characters_are_swapped(key: int) -> 
 
 
 @given(st.uuids())
-def test_short_id_of_uuid_does_not_depend_on_letter_case(uuid: object) -> None:
+def test_short_id_ignores_the_letter_case_of_a_uuid(uuid: object) -> None:
     text = str(uuid)
     assert short_id(text) == short_id(text.upper()) == encode_key(short_key(text))
 
@@ -59,7 +59,7 @@ def test_short_id_of_uuid_does_not_depend_on_letter_case(uuid: object) -> None:
     "text",
     ["", "9y79wg3e8", "9y79wg3e8xx", "0y79wg3e8x", "9y79wg3e8é", "9y79wg3e-x", "9y7 wg3e8x"],
 )
-def test_parse_short_id_returns_none_for_text_that_is_no_short_id(text: str) -> None:
+def test_parse_short_id_returns_none_for_other_texts(text: str) -> None:
     assert parse_short_id(text) is None
 
 

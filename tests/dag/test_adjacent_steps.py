@@ -22,7 +22,7 @@ def lanes(draw: st.DrawFn) -> Lane:
 
 
 @given(lanes(), st.integers(0, 39), st.integers(1, 40))
-def test_steps_around_returns_connected_steps_up_to_the_limit(
+def test_map_excerpt_contains_connected_steps_up_to_the_limit(
     lane: Lane, place: int, most: int
 ) -> None:
     key = lane.steps[place % len(lane.steps)].key
@@ -43,7 +43,7 @@ def test_steps_around_returns_connected_steps_up_to_the_limit(
 
 
 @given(lanes(), st.integers(1, 40))
-def test_steps_around_returns_the_whole_chain_if_the_limit_allows(lane: Lane, place: int) -> None:
+def test_map_excerpt_contains_the_whole_chain_within_the_limit(lane: Lane, place: int) -> None:
     chain = Lane(
         slug="plan",
         name="",

@@ -43,7 +43,7 @@ def test_airflow_state_determines_step_status(state: str | None, status: str) ->
     assert statuses(make_airflow({"load": []}, make_instance("load", state))) == {"load": status}
 
 
-def test_waiting_airflow_task_is_not_started_even_if_next_task_has_started() -> None:
+def test_waiting_airflow_task_is_not_started_despite_started_successor() -> None:
     export = make_airflow(CHAIN, make_instance("extract", None), make_instance("load", "running"))
     assert statuses(export) == {"extract": "not_started", "load": "in_progress"}
 
@@ -72,7 +72,7 @@ def test_airflow_export_without_task_list_gives_steps_without_edges() -> None:
     assert warning == "the file has no tasks, so the dependencies between the steps are unknown"
 
 
-def test_airflow_export_without_task_instances_has_a_map_but_no_progress() -> None:
+def test_airflow_export_without_task_instances_shows_no_progress() -> None:
     export = {"tasks": make_airflow(CHAIN)["tasks"]}
     report = report_from_snapshot(export)
     assert stage_of(report)["status"] == "not_started"

@@ -45,7 +45,7 @@ def test_argo_phase_determines_step_status(phase: str, status: str) -> None:
     assert statuses(make_argo(make_node("wf", "Pod", phase))) == {"wf": status}
 
 
-def test_items_and_retries_of_an_argo_task_are_counted_as_the_same_step() -> None:
+def test_items_and_retries_of_argo_task_are_a_single_step() -> None:
     export = load_example("argo")
     steps = {step["stepKey"]: step for step in stage_of(export)["steps"] or ()}
     assert steps["build"]["jobs"] == {"done": 1, "active": 0, "failed": 0}
@@ -84,7 +84,7 @@ def test_argo_step_depends_on_steps_of_the_preceding_group() -> None:
     assert edges_of(export) == {("[0].a", "[1].sub.b")}
 
 
-def test_later_step_groups_of_an_argo_template_are_shown_as_not_started() -> None:
+def test_later_argo_step_groups_are_shown_as_not_started() -> None:
     steps = [[{"name": "a"}], [{"name": "b"}, {"name": "c"}]]
     export = make_argo(
         make_node("wf", "Steps", "Running", "wf[0]", templateName="main"),
@@ -112,7 +112,7 @@ def test_argo_workflow_without_nodes_shows_the_steps_of_the_entrypoint() -> None
     assert edges_of(export) == {("a", "b"), ("b", "onExit")}
 
 
-def test_argo_step_uses_stored_template_that_refers_to_another_resource() -> None:
+def test_argo_step_uses_a_template_stored_by_another_resource() -> None:
     export = make_argo(
         make_node("wf", "DAG", "Running", "wf.a", templateRef={"name": "lib", "template": "main"}),
         make_child("wf.a", "Pod", "Succeeded"),
@@ -134,14 +134,14 @@ def test_argo_export_with_missing_template_or_child_node_causes_warnings() -> No
     ]
 
 
-def test_failed_argo_workflow_without_failed_step_gives_warning_with_cause() -> None:
+def test_failed_argo_workflow_without_failed_step_gives_warning() -> None:
     export = make_argo(make_node("wf", "Pod", "Succeeded"), phase="Failed")
     export["status"]["message"] = "exceeded its deadline"
     (warning,) = stage_of(export)["warnings"]
     assert warning.endswith("although no step in the file failed: 'exceeded its deadline'")
 
 
-def test_retried_argo_dag_node_is_shown_as_the_steps_inside_the_dag() -> None:
+def test_retried_argo_dag_is_shown_as_the_steps_inside() -> None:
     export = make_argo(
         make_node("wf", "Retry", "Running", "wf(0)"),
         make_node("wf(0)", "DAG", "Running", "wf(0).a"),
@@ -160,7 +160,7 @@ def test_hook_of_an_argo_item_is_a_separate_step() -> None:
     assert list(statuses(export)) == ["a", "a(0:x.y).hooks.done"]
 
 
-def test_argo_export_with_too_many_edges_between_step_groups_is_refused() -> None:
+def test_argo_export_with_too_many_edges_is_refused() -> None:
     names = [f"wf[0].s{number}" for number in range(400)]
     after = [f"wf[1].s{number}" for number in range(400)]
     export = make_argo(

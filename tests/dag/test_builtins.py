@@ -176,7 +176,7 @@ def test_prompt_of_builtin_workflow_states_format_length_and_quality(
 
 
 @each_step
-def test_every_prompt_of_builtin_workflows_can_be_rendered_for_one_model(
+def test_every_builtin_prompt_can_be_rendered_for_one_model(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
@@ -216,7 +216,7 @@ OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "pur
 @pytest.mark.parametrize(
     ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
 )
-def test_builtin_document_templates_render_any_content_written_by_a_model(
+def test_builtin_document_templates_render_any_model_output(
     slug: str, step: RecipeStep, output: Output, content: str
 ) -> None:
     context: Mapping[str, Json] = {

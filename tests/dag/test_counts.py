@@ -46,7 +46,7 @@ def test_dialectic_workflow_with_three_models_has_221_expected_jobs() -> None:
 
 
 @decision("B10")
-def test_lineage_with_several_authors_is_passed_to_the_next_stage_once() -> None:
+def test_lineage_with_several_authors_is_passed_on_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -95,7 +95,7 @@ def test_expected_job_and_output_counts_of_any_recipe_are_correct(
 
 
 @given(runs())
-def test_expected_counts_of_any_dag_equal_counts_of_the_stage_runs(
+def test_expected_counts_of_any_dag_equal_the_stage_runs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -108,7 +108,7 @@ def test_expected_counts_of_any_dag_equal_counts_of_the_stage_runs(
 
 
 @decision("B12")
-def test_per_document_step_has_a_job_for_each_document_of_the_first_input() -> None:
+def test_per_document_step_has_a_job_per_first_input_document() -> None:
     follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
@@ -116,7 +116,7 @@ def test_per_document_step_has_a_job_for_each_document_of_the_first_input() -> N
 
 
 @decision("B12")
-def test_first_step_per_document_has_a_job_per_prior_document_or_model() -> None:
+def test_first_per_document_step_has_job_per_document_or_model() -> None:
     stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -127,7 +127,7 @@ def test_first_step_per_document_has_a_job_per_prior_document_or_model() -> None
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_step_of_type_plan_has_output_per_model_before_per_document_step(
+def test_plan_step_before_per_document_step_has_output_per_model(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -149,7 +149,7 @@ def test_skipped_step_has_no_jobs_and_passes_no_documents_on() -> None:
     assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
 
 
-def test_stage_of_only_skipped_steps_passes_no_documents_to_next_stage() -> None:
+def test_stage_of_only_skipped_steps_passes_no_documents_on() -> None:
     dag = make_dag(
         make_stage("one", make_step("a", skip=True)),
         make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
@@ -159,7 +159,7 @@ def test_stage_of_only_skipped_steps_passes_no_documents_to_next_stage() -> None
     assert counts["two"].units == {"b": 0, "c": 1}
 
 
-def test_stage_after_several_stages_receives_documents_of_all_these_stages() -> None:
+def test_stage_receives_documents_of_all_preceding_stages() -> None:
     group = make_step("d", S.PER_SOURCE_GROUP)
     dag = make_dag(
         make_stage("end", group),
@@ -195,7 +195,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(
 
 
 @decision("B10")
-def test_stage_with_10000_last_steps_passes_each_lineage_on_only_once() -> None:
+def test_stage_with_10000_last_steps_passes_each_lineage_on_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))

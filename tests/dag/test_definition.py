@@ -153,7 +153,7 @@ def test_definition_round_trip_preserves_conditions_and_description() -> None:
 
 
 @given(dag=dags())
-def test_graphs_of_returns_one_graph_for_every_stage_of_a_dag(dag: Dag) -> None:
+def test_every_stage_of_a_dag_has_a_graph(dag: Dag) -> None:
     expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
     assert graphs_of(dag) == expected
 
@@ -208,7 +208,7 @@ def test_definition_with_an_invalid_property_is_refused_with_the_path(
 
 
 @pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
-def test_definition_with_an_edge_that_is_no_pair_of_keys_is_refused(edges: object) -> None:
+def test_edge_that_is_not_a_pair_of_keys_is_refused(edges: object) -> None:
     data = {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": [STEP], "edges": edges}}]}
     ((name, at),) = faults(data)
     assert name == "bad_form"
@@ -221,7 +221,7 @@ def test_definition_with_job_type_render_is_refused() -> None:
     assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
 
 
-def test_error_for_an_unknown_strategy_lists_strategies_and_nearest_match() -> None:
+def test_unknown_strategy_error_lists_strategies_and_nearest_match() -> None:
     refused = refusal(make_definition({**STEP, "granularityStrategy": "Per-Modell"}))
     assert refused.details["fault"] == "unknown_strategy"
     assert refused.details["at"] == f"{STEPS_AT}[0].granularityStrategy"
@@ -344,7 +344,7 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_render_property_of_an_output_in_definition_selects_the_template(
+def test_render_property_of_an_output_selects_the_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]

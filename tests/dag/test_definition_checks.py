@@ -139,13 +139,13 @@ def test_per_document_step_without_a_single_source_step_is_refused(
 
 
 @decision("B12")
-def test_first_step_of_a_later_stage_may_have_strategy_per_document() -> None:
+def test_first_step_of_a_later_stage_may_be_per_document() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 
 
 @decision("B15")
-def test_definition_check_reports_missing_edge_from_producer_of_an_input() -> None:
+def test_definition_check_reports_missing_edge_from_the_producer() -> None:
     first, second = make_step("a", outputs=["x"]), make_step("b", inputs=["brief", "x"])
     error = only_fault(make_dag(make_stage("one", first, second)), "hidden_dependency")
     assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
@@ -173,7 +173,7 @@ def test_definition_check_reports_inputs_from_later_or_unknown_stages(
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
-def test_definition_check_omits_stage_order_errors_if_transitions_invalid() -> None:
+def test_stage_order_is_not_checked_if_transitions_are_invalid() -> None:
     middle = make_stage(
         "two", make_step("a", inputs=[make_input("z", "one"), make_input("z", "x")])
     )

@@ -83,9 +83,7 @@ def test_definition_parser_reads_the_same_value_from_json_and_yaml(dag: Dag) -> 
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_definition_parser_reads_yaml_null_boolean_number_and_date_values(
-    text: str, value: object
-) -> None:
+def test_definition_parser_reads_yaml_scalars_and_dates(text: str, value: object) -> None:
     assert parse_definition(text) == value
 
 
@@ -159,7 +157,7 @@ def test_definition_parser_returns_any_json_value_unchanged(value: object) -> No
 
 
 @given(value=JSON)
-def test_definition_parser_reads_any_json_value_written_as_yaml_unchanged(value: object) -> None:
+def test_definition_parser_reads_json_written_as_yaml_unchanged(value: object) -> None:
     assert parse_definition(yaml.safe_dump([value])) == [value]
 
 

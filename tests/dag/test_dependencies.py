@@ -44,23 +44,23 @@ def test_error_for_input_without_path_names_producer_and_missing_edge() -> None:
     )
 
 
-def test_step_that_needs_a_document_made_only_by_that_step_is_refused() -> None:
+def test_step_that_reads_documents_of_the_same_step_is_refused() -> None:
     step = make_step("a", inputs=["x"], outputs=["x"])
     assert error_message(step) == "'a' needs 'x', which only it produces"
 
 
-def test_steps_linked_in_a_chain_may_update_the_same_document_in_turn() -> None:
+def test_chained_steps_may_update_the_same_document_in_turn() -> None:
     steps = [make_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
     assert hidden(*steps, edges=make_chain("a", "b", "c")) == []
 
 
-def test_input_needs_a_path_of_edges_from_only_one_of_the_producers() -> None:
+def test_path_from_any_producer_of_an_input_is_enough() -> None:
     assert (
         hidden(MAKER, make_step("m", outputs=["x"]), READER, edges=make_chain("m", "reader")) == []
     )
 
 
-def test_error_for_a_missing_edge_never_suggests_an_edge_that_makes_cycle() -> None:
+def test_suggested_missing_edge_never_makes_a_cycle() -> None:
     late = make_chain("reader", "maker")
     assert error_message(MAKER, READER, edges=late) == (
         "'reader' needs 'x', which 'maker' produces, but that step depends on this one"
@@ -71,7 +71,7 @@ def test_error_for_a_missing_edge_never_suggests_an_edge_that_makes_cycle() -> N
     )
 
 
-def test_check_for_missing_edges_tries_a_limited_number_of_producers() -> None:
+def test_missing_edge_check_tries_a_limited_number_of_producers() -> None:
     makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert error_message(READER, *makers, edges=late).endswith("that step depends on this one")
@@ -82,7 +82,7 @@ def test_optional_and_external_inputs_need_no_path_from_a_producer() -> None:
     assert hidden(MAKER, make_step("reader", inputs=inputs)) == []
 
 
-def test_input_that_names_the_same_stage_needs_a_path_from_the_producer() -> None:
+def test_input_from_the_same_stage_needs_path_from_producer() -> None:
     (error,) = hidden(MAKER, make_step("reader", inputs=["y", make_input("x", "here")]))
     assert error.at == "recipe.steps[1].inputsRequired[1]"
 
@@ -112,7 +112,7 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
 
 @decision("B15")
 @given(recipe=recipes(), data=st.data())
-def test_recipe_check_reports_exactly_inputs_without_path_from_producer(
+def test_recipe_check_reports_exactly_the_inputs_without_a_path(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]

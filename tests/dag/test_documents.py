@@ -70,7 +70,7 @@ def test_uncompleted_render_job_without_a_document_is_ignored(status: str) -> No
     assert available_documents([RENDER._replace(status=status)], []) == {}
 
 
-def test_document_of_a_job_without_a_stage_is_omitted_with_a_warning() -> None:
+def test_document_of_a_job_without_a_stage_causes_a_warning() -> None:
     documents = available_documents([RENDER._replace(stage=None)], [RESOURCE])
     warning = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
     assert documents == {None: StageDocuments((), (warning,))}
@@ -87,7 +87,7 @@ def test_document_without_key_and_model_is_available_with_warnings() -> None:
     )
 
 
-def test_document_is_available_if_any_job_with_the_same_id_is_completed() -> None:
+def test_document_is_available_if_any_matching_job_completed() -> None:
     twins = [RENDER._replace(status="processing"), RENDER]
     assert available_documents(twins, [RESOURCE]) == available_documents(twins[::-1], [RESOURCE])
     assert available_documents(twins, [RESOURCE])["thesis"].documents

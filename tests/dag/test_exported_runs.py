@@ -24,7 +24,7 @@ from waybook.errors import InvalidInput
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=80)
 @given(chance=CHANCE)
-def test_report_of_a_random_run_export_satisfies_the_report_invariants(
+def test_report_of_a_random_export_satisfies_the_report_invariants(
     system: str, chance: Random
 ) -> None:
     export = RANDOM_EXPORTS[system](chance)
@@ -40,9 +40,7 @@ def test_report_of_a_random_run_export_satisfies_the_report_invariants(
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=200)
 @given(data=st.data())
-def test_damaged_run_export_gives_a_valid_report_or_an_error_with_path(
-    system: str, data: st.DataObject
-) -> None:
+def test_damaged_export_gives_a_valid_report_or_an_error(system: str, data: st.DataObject) -> None:
     export = load_example(system)
     container, key = data.draw(st.sampled_from(list(places_in(export))))
     container[key] = data.draw(JSON_VALUE)
@@ -61,7 +59,7 @@ def test_damaged_run_export_gives_a_valid_report_or_an_error_with_path(
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("form", SnapshotFormat)
-def test_run_export_read_in_the_format_of_another_system_is_refused(
+def test_export_read_in_the_format_of_another_system_is_refused(
     system: str, form: SnapshotFormat
 ) -> None:
     export = load_example(system)
@@ -83,7 +81,7 @@ def test_drawing_of_exported_run_shows_each_step_with_a_status(system: str) -> N
     assert export_drawing(DrawingFormat.SVG, drawing).count("<rect") >= len(stage["order"])
 
 
-def test_snapshot_with_waybook_dag_and_airflow_keys_is_read_as_waybook() -> None:
+def test_snapshot_with_waybook_and_airflow_keys_is_read_as_waybook() -> None:
     export = {**load_example("airflow"), "dag": {"stages": []}}
     assert detect_format(export) is SnapshotFormat.WAYBOOK
     assert detect_format(json.loads("[]")) is SnapshotFormat.WAYBOOK

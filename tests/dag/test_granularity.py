@@ -44,7 +44,7 @@ def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, co
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_lineage_and_model_rules_of_a_strategy_agree_with_the_job_axes() -> None:
+def test_lineage_and_model_rules_agree_with_the_job_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -60,7 +60,7 @@ def test_lineage_and_model_rules_of_a_strategy_agree_with_the_job_axes() -> None
         (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_only_plan_job_before_per_document_step_has_an_output_per_model(
+def test_only_plan_jobs_before_per_document_steps_have_several_outputs(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
@@ -74,7 +74,7 @@ def test_indirect_per_document_step_does_not_multiply_plan_job_outputs() -> None
     assert not fans_out(steps[0], run.graph)
 
 
-def test_documents_of_models_no_longer_used_go_to_current_models_in_turn() -> None:
+def test_documents_of_removed_models_go_to_current_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

@@ -47,9 +47,7 @@ def test_run_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, cl
 @decision("B3")
 @settings(max_examples=25)
 @given(dags(max_stages=3, max_steps=5), CHANCE)
-def test_report_shows_stage_completed_exactly_when_every_step_is_closed(
-    dag: Dag, chance: Random
-) -> None:
+def test_stage_is_completed_exactly_when_every_step_is_closed(dag: Dag, chance: Random) -> None:
     history = History(dag, chance, closes=True)
     for stage in report_from_snapshot(history.played(150))["stages"]:
         assert (stage["status"] == "completed") == history.is_complete(stage["stageSlug"])

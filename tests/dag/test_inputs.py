@@ -133,7 +133,7 @@ def test_per_document_job_receives_only_the_source_document() -> None:
 
 
 @decision("B12")
-def test_first_input_of_a_per_document_job_comes_from_the_predecessor() -> None:
+def test_per_document_job_gets_the_first_input_from_the_predecessor() -> None:
     maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
     follower = make_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
@@ -144,7 +144,7 @@ def test_first_input_of_a_per_document_job_comes_from_the_predecessor() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_per_document_jobs_after_pairwise_step_get_a_pair_document_each() -> None:
+def test_each_job_after_a_pairwise_step_gets_a_pair_document() -> None:
     steps = [
         make_step("x", S.PAIRWISE_BY_ORIGIN),
         make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
@@ -166,7 +166,7 @@ def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
-def test_per_document_job_without_declared_inputs_receives_the_source_only() -> None:
+def test_per_document_job_without_inputs_receives_only_the_source() -> None:
     source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
     here = make_resolved_dag(
         source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
@@ -202,7 +202,7 @@ def all_inputs(
 
 
 @given(runs())
-def test_documents_for_a_job_input_have_the_stage_and_key_of_the_input(
+def test_documents_of_an_input_match_the_declared_stage_and_key(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -242,7 +242,7 @@ def test_input_with_existing_document_is_never_reported_as_missing(
             ) not in there
 
 
-def test_input_excludes_documents_of_steps_without_a_path_to_the_reader() -> None:
+def test_input_excludes_documents_without_a_path_to_the_reader() -> None:
     here = make_resolved_dag(
         make_step("maker", outputs=["notes"]),
         make_step("beside", outputs=["notes"]),

@@ -99,7 +99,7 @@ def test_stage_without_steps_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_invariant_check_reports_a_decrease_of_only_the_completed_count(
+def test_only_a_decrease_of_the_completed_count_is_reported(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])

@@ -44,13 +44,11 @@ def lines(*texts: str) -> str:
         ([["a"], "b"], lines("## 1.", "", "- a", "", "## 2.", "", "b")),
     ],
 )
-def test_json_values_are_written_as_markdown_lists_headings_and_tables(
-    value: Json, expected: str
-) -> None:
+def test_json_values_become_markdown_lists_headings_and_tables(value: Json, expected: str) -> None:
     assert json_to_markdown(value) == expected
 
 
-def test_headings_in_markdown_of_json_start_at_requested_level_up_to_six() -> None:
+def test_markdown_headings_of_json_start_at_the_requested_level() -> None:
     nested: Json = {"a": {"b": {"c": ["d"]}}}
     assert json_to_markdown(nested, 5) == lines(
         "##### A", "", "###### B", "", "###### C", "", "- d"
@@ -62,20 +60,20 @@ def test_long_text_in_json_gets_a_separate_markdown_heading() -> None:
     assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 
 
-def test_list_of_objects_with_too_many_keys_is_not_written_as_a_table() -> None:
+def test_objects_with_too_many_keys_are_not_written_as_table() -> None:
     wide = {f"k{n}": n for n in range(MAX_TABLE_COLUMNS)}
     assert json_to_markdown([wide]).startswith("| K0 |")
     assert json_to_markdown([{**wide, "more": 1}]).startswith("## 1.")
 
 
-def test_too_deeply_nested_json_is_shown_as_json_code_in_markdown() -> None:
+def test_too_deeply_nested_json_is_shown_as_code() -> None:
     deep: Json = {"end": ["here"]}
     for _ in range(MAX_DEPTH):
         deep = {"in": deep}
     assert json_to_markdown(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
 
 
-def test_too_long_json_is_truncated_with_a_note_in_markdown() -> None:
+def test_too_long_json_is_cut_with_a_note() -> None:
     text = json_to_markdown({f"k{n}": "word\n" * 50_000 for n in range(9)})
     assert len(text) < MAX_CHARACTERS + 100
     assert text.endswith("*The rest is left out: it is too long.*")
@@ -98,7 +96,7 @@ def test_json_key_is_shown_as_separate_words_in_markdown(key: str, expected: str
     assert label(key) == expected
 
 
-def test_markdown_code_fence_is_longer_than_any_fence_in_the_text() -> None:
+def test_code_fence_is_longer_than_any_fence_in_the_text() -> None:
     assert code_block("a") == "```\na\n```"
     assert code_block("````\nb") == "`````\n````\nb\n`````"
 

@@ -31,12 +31,12 @@ def warnings(*history: Body) -> list[str]:
     return [warning for warning in found if warning != loop]
 
 
-def test_edges_of_a_langgraph_loop_that_lead_back_are_left_out() -> None:
+def test_backward_edges_of_a_langgraph_loop_are_left_out() -> None:
     (stage,) = read_snapshot(load_example("langgraph")).structure.dag.stages
     assert stage.recipe.edges == (("agent", "tools"), ("agent", "approve"), ("approve", "send"))
 
 
-def test_each_execution_of_a_langgraph_node_is_counted_as_a_job() -> None:
+def test_each_execution_of_a_langgraph_node_counts_as_a_job() -> None:
     stage = stage_of(load_example("langgraph"))
     steps = {step["stepKey"]: step for step in stage["steps"] or ()}
     assert stage["stageSlug"] == "mail-17"
@@ -61,13 +61,13 @@ def test_status_of_langgraph_node_is_determined_by_the_last_task(more: Body, sta
     assert statuses(INPUT, last) == {"a": status, "b": "not_started", "c": "not_started"}
 
 
-def test_langgraph_task_with_error_is_completed_if_a_checkpoint_follows() -> None:
+def test_langgraph_task_with_error_is_completed_if_checkpoint_follows() -> None:
     retried = make_checkpoint(2, "loop", make_task("a", error="E"))
     last = make_checkpoint(3, "loop", make_task("c"))
     assert statuses(INPUT, retried, last)["a"] == "completed"
 
 
-def test_unexecuted_nodes_of_an_ended_langgraph_run_count_as_skipped() -> None:
+def test_unexecuted_nodes_of_ended_langgraph_run_count_as_skipped() -> None:
     history = [
         INPUT,
         make_checkpoint(2, "loop", make_task("a")),
@@ -119,7 +119,7 @@ def test_langgraph_tasks_of_unknown_nodes_give_a_warning() -> None:
     assert warning == "tasks of nodes that are not in the graph, not counted: 'zz'"
 
 
-def test_langgraph_histories_from_library_and_from_api_give_equal_reports() -> None:
+def test_langgraph_histories_from_library_and_api_give_equal_reports() -> None:
     export = load_example("langgraph")
     expected = report_from_snapshot(export)
     for state in export["history"]:

@@ -33,7 +33,7 @@ def test_valid_definition_in_a_snapshot_causes_no_warnings(dag: Dag) -> None:
 
 
 @decision("B16")
-def test_cycle_in_a_snapshot_makes_only_the_stage_with_the_cycle_invalid() -> None:
+def test_cycle_makes_only_the_affected_stage_invalid() -> None:
     definition = make_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     result = read_leniently(definition)
@@ -142,7 +142,7 @@ def test_wrong_transitions_in_a_snapshot_make_all_stages_invalid(
     assert result.warnings[None]
 
 
-def test_input_from_a_later_stage_in_a_snapshot_causes_a_warning() -> None:
+def test_input_from_a_later_stage_causes_a_warning() -> None:
     definition = make_definition()
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
@@ -152,7 +152,7 @@ def test_input_from_a_later_stage_in_a_snapshot_causes_a_warning() -> None:
     assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
 
 
-def test_stages_in_a_snapshot_are_read_even_if_the_dag_has_no_slug() -> None:
+def test_snapshot_stages_are_read_without_a_dag_slug() -> None:
     definition = make_definition()
     del definition["slug"]
     result = read_leniently(definition)
@@ -160,7 +160,7 @@ def test_stages_in_a_snapshot_are_read_even_if_the_dag_has_no_slug() -> None:
     assert result.warnings[None] == ["definition: 'slug' is missing"]
 
 
-def test_snapshot_of_a_dag_with_too_many_stages_is_read_completely() -> None:
+def test_snapshot_with_too_many_stages_is_read_completely() -> None:
     many = [{**make_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
     result = read_leniently({"slug": "many", "stages": many})
     assert len(result.structure.graphs) == 60

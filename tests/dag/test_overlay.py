@@ -44,7 +44,7 @@ def standings(**evidence: Evidence) -> list[ProgressStatus]:
     return [statuses[key] for key in ("first", "second", "third", "last")]
 
 
-def test_step_without_jobs_is_shown_as_not_started_in_the_overlay() -> None:
+def test_step_without_jobs_is_shown_as_not_started() -> None:
     assert set(overlay(ROW, {}).values()) == {S.NOT_STARTED}
 
 
@@ -55,7 +55,7 @@ def test_step_with_all_jobs_done_is_completed_before_successors_start() -> None:
 
 @decision("B1")
 @pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
-def test_closed_step_is_completed_regardless_of_the_status_of_the_jobs(later: Evidence) -> None:
+def test_closed_step_is_completed_regardless_of_job_statuses(later: Evidence) -> None:
     assert standings(first=later._replace(closed=True))[0] is S.COMPLETED
 
 
@@ -81,7 +81,7 @@ def test_step_status_is_decided_by_the_first_matching_rule(
 
 
 @decision("B3")
-def test_last_step_is_completed_when_closed_or_all_jobs_are_done() -> None:
+def test_last_step_is_completed_when_closed_or_jobs_are_done() -> None:
     assert overlay(ROW, {"last": CLOSED})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": DONE})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": CLOSED})["side"] is S.NOT_STARTED
@@ -118,7 +118,7 @@ def test_skipped_first_step_is_completed_at_once() -> None:
     assert overlay(graph_of(make_recipe(make_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
-def test_skipped_step_that_has_jobs_gets_the_status_of_the_jobs() -> None:
+def test_skipped_step_with_jobs_gets_the_status_of_the_jobs() -> None:
     graph = graph_of(make_recipe(make_step("a", skip=True)))
     assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
     assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
@@ -215,7 +215,7 @@ def test_jobs_are_counted_by_step_and_status() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_superseded_jobs_render_jobs_and_jobs_without_step_are_not_counted(
+def test_superseded_render_and_stepless_jobs_are_not_counted(
     job: JobEvidence,
 ) -> None:
     evidence_by_step, warnings = evidence_of([job])

@@ -23,7 +23,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_recipe_graph_has_step_order_first_and_last_steps_and_neighbors() -> None:
+def test_recipe_graph_has_step_order_roots_leaves_and_neighbors() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -32,7 +32,7 @@ def test_recipe_graph_has_step_order_first_and_last_steps_and_neighbors() -> Non
     assert graph.steps["b"] is DIAMOND.steps[1]
 
 
-def test_independent_steps_of_a_recipe_are_ordered_by_number_and_position() -> None:
+def test_independent_steps_are_ordered_by_number_and_position() -> None:
     recipe = make_recipe(
         make_step("z", number=2), make_step("y", number=1), make_step("x", number=2)
     )
@@ -67,11 +67,11 @@ def test_recipe_with_a_duplicate_edge_is_refused() -> None:
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
 
-def test_edge_from_a_step_to_the_same_step_is_refused_as_a_cycle() -> None:
+def test_edge_from_a_step_to_the_same_step_is_refused() -> None:
     assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
-def test_error_for_a_cycle_names_only_the_steps_of_the_cycle() -> None:
+def test_cycle_error_names_only_the_steps_of_the_cycle() -> None:
     edges = [*make_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
     errors = graph_or_errors(make_recipe(*map(make_step, "abcdx"), edges=edges))
     assert isinstance(errors, list)
@@ -119,7 +119,7 @@ def test_predecessors_and_first_and_last_steps_agree_with_the_edges(recipe: Reci
 
 
 @given(recipe=recipes(), data=st.data())
-def test_step_order_of_a_recipe_does_not_depend_on_the_order_of_edges(
+def test_step_order_does_not_depend_on_the_order_of_edges(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     shuffled = replace(recipe, edges=tuple(data.draw(st.permutations(recipe.edges))))

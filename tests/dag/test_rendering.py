@@ -109,7 +109,7 @@ def test_only_json_objects_and_lists_are_parsed_as_document_content(
     assert parse_content(text) == content
 
 
-def test_json_document_without_template_is_rendered_as_headings_and_tables() -> None:
+def test_json_document_without_template_becomes_headings_and_tables() -> None:
     document = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
     assert "<h2>Rows</h2>\n<table>" in document.html
     assert document == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
@@ -238,9 +238,7 @@ def test_any_text_is_rendered_as_a_safe_html_page(text: str) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(MARKDOWN, VALUES)
-def test_any_template_and_content_are_rendered_as_a_safe_html_page(
-    template: str, content: Json
-) -> None:
+def test_any_template_and_content_render_as_a_safe_page(template: str, content: Json) -> None:
     laid_out = f"{template} {{{{ content }}}} <{{{{ content }}}}> [a]({{{{ content|join }}}})"
     context = {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": content}
     assert faults_of(render(laid_out, context).html) == []

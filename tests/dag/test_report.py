@@ -65,7 +65,7 @@ def halfway() -> Report:
 
 
 @decision("B9")
-def test_report_of_a_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
+def test_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
     result = halfway()
     assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
     stage = result["stages"][2]
@@ -75,7 +75,7 @@ def test_report_of_a_half_done_dialectic_stage_shows_3_of_13_steps_done() -> Non
 
 
 @decision("B9")
-def test_report_of_a_half_done_dialectic_stage_shows_every_step_status() -> None:
+def test_half_done_dialectic_stage_shows_every_step_status() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
     completed = {
         HEADER,
@@ -89,7 +89,7 @@ def test_report_of_a_half_done_dialectic_stage_shows_every_step_status() -> None
 
 
 @decision("B14")
-def test_report_shows_zero_counts_for_a_stage_that_has_not_started() -> None:
+def test_unstarted_stage_has_zero_counts_in_the_report() -> None:
     (*_, last) = halfway()["stages"]
     assert last == {
         "stageSlug": "paralysis",
@@ -166,7 +166,7 @@ CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("syn
 
 
 @decision("B16")
-def test_report_shows_null_status_for_a_stage_without_a_valid_recipe() -> None:
+def test_stage_without_a_valid_recipe_has_null_status() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
@@ -201,7 +201,7 @@ def test_report_counts_the_models_of_each_stage_run() -> None:
     assert result["stages"][2]["warnings"] == ["expected documents unknown: models are not set"]
 
 
-def test_report_uses_models_of_earlier_stage_for_stage_without_models() -> None:
+def test_stage_without_models_uses_models_of_earlier_stage() -> None:
     """Expected counts may depend on an earlier stage, for which there may be no evidence."""
     pairs = make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis", pairs))

@@ -72,7 +72,7 @@ def test_every_part_of_the_definition_schema_has_a_description() -> None:
             assert "description" in inner or "$ref" in inner, name
 
 
-def test_definition_schema_forbids_unknown_properties_in_every_object() -> None:
+def test_definition_schema_forbids_unknown_properties_everywhere() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     objects = [part for part in (SCHEMA, *named.values()) if part["type"] == "object"]
@@ -124,7 +124,7 @@ def test_definition_schema_check_refuses_text_with_forbidden_characters() -> Non
     assert not NAMES({"first": "žába"})
 
 
-def test_definition_schema_check_names_an_error_as_the_schema_defines() -> None:
+def test_schema_check_uses_the_error_names_of_the_schema() -> None:
     assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
     assert [fault.name for fault in LISTS([])] == ["empty"]
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
@@ -137,7 +137,7 @@ def test_definition_schema_check_reports_each_invalid_list_item() -> None:
     ]
 
 
-def test_schema_check_stops_early_on_a_too_long_list_or_many_errors() -> None:
+def test_schema_check_stops_early_on_long_lists_or_many_errors() -> None:
     assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
     assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
@@ -181,9 +181,7 @@ def test_schema_check_agrees_with_jsonschema_on_changed_definitions(
 
 
 @given(dag=dags(max_stages=2, max_steps=3), name=st.text())
-def test_definition_schema_check_reports_unknown_properties_only_if_strict(
-    dag: Dag, name: str
-) -> None:
+def test_schema_check_reports_unknown_properties_only_if_strict(dag: Dag, name: str) -> None:
     written = write_definition(dag)
     changed = {f"?{name}": 1, **written}
     assert len(STRICT(changed)) == 1

@@ -53,13 +53,13 @@ def test_report_from_a_valid_snapshot_has_no_warnings() -> None:
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_closed_steps_in_a_snapshot_without_jobs_are_shown_as_completed() -> None:
+def test_closed_steps_without_jobs_are_shown_as_completed() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 
 
 @decision("B14")
-def test_report_from_snapshot_lists_steps_only_of_stage_with_run_or_job() -> None:
+def test_report_lists_steps_only_of_stages_with_run_or_job() -> None:
     nothing = checked_report(make_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
     assert statuses(thesis()) == ["not_started", "not_started"]
@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_render_job_in_a_snapshot_takes_missing_fields_from_parent_job() -> None:
+def test_render_job_takes_missing_fields_from_the_parent_job() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -144,7 +144,7 @@ RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
     ],
     ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
 )
-def test_invalid_job_in_a_snapshot_causes_a_warning_in_the_stage(job: Body, warning: str) -> None:
+def test_invalid_job_in_a_snapshot_causes_a_stage_warning(job: Body, warning: str) -> None:
     report = checked_report(make_snapshot(DAG, job, runs=RUNS))
     assert report["stages"][0]["warnings"] == [warning]
     assert report["warnings"] == report["stages"][1]["warnings"] == []
@@ -175,9 +175,7 @@ def test_invalid_job_in_a_snapshot_causes_a_warning_in_the_stage(job: Body, warn
     ],
     ids=str,
 )
-def test_snapshot_mistake_outside_any_stage_causes_a_general_warning(
-    more: Body, warning: str
-) -> None:
+def test_snapshot_error_outside_any_stage_causes_general_warning(more: Body, warning: str) -> None:
     report = checked_report({**make_snapshot(DAG, runs=RUNS), **more})
     assert report["warnings"] == [warning]
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
@@ -205,9 +203,7 @@ def test_snapshot_mistake_outside_any_stage_causes_a_general_warning(
         ),
     ],
 )
-def test_invalid_stage_run_in_a_snapshot_causes_a_warning_in_the_stage(
-    runs: list[Body], warning: str
-) -> None:
+def test_invalid_stage_run_in_a_snapshot_causes_a_warning(runs: list[Body], warning: str) -> None:
     stage = thesis(stageRuns=runs)
     assert stage["warnings"] == [warning]
     assert statuses(stage) == ["not_started", "not_started"]
@@ -303,7 +299,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_any_json_as_snapshot_raises_no_error_other_than_waybook_error(data: object) -> None:
+def test_any_json_as_snapshot_raises_only_waybook_errors(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with suppress(WaybookError):
             door(data if isinstance(data, dict) else {"dag": data})
@@ -312,7 +308,7 @@ def test_any_json_as_snapshot_raises_no_error_other_than_waybook_error(data: obj
 # Maps
 
 
-def test_map_of_stage_without_run_uses_the_models_of_the_earlier_stage() -> None:
+def test_map_of_unstarted_stage_uses_models_of_earlier_stage() -> None:
     pairs = make_stage("synthesis", make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = make_snapshot(
         make_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]}

@@ -112,7 +112,7 @@ def assign_by_row(
 
 
 @given(raws=RAWS | PLAIN)
-def test_assign_jobs_equals_an_assignment_row_by_row(raws: list[object]) -> None:
+def test_grouped_job_assignment_equals_assignment_row_by_row(raws: list[object]) -> None:
     assigned, warnings = assign_jobs(raws, SLUGS)
     work, renders, expected = assign_by_row(raws)
     assert assigned.work == work

@@ -29,17 +29,17 @@ def test_output_keys_of_a_step_are_unique() -> None:
     assert output_keys(make_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
-def test_output_key_of_a_step_without_outputs_is_the_output_type() -> None:
+def test_step_without_outputs_uses_the_output_type_as_key() -> None:
     assert output_keys(make_step("a", output_type="essay")) == ("essay",)
 
 
-def test_producers_of_a_document_are_all_steps_that_output_the_document() -> None:
+def test_all_steps_that_output_a_document_are_producers() -> None:
     stage = make_stage("here", make_step("a", outputs=["x", "y"]), make_step("b", outputs=["x"]))
     assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
 
 
 @decision("B12")
-def test_source_of_a_per_document_step_is_the_producer_of_the_first_input() -> None:
+def test_source_of_per_document_step_is_producer_of_first_input() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
     assert source_of(per_document("y", "x"), a, b) == "b"
@@ -47,7 +47,7 @@ def test_source_of_a_per_document_step_is_the_producer_of_the_first_input() -> N
 
 
 @decision("B12")
-def test_source_of_a_step_without_declared_inputs_is_the_only_predecessor() -> None:
+def test_source_without_declared_inputs_is_the_only_predecessor() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None
@@ -63,7 +63,7 @@ def test_per_model_step_has_no_source_step() -> None:
     assert source_of(make_step("z", Strategy.PER_MODEL, inputs=["a"]), make_step("a")) is None
 
 
-def test_per_document_step_has_no_source_without_unique_producer_in_stage() -> None:
+def test_per_document_step_without_unique_producer_has_no_source() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None
     assert source_of(per_document("y"), a, b) is None

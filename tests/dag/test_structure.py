@@ -40,20 +40,20 @@ def test_stage_without_models_uses_the_last_models_of_earlier_stages() -> None:
 
 @settings(max_examples=50)
 @given(dags())
-def test_job_counts_of_a_valid_map_equal_the_expected_counts_of_the_dag(dag: Dag) -> None:
+def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
     counts = structure_counts(valid_structure(dag, graphs), {first: MODELS})
     assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
-def test_job_counts_include_only_stages_before_the_first_invalid_stage() -> None:
+def test_job_counts_stop_at_the_first_invalid_stage() -> None:
     dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_job_counts_omit_the_stages_after_a_stage_with_too_many_lineages(
+def test_job_counts_stop_after_a_stage_with_too_many_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -61,7 +61,7 @@ def test_job_counts_omit_the_stages_after_a_stage_with_too_many_lineages(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_map_has_step_order_first_and_last_steps_and_expected_job_counts() -> None:
+def test_map_has_step_order_roots_leaves_and_job_counts() -> None:
     steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
     dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {

@@ -68,13 +68,11 @@ def test_template_filters_convert_and_format_values(
         ({"a": 1}, {"defined", "mapping"}),
     ],
 )
-def test_is_tests_of_the_template_language_check_the_type_of_a_value(
-    value: Json, kinds: set[str]
-) -> None:
+def test_is_tests_of_templates_check_the_type_of_a_value(value: Json, kinds: set[str]) -> None:
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 
-def test_every_filter_and_test_of_the_template_language_is_implemented() -> None:
+def test_every_template_filter_and_test_is_implemented() -> None:
     assert set(language.FILTERS) == set(FILTERS)
     assert set(language.TESTS) == set(TESTS)
 
@@ -105,7 +103,7 @@ def test_template_operators_compare_numbers_texts_lists_and_maps(
 
 @pytest.mark.parametrize("operator", ["lt", "gt"])
 @pytest.mark.parametrize(("left", "right"), [("1", 2), (None, 1), ([1], [2]), ({}, {}), (1, 1)])
-def test_template_values_that_cannot_be_ordered_are_not_less_or_greater(
+def test_unorderable_template_values_are_neither_less_nor_greater(
     operator: str, left: Json, right: Json
 ) -> None:
     assert not compare(left, operator, right)

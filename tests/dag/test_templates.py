@@ -70,7 +70,7 @@ def test_template_blocks_on_own_lines_leave_no_blank_lines() -> None:
     assert rendered(template) == "a\nb\nc"
 
 
-def test_loop_variable_of_a_template_has_only_supported_position_fields() -> None:
+def test_template_loop_variable_has_only_supported_fields() -> None:
     template = "{% for n in content %}{{ loop }}{{ loop.cycle }}{{ loop.index0 }}{% endfor %}"
     assert rendered(template, content=["a", "b"]) == "01"
 
@@ -125,7 +125,7 @@ def test_template_check_reports_forbidden_syntax_with_the_line(
         assert (template_error(template, kind) or "").startswith(expected)
 
 
-def test_prompt_and_document_templates_accept_only_names_of_that_kind() -> None:
+def test_prompt_and_document_templates_accept_only_own_names() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
@@ -170,7 +170,7 @@ def test_template_field_never_resolves_to_python_attribute(path: str) -> None:
     assert rendered(f"[{{{{ text.{path} }}}}]", text="abc") == "[]"
 
 
-def test_template_field_with_the_name_of_a_python_method_returns_the_data() -> None:
+def test_field_named_like_a_python_method_returns_the_data() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 
@@ -318,7 +318,7 @@ SCRAPS += [
 @example("{{ '\\ud800' }}")
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
-def test_any_text_can_be_rendered_as_prompt_or_is_refused_with_a_line(text: str) -> None:
+def test_any_prompt_text_renders_or_is_refused_with_a_line(text: str) -> None:
     message = template_error(text, TemplateKind.PROMPT)
     if message is None:
         render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
@@ -329,7 +329,7 @@ def test_any_text_can_be_rendered_as_prompt_or_is_refused_with_a_line(text: str)
 
 
 @each_kind
-def test_every_name_in_the_sample_data_of_a_template_is_accepted(kind: TemplateKind) -> None:
+def test_every_name_in_template_sample_data_is_accepted(kind: TemplateKind) -> None:
     for name in SAMPLE_CONTEXTS[kind]:
         assert template_error(f"{{{{ {name} }}}}", kind) is None
 

@@ -63,7 +63,7 @@ def test_invalid_transitions_are_reported_with_messages(ways: Edges, messages: l
     assert error_messages(slugs, *ways) == messages
 
 
-def test_duplicate_or_unknown_stage_suppresses_other_transition_errors() -> None:
+def test_duplicate_or_unknown_stage_hides_other_transition_errors() -> None:
     assert error_messages("aab") == ["the slug 'a' is used twice"]
     assert error_messages("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 

@@ -22,7 +22,7 @@ def outputs_of(units: tuple[Unit, ...]) -> list[ProducedDocument]:
 
 @decision("B10", "B12", "B13")
 @given(runs())
-def test_number_of_jobs_and_outputs_of_any_run_is_the_expected_number(drawn: Run) -> None:
+def test_any_run_has_the_expected_jobs_and_outputs(drawn: Run) -> None:
     dag, models_of = drawn
     counts = dag_counts(dag, graphs_of(dag), models_of)
     for slug, run in stage_runs(dag, models_of).items():
@@ -33,7 +33,7 @@ def test_number_of_jobs_and_outputs_of_any_run_is_the_expected_number(drawn: Run
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_run_of_dialectic_workflow_has_documented_job_count_per_stage(n: int) -> None:
+def test_dialectic_run_has_documented_job_count_per_stage(n: int) -> None:
     dag = dialectic()
     models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
     made = [
@@ -49,7 +49,7 @@ def any_stage_run() -> st.SearchStrategy[StageRun]:
 
 
 @given(any_stage_run())
-def test_jobs_of_a_step_are_numbered_and_assigned_to_models_of_the_stage(run: StageRun) -> None:
+def test_jobs_of_a_step_are_numbered_and_assigned_to_models(run: StageRun) -> None:
     for key in run.graph.order:
         units = run.units(key)
         assert [unit.number for unit in units] == list(range(1, len(units) + 1))
@@ -66,7 +66,7 @@ def test_jobs_of_a_step_produce_distinct_documents(run: StageRun) -> None:
 
 
 @given(any_stage_run())
-def test_job_adds_the_new_document_to_the_lineage_of_the_source_document(run: StageRun) -> None:
+def test_job_adds_a_document_to_the_lineage_of_the_source(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -81,19 +81,19 @@ def test_jobs_do_not_change_if_models_are_listed_twice(run: StageRun) -> None:
     assert all(run.units(key) == again.units(key) for key in run.graph.order)
 
 
-def test_all_to_one_job_goes_to_first_model_and_starts_a_lineage() -> None:
+def test_all_to_one_job_goes_to_first_model() -> None:
     [unit] = make_stage_run(make_stage("s", make_step("a", S.ALL_TO_ONE))).units("a")
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
-def test_each_job_of_a_per_model_step_starts_a_separate_lineage() -> None:
+def test_each_per_model_job_starts_a_separate_lineage() -> None:
     units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
 
 
 @decision("B13")
-def test_plan_job_before_per_document_step_has_an_output_per_model() -> None:
+def test_plan_job_before_per_document_step_has_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
@@ -118,7 +118,7 @@ def test_pairwise_step_has_a_job_per_lineage_reviewer_and_model() -> None:
     ]
 
 
-def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source_document() -> None:
+def test_job_after_pairwise_step_has_reviewer_of_the_source_document() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -127,7 +127,7 @@ def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source_document() -> 
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_job_goes_to_the_model_that_wrote_the_document_if_still_in_use(
+def test_job_goes_to_the_model_that_wrote_the_document(
     strategy: Strategy,
 ) -> None:
     prior = origins_of(
@@ -145,7 +145,7 @@ def test_job_goes_to_the_model_that_wrote_the_document_if_still_in_use(
     ]
 
 
-def test_chain_of_10000_steps_continues_the_lineages_of_the_first_step() -> None:
+def test_chain_of_10000_steps_keeps_the_first_lineages() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))
@@ -160,7 +160,7 @@ def test_per_document_steps_after_a_skipped_step_have_no_jobs() -> None:
 
 
 @given(recipes(), models())
-def test_number_of_jobs_without_models_equals_the_expected_number(
+def test_number_of_jobs_without_models_is_the_expected_number(
     recipe: Recipe, before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))

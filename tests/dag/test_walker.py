@@ -131,9 +131,7 @@ class Workshop:
 
 @decision("B1", "B3", "B5", "B6")
 @given(recipes(), EVENTS)
-def test_every_step_of_a_stage_closes_after_any_order_of_job_events(
-    recipe: Recipe, events: Events
-) -> None:
+def test_every_step_closes_after_any_order_of_job_events(recipe: Recipe, events: Events) -> None:
     workshop = Workshop(make_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
     workshop.work(events)
     assert {*workshop.run.graph.order} <= {*workshop.closed}
@@ -212,12 +210,12 @@ def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
 
 
-def test_step_with_unfinished_jobs_blocks_only_successors_of_that_step() -> None:
+def test_unfinished_step_blocks_only_the_successors() -> None:
     assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 
 @given(recipes())
-def test_starting_a_stage_computes_job_count_of_unskipped_steps_only_once(recipe: Recipe) -> None:
+def test_stage_start_counts_jobs_of_unskipped_steps_only_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

@@ -113,7 +113,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_database_server_without_supervisor_is_reused_by_the_next_client(used: Path) -> None:
+def test_server_without_supervisor_is_reused_by_the_next_client(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = make_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -122,7 +122,7 @@ def test_database_server_without_supervisor_is_reused_by_the_next_client(used: P
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
 
 
-def test_database_server_stops_with_last_client_if_supervisor_was_killed(used: Path) -> None:
+def test_server_stops_with_last_client_if_supervisor_was_killed(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0):
         kill_keeper(used)
@@ -186,9 +186,7 @@ def check_complete(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[1:])
-def test_database_starts_after_all_processes_of_a_first_start_were_killed(
-    data_dir: Path, moment: str
-) -> None:
+def test_database_starts_after_a_first_start_was_killed(data_dir: Path, moment: str) -> None:
     client = begin(data_dir, moment)
     for keeper in keepers(data_dir):
         kill(*descendants(keeper))
@@ -198,7 +196,7 @@ def test_database_starts_after_all_processes_of_a_first_start_were_killed(
 
 
 @pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
-def test_database_starts_if_supervisor_was_killed_during_an_earlier_start(
+def test_database_starts_after_supervisor_was_killed_while_starting(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -207,7 +205,7 @@ def test_database_starts_if_supervisor_was_killed_during_an_earlier_start(
     check_complete(data_dir)
 
 
-def test_process_killed_while_starting_database_does_not_block_the_next(data_dir: Path) -> None:
+def test_process_killed_while_starting_does_not_block_the_next(data_dir: Path) -> None:
     first = begin(data_dir, "the keeper has begun")
     second = start_client(data_dir)
     first.kill()

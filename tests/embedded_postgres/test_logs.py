@@ -6,7 +6,7 @@ from pathlib import Path
 from waybook.embedded_postgres.layout import open_log, rotate, tail
 
 
-def test_database_log_can_be_rotated_while_a_process_writes_to_the_log(tmp_path: Path) -> None:
+def test_database_log_can_be_rotated_while_in_use(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     writer = open_log(log)
     os.write(writer, b"old " * 100)
@@ -24,7 +24,7 @@ def test_log_rotation_leaves_small_or_missing_database_logs_unchanged(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 
-def test_tail_of_database_log_has_last_lines_after_the_given_offset(tmp_path: Path) -> None:
+def test_log_tail_has_last_lines_after_the_given_offset(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
     assert tail(log).splitlines()[0] == "line 8"

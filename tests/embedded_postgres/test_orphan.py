@@ -42,7 +42,7 @@ def write_record(data_dir: Path, record: str, content: str) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_stale_pid_file_never_leads_to_killing_an_unrelated_process(
+def test_stale_pid_file_never_kills_an_unrelated_process(
     used: Path, record: str, sign: str
 ) -> None:
     cluster = server_home(used).cluster

@@ -77,7 +77,7 @@ def test_database_supervisor_exits_when_data_directory_is_deleted(hidden: Path) 
     assert not record_of(home).exists()
 
 
-def test_cleanup_marks_unused_database_files_before_a_later_removal(hidden: Path) -> None:
+def test_cleanup_marks_unused_files_before_a_later_removal(hidden: Path) -> None:
     with open_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
@@ -103,7 +103,7 @@ def test_cleanup_marks_unused_database_files_before_a_later_removal(hidden: Path
     assert not record_of(home).exists()
 
 
-def test_cleanup_removes_only_database_files_of_deleted_data_directories(base: Path) -> None:
+def test_cleanup_removes_only_files_of_deleted_data_directories(base: Path) -> None:
     existing, existing_home = make_cluster(base, "kept")
     moved, moved_home = make_cluster(base, "moved")
     gone, gone_home = make_cluster(base, "gone")
@@ -120,7 +120,7 @@ def test_cleanup_removes_only_database_files_of_deleted_data_directories(base: P
     assert remove_orphans([base]) == []
 
 
-def test_cleanup_keeps_database_files_that_a_supervisor_is_using(base: Path) -> None:
+def test_cleanup_keeps_files_that_a_supervisor_is_using(base: Path) -> None:
     control_dir, home = make_cluster(base, "held")
     held = claim(home, control_dir)
     shutil.rmtree(control_dir.data_dir)
@@ -129,7 +129,7 @@ def test_cleanup_keeps_database_files_that_a_supervisor_is_using(base: Path) -> 
     assert removed_after_a_month(base) == [home.directory]
 
 
-def test_cleanup_keeps_database_files_used_by_a_copied_data_directory(base: Path) -> None:
+def test_cleanup_keeps_files_used_by_a_copied_data_directory(base: Path) -> None:
     control_dir, home = make_cluster(base, "copied")
     copy = ControlDirectory(base.parent / "copy")
     shutil.copytree(control_dir.data_dir, copy.data_dir)
@@ -141,9 +141,7 @@ def test_cleanup_keeps_database_files_used_by_a_copied_data_directory(base: Path
 
 
 @pytest.mark.parametrize("record", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
-def test_cleanup_keeps_database_files_if_the_owner_record_is_unclear(
-    base: Path, record: str
-) -> None:
+def test_cleanup_keeps_files_if_the_owner_record_is_unclear(base: Path, record: str) -> None:
     home = ServerDirectory(base / "unproven")
     home.cluster.mkdir(parents=True)
     record_of(home).write_text(record)

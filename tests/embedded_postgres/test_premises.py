@@ -40,7 +40,7 @@ def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_data_directory_with_long_path_uses_short_private_socket_directory(
+def test_long_data_directory_path_uses_short_private_socket_directory(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -52,11 +52,11 @@ def test_data_directory_with_long_path_uses_short_private_socket_directory(
         assert status.st_uid == server_account().uid
 
 
-def test_socket_directory_has_no_comma_even_if_data_directory_has_a_comma() -> None:
+def test_comma_in_data_directory_is_left_out_of_socket_directory() -> None:
     assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
-def test_a_socket_directory_that_others_can_enter_is_refused(
+def test_socket_directory_that_others_can_enter_is_refused(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -80,7 +80,7 @@ def test_socket_directory_that_belongs_to_another_user_is_refused(
     assert directory.stat().st_uid == 12345
 
 
-def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
+def test_symbolic_link_as_socket_directory_is_refused(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -91,7 +91,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_database_of_private_data_directory_of_root_is_in_shared_folder() -> None:
+def test_private_data_directory_of_root_keeps_database_in_shared_folder() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -134,7 +134,7 @@ def test_start_fails_if_database_files_outside_data_directory_are_missing() -> N
 
 
 @root_only
-def test_postgresql_binaries_unreadable_for_the_server_account_are_copied(data_dir: Path) -> None:
+def test_unreadable_postgresql_binaries_are_copied_for_the_server(data_dir: Path) -> None:
     with make_data_directory(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name

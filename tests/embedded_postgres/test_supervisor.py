@@ -59,14 +59,14 @@ def test_committed_rows_survive_a_restart_of_the_database_server(used: Path) -> 
             assert connection.execute("select word from kept").fetchall() == [("still here",)]
 
 
-def test_attaching_to_database_returns_data_directory_and_server_version(used: Path) -> None:
+def test_attaching_returns_data_directory_and_server_version(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert attachment.data_dir == used
         with psycopg.connect(attachment.app_dsn) as connection:
             assert connection.info.parameter_status("server_version") == attachment.version
 
 
-def test_database_server_running_without_durability_is_refused_by_default(used: Path) -> None:
+def test_server_without_durability_is_refused_by_default(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0),
         pytest.raises(Misconfigured, match="without durability"),
@@ -74,7 +74,7 @@ def test_database_server_running_without_durability_is_refused_by_default(used: 
         attach(used)
 
 
-def test_file_with_database_connection_data_is_readable_by_owner_only(used: Path) -> None:
+def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
     control_dir = ControlDirectory(used)
     status = control_dir.connection.stat()
     assert stat.S_IMODE(status.st_mode) == 0o600
@@ -83,7 +83,7 @@ def test_file_with_database_connection_data_is_readable_by_owner_only(used: Path
     assert stat.S_IMODE(server_home(used).directory.stat().st_mode) == 0o700
 
 
-def test_client_can_connect_after_file_with_connection_data_was_deleted(used: Path) -> None:
+def test_client_can_connect_after_connection_file_was_deleted(used: Path) -> None:
     ControlDirectory(used).connection.unlink()
     with (
         attach(used, durable=False, grace_seconds=0) as attachment,
@@ -92,7 +92,7 @@ def test_client_can_connect_after_file_with_connection_data_was_deleted(used: Pa
         assert connection.execute("select current_user").fetchone() == ("waybook_app",)
 
 
-def test_database_files_of_another_major_version_are_refused_and_unchanged(used: Path) -> None:
+def test_database_of_another_major_version_is_refused_and_unchanged(used: Path) -> None:
     version = server_home(used).cluster / "PG_VERSION"
     version.write_text("17\n")
     with pytest.raises(Misconfigured, match=r"PostgreSQL 17.*PostgreSQL 18.*pg_dump"):
@@ -101,7 +101,7 @@ def test_database_files_of_another_major_version_are_refused_and_unchanged(used:
     version.write_text("18\n")
 
 
-def test_failed_start_of_the_database_server_raises_unavailable_with_log(used: Path) -> None:
+def test_failed_database_start_raises_unavailable_with_log(used: Path) -> None:
     settings = server_home(used).cluster / "postgresql.conf"
     before = settings.read_text()
     settings.write_text(before + "no_such_setting = 1\n")

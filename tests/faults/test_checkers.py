@@ -75,7 +75,7 @@ def test_history_checker_accepts_a_valid_history_of_calls() -> None:
     assert caught(evidence(make_claim(), rows=started())) == set()
 
 
-def test_history_checkers_exist_for_all_twelve_checked_properties() -> None:
+def test_history_checkers_exist_for_all_twelve_properties() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
@@ -95,7 +95,7 @@ def test_history_checker_reports_an_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_history_checker_accepts_one_effect_of_call_with_unknown_outcome() -> None:
+def test_unknown_outcome_with_a_single_effect_is_accepted() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -163,7 +163,7 @@ def test_history_checker_accepts_a_job_taken_over_after_fail_job() -> None:
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
-def test_history_checker_reports_an_accepted_result_of_an_older_attempt() -> None:
+def test_history_checker_reports_accepted_result_of_older_attempt() -> None:
     rows = Rows(audit=[make_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
@@ -196,11 +196,11 @@ def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_history_checker_accepts_older_done_count_of_a_concurrent_call() -> None:
+def test_older_done_count_of_a_concurrent_call_is_accepted() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_history_checker_accepts_older_done_count_in_a_replayed_answer() -> None:
+def test_older_done_count_in_a_replayed_answer_is_accepted() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -220,7 +220,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_history_checker_accepts_step_opened_after_last_predecessor_job() -> None:
+def test_step_opened_after_last_predecessor_job_is_accepted() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -235,11 +235,11 @@ def test_history_checker_accepts_step_opened_after_last_predecessor_job() -> Non
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_history_checker_reports_step_closed_or_opened_at_the_wrong_time(rows: Rows) -> None:
+def test_step_closed_or_opened_at_the_wrong_time_is_reported(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_history_checker_reports_step_started_before_dependency_is_done() -> None:
+def test_step_started_before_the_dependency_is_reported() -> None:
     begun = [make_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
@@ -251,13 +251,13 @@ def test_history_checker_reports_step_started_before_dependency_is_done() -> Non
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_history_checker_reports_a_text_of_another_org_in_a_reply() -> None:
+def test_history_checker_reports_text_of_another_org() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_history_checker_reports_an_id_of_another_org_in_a_reply() -> None:
+def test_history_checker_reports_id_of_another_org() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)
@@ -266,7 +266,7 @@ def test_history_checker_reports_an_id_of_another_org_in_a_reply() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_history_checker_reports_rows_that_are_visible_without_an_org() -> None:
+def test_history_checker_reports_rows_visible_without_an_org() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 
@@ -297,14 +297,14 @@ def test_history_checker_reports_more_than_five_internal_errors(
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_each_bug_planted_to_test_the_checkers_applies_and_compiles(bug: Bug) -> None:
+def test_each_planted_bug_applies_and_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():
         compile(text, file, "exec")
 
 
-def test_history_checker_reports_a_short_id_of_another_org_in_a_reply() -> None:
+def test_history_checker_reports_short_id_of_another_org() -> None:
     history = History({"alder": "canary-a", "birch": "canary-b"})
     reply = r'{"text": "{\"planId\":\"9y79wg3e8x\"}"}'
     history.inspect("alder", reply)
@@ -313,7 +313,7 @@ def test_history_checker_reports_a_short_id_of_another_org_in_a_reply() -> None:
     assert history.leaks == ["a reply to birch contains the id 9y79wg3e8x of alder"]
 
 
-def test_history_checker_matches_claim_by_short_id_with_the_audit_entry() -> None:
+def test_history_checker_matches_claim_by_short_id() -> None:
     step_id = "00000000-0000-0000-0000-000000000000"
     reply = {"status": "step_ready", "stepId": "9y79wg3e8x", "attempt": 1}
     claim = make_call("get_next_step", reply=reply)

@@ -12,7 +12,7 @@ def test_inputs_of_the_fuzz_corpus_raise_no_unexpected_error(target: str) -> Non
         TARGETS[target](data)
 
 
-def test_every_fuzz_target_has_corpus_inputs_within_the_size_limits() -> None:
+def test_every_fuzz_target_has_corpus_inputs_within_limits() -> None:
     assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
     for target in TARGETS:
         assert 10 <= len(read_corpus(target)) <= MAX_INPUTS

@@ -42,7 +42,7 @@ TEXTS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=4))).ma
 @given(text=TEXTS, form=st.sampled_from([None, *PlanFormat]), include_done=st.booleans())
 @example(text="graph TD\n" + "a-->" * 400 + "a", form=PlanFormat.MERMAID, include_done=True)
 @example(text='{"a":' * 2_000, form=None, include_done=True)
-def test_any_text_is_imported_as_plan_or_refused_with_a_line_number(
+def test_any_text_is_imported_or_refused_with_a_line_number(
     text: str, *, form: PlanFormat | None, include_done: bool
 ) -> None:
     plan = outcome(lambda: read_plan(text, form, include_done=include_done))
@@ -59,7 +59,7 @@ def test_any_text_is_imported_as_plan_or_refused_with_a_line_number(
 
 
 @given(st.binary())
-def test_any_bytes_are_decoded_for_import_or_refused_with_a_line_number(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused_with_a_line_number(data: bytes) -> None:
     text = outcome(lambda: decode(data))
     if isinstance(text, InvalidInput):
         assert re.match(r"line \d+: ", text.message)

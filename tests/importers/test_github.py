@@ -77,7 +77,7 @@ def edges(plan: ImportedPlan) -> dict[str, tuple[int, ...]]:
     return {step.title or step.instructions: step.depends_on for step in plan.steps}
 
 
-def test_issue_list_written_by_gh_gives_a_step_for_each_open_issue() -> None:
+def test_gh_issue_list_gives_a_step_for_each_open_issue() -> None:
     plan = read(
         [
             gh_issue(9, "Print", "Nicely.\r\nIn color.", blockedBy=nodes(node(7), node(5))),
@@ -90,7 +90,7 @@ def test_issue_list_written_by_gh_gives_a_step_for_each_open_issue() -> None:
     assert plan.steps[1].instructions == f"#9 Print\n\nNicely.\nIn color.\n\n{SITE}/issues/9"
 
 
-def test_imported_parent_issue_depends_on_the_listed_sub_issues() -> None:
+def test_imported_parent_issue_depends_on_listed_sub_issues() -> None:
     issues = [
         gh_issue(1, "Epic", subIssues=nodes(node(2), node(50))),
         gh_issue(2, "First", parent=node(1)),
@@ -132,7 +132,7 @@ LISTED = [rest_issue(1, "A", "a"), rest_issue(2, "B", "blocked by #1")]
     ],
     ids=["list", "indented", "pages", "search", "graphql", "graphql-search", "lines", "mark"],
 )
-def test_github_issue_list_in_every_json_form_gives_the_same_plan(text: str) -> None:
+def test_every_json_form_of_an_issue_list_gives_same_plan(text: str) -> None:
     assert detect_format(text) is PlanFormat.GITHUB
     assert edges(read_plan(text)) == {"#1 A": (), "#2 B": (1,)}
 
@@ -147,13 +147,13 @@ def test_github_issue_list_in_every_json_form_gives_the_same_plan(text: str) -> 
     ],
     ids=["issue", "event", "context", "graphql"],
 )
-def test_task_list_of_a_github_issue_is_imported_from_every_json_form(wrapped: Any) -> None:  # noqa: ANN401
+def test_github_task_list_is_imported_from_every_json_form(wrapped: Any) -> None:  # noqa: ANN401
     plan = read(wrapped(rest_issue(5, "Ship", "- [ ] build\r\n- [ ] send (after 1)")))
     assert edges(plan) == {"build": (), "send": (1,)}
     assert plan.question == f"Ship\n\n{SITE}/issues/5"
 
 
-def test_sub_issues_are_imported_as_steps_in_addition_to_the_task_list() -> None:
+def test_sub_issues_and_task_list_both_become_steps() -> None:
     body = "- [ ] #12\n- [ ] Announce (depends on #13)\n- [ ] #14 Docs"
     subs = nodes(node(12, "CLOSED"), node(13), node(14))
     plan = read(gh_issue(10, "Ship", body, subIssues=subs))
@@ -184,7 +184,7 @@ def test_blocking_issues_named_in_an_issue_body_become_dependencies(
     assert edges(plan)["#9 C"] == expected
 
 
-def test_issues_with_equal_numbers_in_two_repositories_are_both_imported() -> None:
+def test_equal_issue_numbers_of_two_repositories_are_both_imported() -> None:
     other = "https://github.com/octo/other/issues/1"
     plan = read([gh_issue(1, "A"), gh_issue(1, "B", "blocked by octo/app#1", url=other)])
     assert edges(plan) == {"#1 A": (), "#1 B": (1,)}
@@ -201,7 +201,7 @@ def test_import_removes_html_comments_and_shortens_a_long_issue_body() -> None:
     assert edges(read(gh_issue(3, "C", f"{log}\n- [ ] task"))) == {"task": ()}
 
 
-def test_github_issues_with_a_title_and_hardly_other_fields_are_imported() -> None:
+def test_issues_with_hardly_more_than_a_title_are_imported() -> None:
     assert edges(read([{"number": 1, "title": "A"}])) == {"#1 A": ()}
     assert edges(read([{"title": "A", "url": f"{SITE}/issues/7"}])) == {"#7 A": ()}
     assert edges(read([{"title": "A", "body": ""}, {"title": "B", "body": None}])) == {

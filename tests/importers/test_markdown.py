@@ -38,7 +38,7 @@ def test_importer_includes_completed_items_with_option_include_done() -> None:
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_importer_resolves_dependencies_by_the_item_numbers_of_the_list() -> None:
+def test_importer_resolves_dependencies_by_list_item_numbers() -> None:
     plan = read("10. Dig\n20. Plant (after 10)\n30. Water, after 10, 20\n")
     assert names(plan) == ["Dig", "Plant", "Water"]
     assert [step.depends_on for step in plan.steps] == [(), (1,), (1, 2)]
@@ -63,7 +63,7 @@ def test_importer_ignores_list_items_inside_code_blocks() -> None:
     assert "- [ ] not a step" in plan.steps[0].instructions
 
 
-def test_import_of_a_plan_report_restores_types_titles_and_instructions() -> None:
+def test_import_of_plan_report_restores_types_titles_and_instructions() -> None:
     plan = read(
         "# Rivers\n\n> Which is longest?\n\n## Steps\n\n### 1. Look\n\n✓ completed, search\n\n"
         "> Look it up.\n>\n> ## Twice\n\n**Result**:\n\n> 3. Nile\n\n### 2. Write it.\n\n"
@@ -110,7 +110,7 @@ def test_importer_ignores_tasks_inside_html_comments() -> None:
     assert step.instructions == "this"
 
 
-def test_importer_reads_unclosed_html_comment_or_comment_in_code_as_text() -> None:
+def test_unclosed_html_comment_is_imported_as_text() -> None:
     code = "- [ ] one\n```html\n<!--\n```\n- [ ] two\n```\n-->\n```\n"
     for text in ("<!-- open\n- [ ] one\n- [ ] two\n", code):
         steps = read_plan(text, PlanFormat.MARKDOWN).steps

@@ -13,7 +13,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions.split("\n")[0] for step in plan.steps]
 
 
-def test_importer_turns_mermaid_nodes_into_steps_in_executable_order() -> None:
+def test_mermaid_nodes_become_steps_in_executable_order() -> None:
     text = """---
 title: Release
 ---
@@ -48,14 +48,14 @@ def test_arrow_between_mermaid_subgraphs_connects_all_nodes_of_both() -> None:
 @pytest.mark.parametrize(
     "link", ["-->", "--->", "==>", "-.->", "-..->", "-- t -->", "-->|t|", "== t ==>", "-. t .->"]
 )
-def test_importer_reads_every_kind_of_mermaid_arrow_as_a_dependency(link: str) -> None:
+def test_every_kind_of_mermaid_arrow_is_a_dependency(link: str) -> None:
     plan = read_plan(f"graph TD\n  one-1 {link} two_2\n")
     assert names(plan) == ["one-1", "two_2"]
     assert plan.steps[1].depends_on == (1,)
 
 
 @pytest.mark.parametrize("link", ["---", "-.-", "===", "~~~", "-- t ---", "--o", "--x"])
-def test_importer_creates_no_dependency_for_a_mermaid_link_without_arrow(link: str) -> None:
+def test_mermaid_link_without_arrow_is_no_dependency(link: str) -> None:
     plan = read_plan(f"graph TD\n  a {link} b\n")
     assert [step.depends_on for step in plan.steps] == [(), ()]
 
@@ -97,16 +97,14 @@ def test_exported_mermaid_diagram_has_the_same_steps_after_import() -> None:
         ),
     ],
 )
-def test_import_of_an_unusable_flowchart_is_refused_with_a_line_number(
-    text: str, line: int, words: str
-) -> None:
+def test_unusable_flowchart_is_refused_with_a_line_number(text: str, line: int, words: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_plan(text)
     assert refusal.value.message.startswith(f"line {line}: ")
     assert words in refusal.value.message
 
 
-def test_importer_accepts_mermaid_labels_and_descriptions_of_several_lines() -> None:
+def test_mermaid_labels_and_descriptions_may_have_several_lines() -> None:
     text = (
         "graph LR\n  accDescr {\n    The way --> of it\n  }\n"
         '  a["\n\n  Ask\n  twice\n  "];\n  b[Done]\n'
@@ -117,7 +115,7 @@ def test_importer_accepts_mermaid_labels_and_descriptions_of_several_lines() -> 
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_mermaid_text_with_unclosed_quote_is_refused_with_the_line_number() -> None:
+def test_unclosed_quote_in_mermaid_is_refused_with_the_line() -> None:
     lines = "\n".join(f"  n{number} --> m" for number in range(40))
     with pytest.raises(InvalidInput) as refused:
         read_plan(f'graph LR\n  a["open\n{lines}\n', PlanFormat.MERMAID)

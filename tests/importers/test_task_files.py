@@ -53,7 +53,7 @@ def test_importer_can_list_task_master_subtasks_in_parent_instructions() -> None
     assert plan.steps[1].instructions.endswith("Subtasks:\n- [ ] Routes\n- [ ] Errors")
 
 
-def test_importer_ignores_and_counts_dependencies_on_tasks_not_in_the_file() -> None:
+def test_dependencies_on_tasks_outside_the_file_are_ignored_and_counted() -> None:
     text = '{"tasks": [{"id": 1, "title": "a", "dependencies": [8, "9.1"]}]}'
     plan = read_plan(text)
     assert (plan.steps[0].depends_on, plan.ignored) == ((), 2)
@@ -135,7 +135,7 @@ def test_import_of_unusable_json_is_refused_with_a_line_number(
     assert words in refusal.value.message
 
 
-def test_error_for_an_unknown_task_master_tag_lists_the_existing_tags() -> None:
+def test_unknown_task_master_tag_error_lists_existing_tags() -> None:
     with pytest.raises(InvalidInput, match="no tag other; there are: main, later"):
         read_plan(json.dumps(TASKS), tag="other")
 

@@ -70,7 +70,7 @@ def test_plan_template_with_wrong_fields_or_parameters_is_refused(
     assert words in refusal.value.message
 
 
-def test_plan_template_that_is_not_yaml_is_refused_with_a_line_number() -> None:
+def test_plan_template_that_is_not_yaml_names_the_line() -> None:
     with pytest.raises(BadRecipe, match="line 3"):
         read_template("template: a\nname: b\n\t- c: [\n")
 
@@ -94,9 +94,7 @@ def test_error_for_an_unknown_plan_template_lists_the_existing_names() -> None:
     st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1), min_size=1, max_size=4),
     st.sampled_from(["Nile", "the Nile delta", "ile"]),
 )
-def test_template_saved_from_a_plan_recreates_the_plan_with_same_values(
-    texts: list[str], value: str
-) -> None:
+def test_template_saved_from_a_plan_recreates_the_plan(texts: list[str], value: str) -> None:
     steps = [{"stepType": "custom", "instructions": f"{text} {value}"} for text in texts]
     plan = {"name": "On the Nile delta", "researchQuestion": value, "steps": steps}
     values = {"topic": value}
@@ -108,7 +106,7 @@ def test_template_saved_from_a_plan_recreates_the_plan_with_same_values(
     assert read_template(template_source(template)) == template
 
 
-def test_saving_a_template_with_a_value_absent_from_the_plan_is_refused() -> None:
+def test_saving_a_template_with_an_absent_value_is_refused() -> None:
     plan = {"name": "a", "researchQuestion": "b", "steps": []}
     with pytest.raises(InvalidInput, match="“Nile” does not occur in the plan"):
         write_template("saved", "", plan, {"topic": "Nile"})  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ def encode_cookie(text: bytes) -> str:
 
 
 @given(then=st.text())
-def test_sign_in_state_read_back_from_the_cookie_is_unchanged(then: str) -> None:
+def test_sign_in_state_in_the_cookie_is_read_back_unchanged(then: str) -> None:
     flow = new_attempt(then)
     assert attempt_from_cookie(flow.to_cookie()) == flow
 

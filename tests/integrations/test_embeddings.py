@@ -65,7 +65,7 @@ async def test_embedding_request_contains_dimensions_and_api_key(path: str) -> N
     }
 
 
-async def test_embedding_requests_omit_dimensions_after_first_rejection() -> None:
+async def test_embedding_requests_omit_dimensions_after_a_rejection() -> None:
     wide = answer(embeddings_reply([1.0] * 1024))
     async with open_model(answer({"error": "no such parameter"}, 400), wide) as (other, model):
         for _ in range(2):
@@ -98,7 +98,7 @@ async def test_embedding_client_retries_after_a_transient_error_status(status: i
         assert len(other.requests) == 2
 
 
-async def test_embedding_client_stops_after_maximum_attempts_if_errors_persist() -> None:
+async def test_embedding_client_gives_up_after_maximum_attempts() -> None:
     failed, other = await failure(answer({}, 500))
     assert failed.details["status"] == 500
     assert len(other.requests) == ATTEMPTS

@@ -33,9 +33,7 @@ BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anth
         ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
     ],
 )
-def test_request_url_for_openai_api_ends_with_the_chat_completions_path(
-    url: str, address: str
-) -> None:
+def test_openai_request_url_ends_with_chat_completions(url: str, address: str) -> None:
     assert OPENAI.address(url) == address
 
 
@@ -83,7 +81,7 @@ def test_openai_answer_stopped_at_length_limit_is_marked_truncated() -> None:
         ("http://h/v1/messages", "http://h/v1/messages"),
     ],
 )
-def test_request_url_for_anthropic_api_ends_with_the_messages_path(url: str, address: str) -> None:
+def test_anthropic_request_url_ends_with_messages(url: str, address: str) -> None:
     assert ANTHROPIC.address(url) == address
 
 
@@ -147,9 +145,7 @@ def test_anthropic_answer_stopped_at_max_tokens_is_marked_truncated() -> None:
         (ANTHROPIC, make_message(stop="refusal")),
     ],
 )
-def test_answer_in_which_the_model_refuses_raises_endpoint_failed(
-    form: WireFormat, answer: Json
-) -> None:
+def test_refusal_by_the_model_raises_endpoint_failed(form: WireFormat, answer: Json) -> None:
     with pytest.raises(EndpointFailed, match="refused"):
         form.read(answer, "m")
 

@@ -77,18 +77,18 @@ async def test_http_client_fails_if_response_is_incomplete_at_the_timeout(play: 
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_http_client_sends_no_request_if_timeout_is_zero_or_negative(seconds: float) -> None:
+async def test_zero_or_negative_timeout_sends_no_request(seconds: float) -> None:
     failed, request_count = await failure(answer(1), seconds=seconds)
     assert (failed.message, request_count) == ("it gave no whole answer within 0 s", 0)
 
 
-async def test_http_client_stops_reading_an_endless_response_at_the_byte_limit() -> None:
+async def test_http_client_stops_an_endless_response_at_byte_limit() -> None:
     failed, _ = await failure(endless_body)
     assert failed.message == f"it answered with more than {MAX_BYTES:,} bytes"
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-async def test_http_client_refuses_only_responses_above_the_byte_limit(beyond: int) -> None:
+async def test_only_responses_above_the_byte_limit_are_refused(beyond: int) -> None:
     body, most = ["x" * (98 + beyond)], 98 + len('[""]')
     async with open_exchange(answer(body)) as (_, exchange):
         exchange.most_bytes = most
@@ -146,7 +146,7 @@ async def test_http_client_error_contains_the_error_message_of_the_response(body
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_http_client_error_shows_only_status_if_response_has_no_message(
+async def test_error_shows_only_status_if_response_has_no_message(
     body: object,
 ) -> None:
     failed, request_count = await failure(answer(body, 500))
@@ -169,7 +169,7 @@ async def test_http_client_error_does_not_contain_the_api_key(
 
 
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
-def test_error_for_an_invalid_api_key_does_not_show_the_key(key: str) -> None:
+def test_invalid_api_key_is_not_shown_in_the_error(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")
@@ -180,9 +180,7 @@ def test_error_for_an_invalid_api_key_does_not_show_the_key(key: str) -> None:
 
 @pytest.mark.parametrize("status", [429, 503, 529])
 @pytest.mark.parametrize("after", ["0", "0.01", "Thu, 01 Jan 1970 00:00:00 GMT"])
-async def test_http_client_retries_if_retry_after_is_within_the_time_limit(
-    status: int, after: str
-) -> None:
+async def test_http_client_retries_if_retry_after_is_soon_enough(status: int, after: str) -> None:
     busy = answer({}, status, retry_after=after)
     async with open_exchange(busy, answer({"b": 1})) as (other, exchange):
         assert await exchange.post({"a": 1}, seconds=SECONDS) == {"b": 1}
@@ -190,7 +188,7 @@ async def test_http_client_retries_if_retry_after_is_within_the_time_limit(
 
 
 @pytest.mark.parametrize("after", ["3600", "inf", "nan", "-1", "soon", "1e400"])
-async def test_http_client_does_not_retry_if_retry_after_is_invalid_or_too_late(after: str) -> None:
+async def test_invalid_or_late_retry_after_causes_no_retry(after: str) -> None:
     failed, request_count = await failure(answer({}, 429, retry_after=after))
     assert (failed.details, request_count) == ({"status": 429}, 1)
 

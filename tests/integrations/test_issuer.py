@@ -159,9 +159,7 @@ async def test_invalid_tokens_of_an_issuer_raise_unauthenticated(
     assert accepted == {}
 
 
-async def test_issuer_token_times_may_differ_from_the_clock_by_a_minute(
-    there: FakeIssuer, issuer: Issuer
-) -> None:
+async def test_issuer_token_times_may_be_off_by_a_minute(there: FakeIssuer, issuer: Issuer) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
     late = NOON + timedelta(seconds=361)
     with pytest.raises(Unauthenticated):
@@ -169,7 +167,7 @@ async def test_issuer_token_times_may_differ_from_the_clock_by_a_minute(
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
-def test_header_parser_of_issuer_tokens_raises_only_unauthenticated(text: str) -> None:
+def test_issuer_token_header_parser_raises_only_unauthenticated(text: str) -> None:
     with suppress(Unauthenticated):
         assert parse_header(text)["alg"] in KEYS
 
@@ -186,7 +184,7 @@ def test_issuer_token_with_an_unsupported_algorithm_raises_unauthenticated(
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_public_key_without_algorithm_allows_every_algorithm_of_key_type(algorithm: str) -> None:
+def test_public_key_without_algorithm_allows_all_algorithms_of_type(algorithm: str) -> None:
     published = make_key(algorithm).published()
     del published["alg"]
     key = parse_key(published)
@@ -224,7 +222,7 @@ async def test_issuer_token_with_removed_key_is_rejected_after_key_replacement(
         await believed(issuer, there.token(key=old))
 
 
-async def test_many_unknown_key_ids_cause_only_a_single_request_for_keys(
+async def test_many_unknown_key_ids_cause_a_single_request_for_keys(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     await believed(issuer, there.token())
@@ -240,7 +238,7 @@ async def test_many_unknown_key_ids_cause_only_a_single_request_for_keys(
     assert there.request_counts["jwks"] == 2
 
 
-async def test_concurrent_checks_of_the_first_tokens_request_issuer_keys_once(
+async def test_concurrent_first_tokens_request_issuer_keys_once(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
@@ -258,7 +256,7 @@ async def test_tokens_with_known_keys_are_accepted_while_issuer_is_unreachable(
     await believed(issuer, there.token())
 
 
-async def test_unreachable_issuer_is_contacted_again_only_after_minimum_interval(
+async def test_unreachable_issuer_is_retried_only_after_minimum_interval(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     there.down = True

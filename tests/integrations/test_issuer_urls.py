@@ -44,7 +44,7 @@ def unsafe(there: FakeIssuer, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(6))
-async def test_unsafe_key_address_of_an_issuer_is_refused_without_a_request(
+async def test_unsafe_key_address_of_an_issuer_is_never_requested(
     there: FakeIssuer, issuer: Issuer, number: int
 ) -> None:
     there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}

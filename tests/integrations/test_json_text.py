@@ -25,19 +25,17 @@ WRAPPINGS = [
 
 
 @given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
-def test_json_value_is_extracted_from_any_known_form_of_model_answer(
-    value: Json, wrapping: str
-) -> None:
+def test_json_is_extracted_from_every_form_of_model_answer(value: Json, wrapping: str) -> None:
     assert extract_json(wrapping.format(json.dumps(value))) == value
 
 
 @given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
-def test_json_object_or_list_is_extracted_from_surrounding_text(value: Json) -> None:
+def test_json_is_extracted_from_surrounding_text(value: Json) -> None:
     assert extract_json(f"The data are {json.dumps(value)}, I think.") == value
 
 
 @given(text=st.text())
-def test_json_extraction_raises_only_value_error_for_any_text(text: str) -> None:
+def test_extracting_json_from_any_text_raises_only_value_error(text: str) -> None:
     try:
         extract_json(text)
     except ValueError:
@@ -47,7 +45,7 @@ def test_json_extraction_raises_only_value_error_for_any_text(text: str) -> None
 @pytest.mark.parametrize(
     "text", ["", "No.", "3 rivers", "{", "[1,", "NaN", "[Infinity]", "{'a': 1}", "9" * 5_000]
 )
-def test_json_extraction_raises_value_error_for_text_without_json(text: str) -> None:
+def test_text_without_json_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="no JSON"):
         extract_json(text)
 

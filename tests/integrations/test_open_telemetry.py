@@ -60,7 +60,7 @@ def test_spans_are_exported_before_the_process_ends() -> None:
     assert (resource["service.name"], resource["team"]) == ("waybook", "red")
 
 
-def test_service_name_is_read_from_the_environment() -> None:
+def test_tracing_service_name_is_read_from_the_environment() -> None:
     assert '"service.name": "books"' in run(OTEL_SERVICE_NAME="books")
 
 
@@ -69,13 +69,13 @@ async def test_tracing_is_off_without_configuration() -> None:
         assert TRACING.tracer is None
 
 
-async def test_unknown_exporter_is_refused() -> None:
+async def test_unknown_trace_exporter_is_refused() -> None:
     with pytest.raises(Misconfigured, match="one of otlp, console"):
         async with open_tracing({"OTEL_TRACES_EXPORTER": "jaeger"}):
             pass
 
 
-async def test_missing_packages_are_reported_with_the_extra(
+async def test_missing_tracing_packages_name_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(_: str) -> None:

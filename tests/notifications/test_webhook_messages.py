@@ -101,7 +101,7 @@ def test_webhook_body_of_every_kind_conforms_to_the_schema(occasion: Notificatio
 
 
 @given(names, names, names, st.sampled_from([*NOTIFICATION_BY_STATUS]))
-def test_webhook_body_of_a_plan_with_any_names_stays_within_byte_limit(
+def test_webhook_body_with_any_names_stays_within_byte_limit(
     name: str, title: str, summary: str, status: PlanStatus
 ) -> None:
     steps = [make_step(StepStatus.IN_PROGRESS, title=title) for _ in range(200)]
@@ -139,7 +139,7 @@ def odd_in_all(value: Json) -> Json:
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_hidden_characters_are_listed_in_json_and_escaped_in_text_webhooks(
+def test_hidden_characters_are_listed_in_json_and_escaped_in_text(
     occasion: NotificationKind,
 ) -> None:
     plain = make_message(occasion)
@@ -188,7 +188,7 @@ def test_invalid_notification_template_raises_misconfigured(
     assert name in refused.value.message
 
 
-def test_every_kind_of_notification_has_exactly_a_single_template_file() -> None:
+def test_every_kind_of_notification_has_a_single_template() -> None:
     folder = Path(__file__).parents[2] / "src" / "waybook" / "notifications" / "templates"
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
@@ -214,7 +214,7 @@ def test_webhook_signature_is_hmac_sha256_of_id_timestamp_and_body(
     "secret",
     ["secret", "whsec_", "whsec_c2hvcnQ=", "whsec_!!!", base64.b64encode(b"k" * 32).decode()],
 )
-def test_error_for_an_invalid_webhook_secret_does_not_show_the_secret(secret: str) -> None:
+def test_invalid_webhook_secret_is_not_shown_in_the_error(secret: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         parse_secrets(secret)
     assert secret in {"secret", "whsec_"} or secret not in refused.value.message

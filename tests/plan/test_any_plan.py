@@ -212,9 +212,7 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
 
 @decision("A26")
 @given(new=new_plans(), calls=moves)
-def test_audit_replay_returns_the_rows_of_a_plan_after_random_calls(
-    new: NewPlan, calls: list[Move]
-) -> None:
+def test_plan_after_random_calls_replays_to_the_same_rows(new: NewPlan, calls: list[Move]) -> None:
     story = make_story(new)
     for move in calls:
         play(story, move)
@@ -293,7 +291,7 @@ def test_step_numbers_stay_consecutive_after_insert_remove_and_reorder(
 
 @decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
-def test_skip_to_condition_skips_exactly_steps_in_between_after_reordering(
+def test_skip_to_skips_exactly_the_steps_between_after_reordering(
     data: st.DataObject, count: int
 ) -> None:
     target = data.draw(st.integers(2, count))

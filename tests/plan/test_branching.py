@@ -50,7 +50,7 @@ def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
     return submit(plan, step_id(1), Submission(result_summary=result), make_context())
 
 
-def test_condition_with_action_continue_changes_no_step_but_is_recorded() -> None:
+def test_continue_condition_is_recorded_but_changes_no_step() -> None:
     done = submitted(make_running_plan(make_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
@@ -92,7 +92,7 @@ def test_skip_to_condition_with_a_missing_target_skips_no_step() -> None:
 
 
 @decision("A22")
-def test_skip_to_condition_still_skips_to_the_same_step_after_reordering() -> None:
+def test_skip_to_condition_keeps_the_target_after_reordering() -> None:
     plan = modify(
         make_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), make_context()
     ).plan
@@ -119,7 +119,7 @@ def test_add_steps_condition_beyond_the_step_limit_has_outcome_error() -> None:
 
 
 @decision("A25")
-def test_fail_condition_fails_plan_within_the_step_completed_audit_entry() -> None:
+def test_fail_condition_fails_plan_in_the_same_audit_entry() -> None:
     done = submitted(
         make_running_plan(make_condition(1, "true", BranchAction.FAIL, reason="Enough."))
     )
@@ -177,7 +177,7 @@ def test_condition_already_evaluated_is_not_evaluated_again() -> None:
     assert "branches" not in done.entries[0].details
 
 
-def test_cheap_condition_after_expensive_conditions_still_fires() -> None:
+def test_cheap_condition_after_expensive_ones_still_fires() -> None:
     dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     conditions = [
         make_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")
@@ -211,7 +211,7 @@ def test_result_evaluates_only_the_conditions_of_the_completed_step() -> None:
 @pytest.mark.parametrize(
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )
-def test_approval_of_a_review_evaluates_conditions_with_the_review_result(
+def test_approval_evaluates_conditions_with_the_reviewed_result(
     action: BranchAction, status: str
 ) -> None:
     condition = make_condition(1, "result == 7 && confidence == null", action)

@@ -13,7 +13,7 @@ TOKENS = Budget(tokens=1_000)
 BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
 
 
-def test_budget_json_contains_usage_limit_and_percent_for_tokens_and_cost() -> None:
+def test_budget_json_contains_usage_limit_and_percent() -> None:
     used = Totals(input_tokens=300, output_tokens=99, cost_micros=500_000, results=2)
     assert budget_json(BOTH, used) == {
         "tokens": {"used": 399, "of": 1_000, "percent": 39},
@@ -46,7 +46,7 @@ def test_budget_warning_reports_tokens_and_cost_together() -> None:
 
 
 @given(st.integers(0, 10**15), st.integers(1, 10**15))
-def test_budget_percentage_reaches_100_only_when_the_budget_is_used_up(used: int, of: int) -> None:
+def test_budget_reaches_100_percent_only_when_used_up(used: int, of: int) -> None:
     (part,) = shares(Budget(tokens=of), Totals(input_tokens=used))
     assert (part.percent >= 100) is (used >= of)
     assert (warning(part) is not None) is (100 * used >= 80 * of)

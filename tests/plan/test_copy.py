@@ -75,7 +75,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_plan_copied_without_up_to_step_contains_all_completed_results() -> None:
+def test_plan_copy_without_up_to_step_has_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()
@@ -93,7 +93,7 @@ def test_plan_copied_without_up_to_step_contains_all_completed_results() -> None
     assert results == ["result 1", None, None, None]
 
 
-def test_steps_and_conditions_of_a_copied_plan_have_new_ids() -> None:
+def test_plan_copy_has_new_ids_of_steps_and_conditions() -> None:
     history = History()
     made = history.copied(up_to=0)
     old, new = history.rows(), rows_of(made)
@@ -109,9 +109,7 @@ def test_steps_and_conditions_of_a_copied_plan_have_new_ids() -> None:
 
 
 @pytest.mark.parametrize(("up_to", "carried"), [(0, 0), (1, 1), (2, 2), (None, 3)])
-def test_steps_after_the_requested_last_step_are_pending_in_a_copied_plan(
-    up_to: int | None, carried: int
-) -> None:
+def test_steps_after_up_to_step_are_pending_in_the_copy(up_to: int | None, carried: int) -> None:
     history = History()
     for order in (1, 2, 3):
         history.work(order)
@@ -123,7 +121,7 @@ def test_steps_after_the_requested_last_step_are_pending_in_a_copied_plan(
     assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
 
 
-def test_plan_copied_up_to_an_earlier_step_omits_a_condition_fired_later() -> None:
+def test_plan_copy_omits_a_condition_that_fired_later() -> None:
     history = History()
     history.work(1)
     history.work(2, confidence=0.1)
@@ -134,7 +132,7 @@ def test_plan_copied_up_to_an_earlier_step_omits_a_condition_fired_later() -> No
     assert [(row["action"], row["outcome"]) for row in again.values()] == [("skip_to", "not_fired")]
 
 
-def test_plan_copied_at_an_audit_entry_equals_the_plan_at_that_entry() -> None:
+def test_plan_copy_at_an_audit_entry_equals_the_plan_then() -> None:
     history = History()
     history.work(1)
     before = len(history.entries)
@@ -146,7 +144,7 @@ def test_plan_copied_at_an_audit_entry_equals_the_plan_at_that_entry() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_plan_copied_at_any_audit_entry_is_valid_and_equals_audit_replay() -> None:
+def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
     history = History()
     for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
         history.work(order, confidence)
@@ -162,7 +160,7 @@ def test_plan_copied_at_any_audit_entry_is_valid_and_equals_audit_replay() -> No
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 
 
-def test_step_in_progress_is_pending_without_a_holder_in_a_copied_plan() -> None:
+def test_step_in_progress_is_pending_in_the_plan_copy() -> None:
     history = History()
     history.keep(next_step(history.plan, make_context(ANN)))
     first = history.copied().plan.steps[0]
@@ -173,7 +171,7 @@ def test_step_in_progress_is_pending_without_a_holder_in_a_copied_plan() -> None
     )
 
 
-def test_copy_options_replace_name_question_and_limits_in_the_copied_plan() -> None:
+def test_copy_options_replace_name_question_and_limits() -> None:
     options = CopyOptions(
         name="Lakes",
         research_question="Which lake?",
@@ -192,7 +190,7 @@ def test_copy_options_replace_name_question_and_limits_in_the_copied_plan() -> N
     assert made.plan.created_at != NOON
 
 
-def test_copying_a_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
+def test_copying_a_plan_with_nothing_left_is_refused() -> None:
     history = History()
     for order in (1, 2, 3, 4):
         history.work(order)
@@ -201,6 +199,6 @@ def test_copying_a_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
     assert len(history.copied(up_to=3).plan.steps) == 4
 
 
-def test_copying_a_plan_up_to_an_unknown_step_raises_invalid_input() -> None:
+def test_copying_a_plan_up_to_unknown_step_is_refused() -> None:
     with pytest.raises(InvalidInput, match="numbered 1 to 4"):
         History().copied(up_to=5)

@@ -38,7 +38,7 @@ def done(plan: Plan, order: int) -> Plan:
     return submit(plan, step.id, submission, make_context()).plan
 
 
-def test_step_can_be_claimed_only_after_all_the_dependencies_are_done() -> None:
+def test_step_is_claimable_only_after_all_dependencies_are_done() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for())
     plan, second = taken(plan)
     plan, third = taken(plan)
@@ -48,14 +48,14 @@ def test_step_can_be_claimed_only_after_all_the_dependencies_are_done() -> None:
     assert first == 1
 
 
-def test_next_step_lists_steps_that_wait_for_dependencies_if_none_is_free() -> None:
+def test_next_step_lists_waiting_steps_if_none_is_free() -> None:
     plan, _ = taken(make_plan_of(waiting_for(), waiting_for(1)))
     reply = next_step(plan, make_context(), another=True).reply
     assert isinstance(reply, NothingPending)
     assert [step.order for step in reply.waiting] == [2]
 
 
-def test_dependencies_after_reordering_still_block_dependent_step() -> None:
+def test_reordered_steps_still_wait_for_dependencies() -> None:
     plan = make_plan_of(waiting_for(), waiting_for(1))
     ids = tuple(step.id for step in plan.steps)
     plan = modify(plan, (ReorderSteps(ids[::-1]),), make_context()).plan
@@ -69,19 +69,19 @@ def test_remove_step_drops_dependencies_on_removed_step() -> None:
     assert plan.steps[0].depends_on == ()
 
 
-def test_dependencies_of_added_steps_refer_to_step_numbers_after_insertion() -> None:
+def test_dependencies_of_added_steps_use_numbers_after_insertion() -> None:
     plan = make_plan_of(waiting_for(), waiting_for())
     plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), make_context()).plan
     assert plan.steps[1].depends_on == (plan.steps[2].id,)
 
 
 @pytest.mark.parametrize("orders", [0, 3, -1])
-def test_dependency_on_an_unknown_step_is_refused_in_a_new_plan(orders: int) -> None:
+def test_new_plan_with_dependency_on_unknown_step_is_refused(orders: int) -> None:
     with pytest.raises(InvalidStepReference, match="1 to 2"):
         make_plan_of(waiting_for(), waiting_for(orders))
 
 
-def test_circular_dependencies_are_refused_in_a_new_plan() -> None:
+def test_new_plan_with_circular_dependencies_is_refused() -> None:
     with pytest.raises(InvalidStepReference, match=r"\(steps: 2, 3\)") as refused:
         make_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
     assert refused.value.details["stepOrders"] == [2, 3]

@@ -25,7 +25,7 @@ def make_draft(*steps: StepStatus) -> Draft:
     return Draft(make_plan(*map(make_step, steps)), make_context())
 
 
-def test_plan_change_without_an_audit_entry_raises_an_assertion_error() -> None:
+def test_plan_change_without_audit_entry_raises_assertion_error() -> None:
     draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     with pytest.raises(AssertionError, match=r"step\.status"):
@@ -87,7 +87,7 @@ def test_removing_a_step_removes_the_conditions_of_the_step() -> None:
     assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
 
 
-def test_audited_step_and_condition_rows_omit_id_and_last_seen_time() -> None:
+def test_audited_rows_omit_ids_and_last_seen_time() -> None:
     row = step_row(make_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
     assert row["instructions"] == "Go."
     assert row["result_schema"] == {}

@@ -25,7 +25,7 @@ def test_set_title_changes_only_the_title_and_the_revision() -> None:
     assert modified(done.plan, SetTitle(step_id(2), None)).plan.steps[1].title is None
 
 
-def test_set_dependencies_resolves_positions_to_steps() -> None:
+def test_set_dependencies_turns_positions_into_step_ids() -> None:
     plan = make_plan(make_step(), make_step(), make_step())
     done = modified(plan, SetDependencies(step_id(3), (1, 1, 2)))
     assert done.plan.steps[2].depends_on == (step_id(1), step_id(2))

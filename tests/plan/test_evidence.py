@@ -85,7 +85,7 @@ def test_error_for_too_few_sources_lists_at_most_20_sources() -> None:
     assert (len(counted), source_counts["stored"], source_counts["missing"]) == (20, 49, 1)
 
 
-def test_late_result_with_too_few_sources_is_stored_as_an_artifact() -> None:
+def test_late_result_with_too_few_sources_is_stored() -> None:
     late = submit(
         make_plan_that_asks(3, 0),
         step_id(1),

@@ -29,7 +29,7 @@ CHANGES: list[Modification] = [
     st.sampled_from(PlanStatus),
     st.sampled_from(CHANGES),
 )
-def test_plan_change_is_refused_exactly_when_a_blocking_reason_exists(
+def test_plan_change_is_refused_exactly_if_a_blocker_exists(
     statuses: list[StepStatus], status: PlanStatus, change: Modification
 ) -> None:
     plan = make_plan(*(make_step(step_status) for step_status in statuses), status=status)

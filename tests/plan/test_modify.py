@@ -85,7 +85,7 @@ def test_modification_with_an_outdated_plan_revision_raises_stale_plan() -> None
     )
 
 
-def test_empty_modification_list_or_empty_list_of_added_steps_is_refused() -> None:
+def test_empty_list_of_modifications_or_steps_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         modify(make_created_plan(), (), make_context(BOB))
     with pytest.raises(InvalidInput, match="at least one"):
@@ -103,7 +103,7 @@ def test_every_modification_writes_an_audit_entry_with_the_rationale() -> None:
     assert done.plan.revision == 3
 
 
-def test_modifications_are_refused_if_one_names_an_unknown_step() -> None:
+def test_modification_of_unknown_step_refuses_all_modifications() -> None:
     with pytest.raises(InvalidStepReference):
         modified(make_plan(make_step(), make_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
 
@@ -169,7 +169,7 @@ def test_last_remaining_step_can_be_removed_only_while_planning() -> None:
 
 
 @decision("A22")
-def test_step_that_a_condition_can_still_skip_to_cannot_be_removed() -> None:
+def test_step_that_a_condition_may_skip_to_cannot_be_removed() -> None:
     condition = make_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
     plan = make_plan(make_step(), make_step(), make_step(), conditions=(condition,))
     with pytest.raises(NotModifiable) as refusal:
@@ -189,7 +189,7 @@ def test_step_that_a_condition_can_still_skip_to_cannot_be_removed() -> None:
         (S.PENDING, None, 1),
     ],
 )
-def test_step_targeted_by_a_condition_that_cannot_fire_can_be_removed(
+def test_step_targeted_by_condition_that_cannot_fire_is_removable(
     first: StepStatus, outcome: BranchOutcome | None, target: int
 ) -> None:
     condition = make_condition(
@@ -212,7 +212,7 @@ def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_instructions_can_be_updated_in_any_status_and_old_text_is_audited(
+def test_instructions_can_be_updated_in_any_status(
     status: StepStatus,
 ) -> None:
     plan = make_plan(make_step(status), make_step(), status=PlanStatus.EXECUTING)
@@ -227,7 +227,7 @@ def test_instructions_can_be_updated_in_any_status_and_old_text_is_audited(
 
 
 @decision("A1")
-def test_failing_a_pending_step_first_sets_the_status_to_in_progress() -> None:
+def test_failing_a_pending_step_first_sets_in_progress() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -254,7 +254,7 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A14")
-def test_failing_a_step_with_the_retry_option_makes_the_step_pending_again() -> None:
+def test_failing_a_step_with_retry_makes_the_step_pending() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
     step = done.plan.steps[1]
@@ -264,7 +264,7 @@ def test_failing_a_step_with_the_retry_option_makes_the_step_pending_again() -> 
 
 
 @decision("A13")
-def test_retrying_a_failed_step_makes_the_step_pending_again() -> None:
+def test_retrying_a_failed_step_makes_the_step_pending() -> None:
     plan = make_plan(
         make_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), make_step()
     )
@@ -285,14 +285,14 @@ def test_retrying_a_step_in_progress_fails_the_step_before_reopening() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
-def test_step_that_is_neither_failed_nor_in_progress_cannot_be_retried(status: StepStatus) -> None:
+def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(make_plan(make_step(status), make_step()), RetryStep(step_id(1)))
     assert refusal.value.details["to"] == "pending"
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_modify_plan_updates_status_only_after_last_modification() -> None:
+def test_plan_status_changes_only_after_the_last_modification() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

@@ -65,7 +65,7 @@ def test_first_claim_of_a_step_sets_the_plan_to_executing() -> None:
     assert decided.plan.status is PlanStatus.EXECUTING
 
 
-def test_next_step_of_a_closed_plan_returns_plan_complete_or_plan_failed() -> None:
+def test_next_step_of_a_closed_plan_reports_the_outcome() -> None:
     assert next_step(make_plan(make_step(S.COMPLETED)), make_context()).reply == PlanComplete()
     failed = make_plan(make_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
     assert next_step(failed, make_context()).reply == PlanFailed("Enough.")
@@ -79,7 +79,7 @@ def test_next_step_during_review_returns_awaiting_review() -> None:
     assert decided.entries == ()
 
 
-def test_next_step_lists_active_and_failed_steps_if_no_step_is_pending() -> None:
+def test_next_step_lists_active_and_failed_steps_if_none_pending() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step(S.FAILED))
     reply = next_step(plan, make_context(BOB)).reply
     assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
@@ -94,7 +94,7 @@ def test_next_step_of_a_plan_without_steps_returns_nothing_pending() -> None:
 
 
 @decision("A10")
-def test_next_step_returns_the_held_step_to_the_same_session() -> None:
+def test_next_step_returns_the_held_step_to_the_session() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     again = next_step(plan, make_context(ANN, minutes=5))
     assert isinstance(again.reply, StepReady)
@@ -105,7 +105,7 @@ def test_next_step_returns_the_held_step_to_the_same_session() -> None:
 
 
 @decision("A10")
-def test_next_step_with_the_option_another_gives_a_holder_a_second_step() -> None:
+def test_next_step_with_another_gives_a_second_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
@@ -122,7 +122,7 @@ def test_next_step_returns_different_steps_to_different_agents() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_next_step_returns_another_step_to_another_user_with_same_session() -> None:
+def test_same_session_name_of_another_user_gets_another_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
@@ -139,7 +139,7 @@ def test_caller_without_a_session_never_resumes_a_step() -> None:
 
 
 @pytest.mark.parametrize("actor", [ANN, BOB])
-def test_next_step_after_modify_decision_returns_step_to_any_caller(actor: Actor) -> None:
+def test_any_caller_gets_the_step_after_modify_decision(actor: Actor) -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
     back = decide(waiting, DecisionKind.MODIFY, make_context(PAT), feedback="Again.").plan
     assert back.steps[0].held_by is None

@@ -14,9 +14,7 @@ def test_renumbering_changes_only_the_numbers_of_later_steps() -> None:
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])
-def test_new_steps_are_inserted_after_the_requested_step_or_at_the_end(
-    after: int | None, place: int
-) -> None:
+def test_new_steps_are_inserted_after_a_step_or_at_end(after: int | None, place: int) -> None:
     assert insertion_point(PLAN, after) == place
 
 
@@ -37,7 +35,7 @@ def test_inserting_after_a_nonexistent_step_raises_invalid_step_reference(after:
         (ids(1, 2, 3, 3), [], [], ["s3"]),
     ],
 )
-def test_new_step_order_with_missing_or_repeated_ids_raises_stale_plan(
+def test_incomplete_or_repeated_step_order_raises_stale_plan(
     named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
 ) -> None:
     with pytest.raises(StalePlan) as refusal:

@@ -26,7 +26,7 @@ COMPLETE = make_plan_in(PlanStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
-def test_store_output_stores_output_in_any_plan_status_except_failed(
+def test_output_can_be_stored_in_any_plan_status_except_failed(
     status: PlanStatus,
 ) -> None:
     plan = make_plan_in(status)
@@ -44,12 +44,12 @@ def test_store_output_stores_output_in_any_plan_status_except_failed(
     }
 
 
-def test_output_of_a_failed_plan_cannot_be_stored() -> None:
+def test_failed_plan_stores_no_output() -> None:
     with pytest.raises(PlanTerminal):
         store_output(make_plan_in(PlanStatus.FAILED), REPORT, [], make_context())
 
 
-def test_audit_contains_the_hash_of_an_output_instead_of_the_text() -> None:
+def test_audit_contains_hash_of_output_instead_of_text() -> None:
     decided = store_output(COMPLETE, REPORT, [], make_context())
     (change,) = changes_of(decided)
     assert isinstance(change.new, dict)
@@ -59,7 +59,7 @@ def test_audit_contains_the_hash_of_an_output_instead_of_the_text() -> None:
     assert "# Rivers" not in str(decided.entries)
 
 
-def test_output_with_same_title_and_new_content_becomes_the_next_version() -> None:
+def test_new_content_under_same_title_becomes_next_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"))
     assert [output.version for output in there] == [1, 2]
 
@@ -72,12 +72,12 @@ def test_storing_an_identical_output_again_writes_nothing() -> None:
     assert not again.reply.is_new
 
 
-def test_output_with_the_content_of_an_older_version_becomes_a_new_version() -> None:
+def test_content_of_an_older_version_becomes_a_new_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
     assert [output.version for output in there] == [1, 2, 3]
 
 
-def test_outputs_with_same_title_and_two_media_types_share_version_numbers() -> None:
+def test_outputs_with_same_title_share_version_numbers() -> None:
     page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
     there = stored(REPORT, page)
     assert [output.version for output in there] == [1, 2]
@@ -87,7 +87,7 @@ def test_outputs_with_same_title_and_two_media_types_share_version_numbers() -> 
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "[1,]", "", "[" * 100_000, "9" * 5_000])
-def test_output_of_media_type_json_with_invalid_json_is_refused(text: str) -> None:
+def test_json_output_with_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         store_output(
             COMPLETE,
@@ -98,7 +98,7 @@ def test_output_of_media_type_json_with_invalid_json_is_refused(text: str) -> No
     assert refused.value.details["argument"] == "content"
 
 
-def test_storing_more_than_the_maximum_number_of_outputs_is_refused() -> None:
+def test_too_many_outputs_are_refused() -> None:
     (output,) = stored(REPORT)
     full = [replace(output, version=n) for n in range(1, MAX_OUTPUTS + 1)]
     with pytest.raises(TooLarge):
@@ -114,7 +114,7 @@ def test_output_is_missing_until_required_media_type_is_stored() -> None:
     assert not is_missing([], None)
 
 
-def test_storing_an_output_records_a_new_session_only_on_an_open_plan() -> None:
+def test_output_records_a_new_session_only_on_open_plan() -> None:
     open_plan = make_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
     assert ANN.session == "a"
     noted = store_output(open_plan, REPORT, [], make_context())
@@ -143,7 +143,7 @@ def stored(*handed_in: NewOutput) -> list[Output]:
         max_size=12,
     )
 )
-def test_versions_of_stored_outputs_have_no_gaps(
+def test_output_versions_have_no_gaps(
     handed_in: list[NewOutput],
 ) -> None:
     there = stored(*handed_in)

@@ -15,7 +15,7 @@ S = StepStatus
 
 @decision("A33")
 @given(st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
-def test_progress_percentage_is_the_exact_share_rounded_half_up(counts: tuple[int, int]) -> None:
+def test_progress_percentage_is_rounded_half_up(counts: tuple[int, int]) -> None:
     done, total = counts
     exact = Decimal(100 * done) / Decimal(total)
     assert percent(done, total) == int(exact.quantize(Decimal(1), ROUND_HALF_UP))
@@ -26,7 +26,7 @@ def test_progress_percentage_of_zero_steps_is_zero() -> None:
 
 
 @decision("A19")
-def test_current_step_is_the_step_in_review_or_the_first_step_in_progress() -> None:
+def test_current_step_is_in_review_or_first_in_progress() -> None:
     both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
     running = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS))

@@ -46,7 +46,7 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_closed_plan_is_unchanged_by_next_step_stall_check_and_resume(status: PlanStatus) -> None:
+def test_closed_plan_ignores_claims_stall_checks_and_resumes(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()
@@ -54,7 +54,7 @@ def test_closed_plan_is_unchanged_by_next_step_stall_check_and_resume(status: Pl
     assert resume_session(plan, late).entries == ()
 
 
-def test_check_that_a_plan_is_open_accepts_an_open_plan() -> None:
+def test_open_plan_passes_the_check_for_closed_plans() -> None:
     require_open(make_plan(make_step()))
 
 

@@ -46,7 +46,7 @@ def submitted(plan: Plan, order: int, result: Json) -> tuple[Plan, StepDone]:
     return done.plan, done.reply
 
 
-def test_repeat_condition_inserts_copies_of_the_step_range_after_the_range() -> None:
+def test_repeat_condition_inserts_copies_after_the_range() -> None:
     plan = plan_with(
         make_new_step("Search."),
         replace(make_new_step("Check."), title="Check", required_sources=None, max_attempts=7),
@@ -63,7 +63,7 @@ def test_repeat_condition_inserts_copies_of_the_step_range_after_the_range() -> 
     assert done.branches[0].added == (plan.steps[2].id, plan.steps[3].id)
 
 
-def test_repeat_condition_adds_no_copies_once_the_expression_is_false() -> None:
+def test_repeat_condition_stops_once_the_expression_is_false() -> None:
     plan = plan_with(make_new_step(), conditions=(repeat(1, None),))
     plan, _ = submitted(plan, 1, "again")
     plan, done = submitted(plan, 2, "good")
@@ -83,7 +83,7 @@ def test_repeat_condition_adds_at_most_the_maximum_number_of_copies(most: int) -
     assert "already" in (done.branches[0].note or "")
 
 
-def test_repeat_condition_copies_dependencies_and_conditions_of_the_range() -> None:
+def test_repeat_condition_copies_dependencies_and_conditions() -> None:
     stop = NewCondition(after_step_order=1, expression="result == 'stop'", action=BranchAction.FAIL)
     plan = plan_with(
         make_new_step("First."),
@@ -128,7 +128,7 @@ def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_repeat_condition_loads_texts_of_exactly_the_steps_to_repeat() -> None:
+def test_repeat_condition_loads_texts_of_exactly_the_repeated_steps() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}
@@ -136,7 +136,7 @@ def test_repeat_condition_loads_texts_of_exactly_the_steps_to_repeat() -> None:
     assert texts_to_repeat(plan, ids[0]) == set()
 
 
-def test_condition_of_a_step_that_a_branch_added_is_evaluated() -> None:
+def test_condition_of_a_step_added_by_a_branch_is_evaluated() -> None:
     inner = NewCondition(
         expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=3
     )
@@ -152,7 +152,7 @@ def test_condition_of_a_step_that_a_branch_added_is_evaluated() -> None:
     assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.SKIPPED, S.PENDING]
 
 
-def test_dependents_of_a_step_also_wait_for_steps_that_a_condition_added() -> None:
+def test_dependents_also_wait_for_steps_added_by_a_condition() -> None:
     more = NewCondition(
         after_step_order=1,
         expression="true",

@@ -53,7 +53,7 @@ def test_existing_source_is_linked_to_research_but_not_stored_again() -> None:
     assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in changes) == 2
 
 
-def test_storing_unchanged_research_only_updates_last_seen_time_of_step() -> None:
+def test_unchanged_research_only_renews_the_heartbeat() -> None:
     plan = make_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
@@ -73,7 +73,7 @@ def test_storing_unchanged_research_only_updates_last_seen_time_of_step() -> Non
         replace(NOTE, origins=(PAGE,)),
     ],
 )
-def test_research_with_any_difference_is_stored_as_the_next_version(changed: Research) -> None:
+def test_changed_research_is_stored_as_the_next_version(changed: Research) -> None:
     before = ExistingResearch("there", 3, NOTE.content_hash)
     reply = store_research(make_created_plan(), None, changed, before, MOMENT).reply
     assert (reply.version, reply.unchanged) == (4, False)
@@ -92,7 +92,7 @@ def test_hash_of_research_content_is_independent_of_key_order(
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_error_for_research_in_closed_plan_suggests_storing_without_plan(
+def test_research_in_closed_plan_suggests_storing_without_plan(
     status: PlanStatus,
 ) -> None:
     with pytest.raises(PlanTerminal) as refused:

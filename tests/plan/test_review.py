@@ -57,7 +57,7 @@ def test_review_request_pauses_the_step_and_the_plan() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
-def test_review_of_a_step_that_is_not_in_progress_is_refused(status: StepStatus) -> None:
+def test_review_of_a_step_not_in_progress_is_refused(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         request_review(
             make_plan(make_step(status), make_step()), step_id(1), REVIEW_REQUEST, make_context()
@@ -72,7 +72,7 @@ def test_request_review_while_review_is_open_raises_invalid_transition() -> None
         request_review(make_waiting_plan(S.IN_PROGRESS), step_id(2), REVIEW_REQUEST, make_context())
 
 
-def test_review_request_with_a_result_that_violates_the_schema_is_refused() -> None:
+def test_review_request_that_violates_the_schema_is_refused() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), schema={"required": ["sources"]})
     with pytest.raises(InvalidInput, match="sources"):
         request_review(plan, step_id(1), REVIEW_REQUEST, make_context())
@@ -169,12 +169,12 @@ def test_decision_with_the_id_of_another_review_is_refused() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_error_for_a_decision_on_a_failed_plan_shows_the_first_decision() -> None:
+def test_decision_on_a_failed_plan_shows_the_first_decision() -> None:
     with pytest.raises(NotAwaitingReview, match="pat chose reject"):
         decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context())
 
 
-def test_undecided_review_of_a_closed_plan_can_no_longer_be_decided() -> None:
+def test_open_review_of_a_closed_plan_cannot_be_decided() -> None:
     with pytest.raises(PlanTerminal):
         decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context(), step_id=step_id(2))
     frozen = make_plan(make_step(S.AWAITING_INPUT), status=PlanStatus.FAILED, review=make_review(1))
@@ -182,7 +182,7 @@ def test_undecided_review_of_a_closed_plan_can_no_longer_be_decided() -> None:
         decide(frozen, K.APPROVE, make_context())
 
 
-def test_decide_without_open_review_raises_not_awaiting_review() -> None:
+def test_decision_without_open_review_raises_not_awaiting_review() -> None:
     with pytest.raises(NotAwaitingReview, match="has no open review"):
         decide(make_plan(make_step()), K.APPROVE, make_context())
     with pytest.raises(NotAwaitingReview, match="has no open review"):
@@ -196,7 +196,7 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
     ("place", "holder"),
     [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
 )
-def test_modify_decision_keeps_the_holder_only_if_made_in_a_form_in_chat(
+def test_modify_decision_keeps_the_holder_only_in_a_chat_form(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

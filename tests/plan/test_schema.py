@@ -33,7 +33,7 @@ def nested(levels: int, keyword: str) -> Json:
 # Schemas
 
 
-def test_check_result_without_schema_accepts_any_value() -> None:
+def test_result_without_schema_may_be_any_value() -> None:
     check_schema(None)
     check_result(None, {"anything": [1, 2, 3]})
 
@@ -102,7 +102,7 @@ def test_result_schema_is_refused_if_properties_is_not_an_object() -> None:
         check_schema({"properties": ["a"]})
 
 
-def test_result_schemas_that_are_too_large_alone_or_together_are_refused() -> None:
+def test_too_large_result_schemas_are_refused_alone_or_together() -> None:
     wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
     with pytest.raises(TooLarge):
         check_schema(wide)
@@ -148,7 +148,7 @@ def test_error_for_a_result_lists_the_violations_of_the_schema() -> None:
     assert refusal.value.details["resultSchema"] == PEOPLE
 
 
-def test_error_for_a_result_with_a_single_violation_mentions_no_others() -> None:
+def test_error_with_a_single_violation_mentions_no_others() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result(PEOPLE, {})
     assert "more)" not in refusal.value.message

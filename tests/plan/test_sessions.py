@@ -28,7 +28,7 @@ def test_resuming_a_plan_records_a_new_session_only_once() -> None:
 
 
 @decision("A27")
-def test_next_step_audits_a_new_session_before_the_start_of_the_step() -> None:
+def test_new_session_is_audited_before_the_start_of_a_step() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
 
@@ -47,7 +47,7 @@ def test_session_of_the_creator_is_recorded_in_a_new_plan() -> None:
     assert make_created_plan(actor=ANN).sessions == {"a"}
 
 
-def test_session_is_not_recorded_without_a_name_or_on_a_closed_plan() -> None:
+def test_unnamed_session_or_closed_plan_records_no_session() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))
@@ -56,7 +56,7 @@ def test_session_is_not_recorded_without_a_name_or_on_a_closed_plan() -> None:
 
 
 @decision("A39")
-def test_session_with_the_same_name_resumes_the_step_on_another_channel() -> None:
+def test_same_session_resumes_a_step_on_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply
@@ -67,7 +67,7 @@ def test_session_with_the_same_name_resumes_the_step_on_another_channel() -> Non
     assert not nameless.resumed
 
 
-def test_submit_from_new_session_records_session_and_result() -> None:
+def test_result_from_a_new_session_records_the_session() -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), sessions=frozenset[str]())
     done = submit(plan, step_id(1), Submission(result_summary=1), make_context(BOB))
     assert events_of(done) == ["session_resumed", "step_completed"]

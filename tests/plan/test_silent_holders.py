@@ -42,7 +42,7 @@ def asked(plan: Plan, actor: Actor, minutes: float) -> object:
     return next_step(plan, make_context(actor, minutes=minutes)).reply
 
 
-def test_step_of_an_inactive_holder_goes_to_next_caller_as_new_attempt() -> None:
+def test_step_of_inactive_holder_goes_to_the_next_caller() -> None:
     taken = next_step(held_by_ann(), make_context(BOB, minutes=31))
     assert isinstance(taken.reply, StepReady)
     assert taken.reply.replaced == ReplacedHolder(ANN.user, ANN.session, attempt=1, minutes=31)
@@ -54,7 +54,7 @@ def test_step_of_an_inactive_holder_goes_to_next_caller_as_new_attempt() -> None
     assert taken.entries[-1].details["silentMinutes"] == 31
 
 
-def test_step_is_not_reassigned_before_the_stall_threshold() -> None:
+def test_step_is_not_handed_out_before_the_stall_threshold() -> None:
     assert isinstance(asked(held_by_ann(), BOB, 30), NothingPending)
     assert isinstance(asked(held_by_ann(stall_seconds=60), BOB, 2), StepReady)
     seen = NOON + timedelta(minutes=20)
@@ -68,12 +68,12 @@ def test_inactive_holder_that_calls_again_keeps_step_and_attempt() -> None:
     assert same.plan.step(step_id(1)).attempt == 1
 
 
-def test_holder_that_requests_another_step_does_not_get_the_held_step() -> None:
+def test_holder_asking_for_another_step_gets_a_different_step() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
     assert isinstance(reply, NothingPending)
 
 
-def test_pending_steps_are_assigned_before_steps_of_inactive_holders() -> None:
+def test_pending_steps_come_before_steps_of_inactive_holders() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     plan = make_plan(silent, make_step())
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -107,7 +107,7 @@ def test_step_fails_after_the_maximum_number_of_inactive_holders(limit: int | No
     assert plan.status is PlanStatus.COMPLETED
 
 
-def test_dependents_of_a_step_failed_after_inactive_holders_become_ready() -> None:
+def test_dependents_become_ready_after_too_many_inactive_holders() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session="a", max_attempts=1)
     plan = make_plan(silent, make_step(depends_on=(step_id(1),)))
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -122,7 +122,7 @@ def test_retry_by_a_person_resets_the_count_of_inactive_holders() -> None:
     assert back.step(step_id(1)).silent_holders is None
 
 
-def test_claiming_a_step_of_an_inactive_holder_resumes_a_stalled_plan() -> None:
+def test_claim_from_an_inactive_holder_resumes_the_stalled_plan() -> None:
     stalled = held_by_ann()._replace(status=PlanStatus.STALLED)
     taken = next_step(stalled, make_context(BOB, minutes=60))
     assert isinstance(taken.reply, StepReady)

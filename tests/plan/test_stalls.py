@@ -49,7 +49,7 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
     assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
 
 
-def test_stall_threshold_of_step_takes_precedence_over_plan_and_server() -> None:
+def test_step_threshold_takes_precedence_over_plan_and_server() -> None:
     plan = make_plan(make_step(), stall_seconds=120)
     assert stall_threshold(plan, make_step(stall_seconds=60)) == timedelta(minutes=1)
     assert stall_threshold(plan, make_step(stall_seconds=0)) == timedelta(0)
@@ -66,7 +66,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_time_until_a_plan_stalls_is_the_time_until_the_next_step_stalls() -> None:
+def test_plan_stalls_when_the_next_step_stalls() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())
@@ -88,7 +88,7 @@ def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
 
 
 @decision("A35")
-def test_stall_detection_writes_nothing_if_already_stalled_or_too_early() -> None:
+def test_repeated_or_early_stall_detection_writes_nothing() -> None:
     late = make_context(minutes=45)
     detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), late)
     again = detect_stall(detected.plan, late)
@@ -98,7 +98,7 @@ def test_stall_detection_writes_nothing_if_already_stalled_or_too_early() -> Non
 
 
 @decision("A5")
-def test_next_step_sets_a_stalled_plan_without_pending_steps_to_executing() -> None:
+def test_claim_on_a_stalled_plan_sets_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
@@ -106,14 +106,14 @@ def test_next_step_sets_a_stalled_plan_without_pending_steps_to_executing() -> N
 
 
 @decision("A5")
-def test_submitting_to_a_stalled_plan_sets_executing_before_completed() -> None:
+def test_result_for_a_stalled_plan_sets_executing_before_completed() -> None:
     late = make_context(minutes=60)
     done = submit(make_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
 @decision("A5")
-def test_review_request_sets_a_stalled_plan_to_executing_before_review() -> None:
+def test_review_request_on_stalled_plan_sets_executing_first() -> None:
     late = make_context(minutes=60)
     requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
@@ -147,7 +147,7 @@ def test_resuming_a_plan_that_is_not_stalled_writes_nothing() -> None:
 
 
 @decision("A36")
-def test_submitting_a_result_never_changes_a_plan_from_stalled_to_failed() -> None:
+def test_result_never_turns_a_stalled_plan_into_failed() -> None:
     """A failing condition moves a stalled plan from stalled to executing, and then to failed."""
     plan = make_stalled_plan()
     done = submit(plan, step_id(2), Submission(result_summary=1), make_context(minutes=60))

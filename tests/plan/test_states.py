@@ -85,15 +85,15 @@ def test_move_step_allows_only_transitions_of_documented_table(
         assert refusal.value.details == {"from": old, "to": new}
 
 
-def test_plan_statuses_without_transitions_are_exactly_closed_statuses() -> None:
+def test_closed_plan_statuses_are_exactly_those_without_transitions() -> None:
     assert {status for status, moves in PLAN_MOVES.items() if not moves} == CLOSED_PLAN
 
 
-def test_step_statuses_without_transitions_are_exactly_done_statuses() -> None:
+def test_done_step_statuses_are_exactly_those_without_transitions() -> None:
     assert {status for status, moves in STEP_MOVES.items() if not moves} == DONE_STEP
     assert {StepStatus.FAILED} == TERMINAL_STEP - DONE_STEP
 
 
 @decision("A36")
-def test_stalled_plan_may_become_failed() -> None:
+def test_stalled_plan_can_fail() -> None:
     assert can_move_plan(PlanStatus.STALLED, PlanStatus.FAILED)

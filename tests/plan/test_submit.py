@@ -45,7 +45,7 @@ def test_submit_completes_step_and_stores_all_result_fields() -> None:
     assert stored["formatting_notes"] == "As a table."
 
 
-def test_usage_of_a_submitted_result_is_stored_and_added_to_the_plan() -> None:
+def test_usage_of_a_result_is_added_to_the_plan() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
     plan = plan._replace(usage=Totals(input_tokens=5, output_tokens=1, cost_micros=3, results=1))
     done = submit(plan, step_id(1), DONE, make_context())
@@ -74,7 +74,7 @@ def test_result_for_the_last_open_step_completes_the_plan() -> None:
 
 @decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
-def test_result_for_a_step_that_is_not_open_raises_invalid_transition(status: StepStatus) -> None:
+def test_result_for_a_closed_step_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         submit(make_plan(make_step(status), make_step()), step_id(1), DONE, make_context())
     assert refusal.value.details["from"] == status
@@ -83,7 +83,7 @@ def test_result_for_a_step_that_is_not_open_raises_invalid_transition(status: St
 
 
 @pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
-def test_result_for_a_nonexistent_attempt_is_refused_with_a_next_call(attempt: int) -> None:
+def test_result_for_unknown_attempt_suggests_the_next_call(attempt: int) -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     done = Submission(result_summary="late", attempt=attempt)
     refusal = submit(plan, step_id(1), done, make_context(BOB)).refusal
@@ -97,7 +97,7 @@ def test_result_for_a_nonexistent_attempt_is_refused_with_a_next_call(attempt: i
 
 @decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
-def test_result_of_an_older_attempt_is_refused_but_stored_as_artifact(status: StepStatus) -> None:
+def test_result_of_an_older_attempt_is_refused_but_stored(status: StepStatus) -> None:
     plan = make_plan(make_step(status, attempt=2), make_step())
     late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), make_context(BOB))
     assert isinstance(late.refusal, StaleAttempt)
@@ -129,7 +129,7 @@ def test_result_that_violates_the_schema_is_refused() -> None:
 
 
 @decision("A28")
-def test_step_in_progress_can_be_completed_while_another_is_in_review() -> None:
+def test_step_can_be_completed_while_another_is_in_review() -> None:
     plan = make_plan(make_step(S.AWAITING_INPUT), make_step(S.IN_PROGRESS), review=make_review(1))
     done = submit(plan, step_id(2), DONE, make_context())
     assert done.plan.status is PlanStatus.AWAITING_REVIEW

@@ -27,9 +27,7 @@ def folder(tmp_path: Path) -> HookFolder:
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "BeforeAgent"])
-def test_plugin_hook_at_session_start_shows_plan_step_and_next_call(
-    folder: HookFolder, name: str
-) -> None:
+def test_hook_at_session_start_shows_plan_and_next_call(folder: HookFolder, name: str) -> None:
     folder.write("one")
     text = folder.injected(name)
     assert f'plan "Rivers" (planId {PLAN}, 3 of 13 steps done)' in text
@@ -37,13 +35,13 @@ def test_plugin_hook_at_session_start_shows_plan_step_and_next_call(
     assert f"submit_step_result {CALL}" in text
 
 
-def test_plugin_hook_shows_the_next_call_to_an_agent_that_holds_no_step(folder: HookFolder) -> None:
+def test_hook_shows_the_next_call_without_a_held_step(folder: HookFolder) -> None:
     folder.write("one", steps=[], next="get_next_step")
     next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
     assert f"You hold no step. Next call: {next_call}." in folder.injected()
 
 
-def test_plugin_hook_before_compaction_prints_facts_for_the_summary(folder: HookFolder) -> None:
+def test_hook_before_compaction_prints_facts_for_the_summary(folder: HookFolder) -> None:
     folder.write("one")
     text = folder.event("PreCompact", trigger="auto")
     assert text.startswith("Copy these facts")
@@ -52,9 +50,7 @@ def test_plugin_hook_before_compaction_prints_facts_for_the_summary(folder: Hook
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_plugin_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
-    folder: HookFolder, name: str, decision: str
-) -> None:
+def test_hook_blocks_a_stop_once_per_attempt(folder: HookFolder, name: str, decision: str) -> None:
     folder.write("one")
     held = json.loads(folder.event(name, stop_hook_active=False))
     assert held["decision"] == decision
@@ -64,7 +60,7 @@ def test_plugin_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
     assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
 
 
-def test_plugin_hook_blocks_a_stopping_agent_only_a_few_times_in_a_row(
+def test_hook_blocks_only_a_few_stops_in_a_row(
     folder: HookFolder,
 ) -> None:
     def hold(number: int, *, active: bool) -> bool:
@@ -76,7 +72,7 @@ def test_plugin_hook_blocks_a_stopping_agent_only_a_few_times_in_a_row(
     assert hold(most + 2, active=False)
 
 
-def test_plugin_hook_lets_an_agent_without_a_claimed_step_stop(folder: HookFolder) -> None:
+def test_hook_lets_an_agent_without_a_step_stop(folder: HookFolder) -> None:
     folder.write("one", steps=[])
     assert folder.event("Stop") == ""
 
@@ -86,13 +82,13 @@ def test_plugin_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder)
     assert folder.event("SubagentStop") == ""
 
 
-def test_plugin_hook_lets_agent_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
+def test_hook_allows_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
 
 
-def test_plugin_file_that_counts_blocked_stops_is_readable_by_owner_only(
+def test_file_of_blocked_stops_is_readable_by_owner_only(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
@@ -101,7 +97,7 @@ def test_plugin_file_that_counts_blocked_stops_is_readable_by_owner_only(
     assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
 
 
-def test_plugin_hook_offers_plan_of_ended_conversation_to_new_conversation(
+def test_hook_offers_plan_of_ended_conversation_to_the_next(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
@@ -113,7 +109,7 @@ def test_plugin_hook_offers_plan_of_ended_conversation_to_new_conversation(
     assert folder.event("PreCompact", "two") == ""
 
 
-def test_plugin_hook_shows_own_plan_to_each_conversation_in_a_directory(folder: HookFolder) -> None:
+def test_hook_shows_only_the_plan_of_the_same_conversation(folder: HookFolder) -> None:
     folder.write("one", process=os.getpid())
     assert folder.injected(session="two") == ""
     folder.write("two", steps=[], plan={"planId": "other"})
@@ -121,13 +117,13 @@ def test_plugin_hook_shows_own_plan_to_each_conversation_in_a_directory(folder: 
     assert PLAN in folder.injected(session="one")
 
 
-def test_plugin_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFolder) -> None:
+def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFolder) -> None:
     folder.write("one", directory="/elsewhere")
     assert folder.injected(session="two") == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
-def test_plugin_hook_recognizes_conversation_by_process_id_of_the_client(
+def test_hook_recognizes_conversation_by_client_process_id(
     folder: HookFolder,
 ) -> None:
     # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
@@ -159,24 +155,20 @@ def test_plugin_hook_prints_nothing_for_an_invalid_event(folder: HookFolder, tex
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "PreCompact", "Stop", "AfterAgent"])
-def test_plugin_hook_prints_nothing_without_a_conversation_state(
-    folder: HookFolder, name: str
-) -> None:
+def test_hook_without_a_state_file_prints_nothing(folder: HookFolder, name: str) -> None:
     assert folder.event(name) == ""
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1}', b"\xff" * 70_000]
 )
-def test_plugin_hook_prints_nothing_for_an_invalid_conversation_state(
-    folder: HookFolder, content: bytes
-) -> None:
+def test_hook_with_an_invalid_state_file_prints_nothing(folder: HookFolder, content: bytes) -> None:
     folder.states.mkdir()
     (folder.states / "one.json").write_bytes(content)
     assert folder.event("SessionStart") == folder.event("Stop") == ""
 
 
-def test_plugin_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFolder) -> None:
+def test_hook_ends_at_timeout_if_stdin_stays_open(folder: HookFolder) -> None:
     folder.write("one")
     process = subprocess.Popen(
         ["python3", "-I", "-S", str(HOOK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -239,6 +231,6 @@ def test_plugin_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_used_in_hook_tests_as_ended_process_does_not_exist() -> None:
+def test_process_id_used_as_ended_process_does_not_exist() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

@@ -41,7 +41,7 @@ def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
         ([0.7, 0.9, 1.1], "<=", "goal not reached"),
     ],
 )
-def test_check_is_missed_only_by_more_than_the_noise(
+def test_benchmark_check_fails_only_by_more_than_the_noise(
     rounds: list[float], direction: Direction, verdict: str
 ) -> None:
     goal = 1.0 if direction == ">=" else 0.5
@@ -51,7 +51,7 @@ def test_check_is_missed_only_by_more_than_the_noise(
     assert format_checks([check]).splitlines()[1].endswith(verdict)
 
 
-def test_noise_is_half_of_the_range() -> None:
+def test_benchmark_noise_is_half_of_the_range() -> None:
     assert noise([3.0, 1.0, 2.0]) == 1.0
 
 
@@ -61,13 +61,13 @@ def test_compared_system_has_a_driver_and_a_locked_version(system: System) -> No
     assert bool(system.version) == (system.package is not None)
 
 
-def test_drivers_of_peers_do_not_import_waybook() -> None:
+def test_drivers_of_compared_systems_do_not_import_waybook() -> None:
     for system in SYSTEMS:
         if system.package is not None:
             assert not re.search(r"^(from|import) waybook", system.script.read_text(), re.MULTILINE)
 
 
-def test_peers_in_the_makefile_are_the_compared_systems() -> None:
+def test_makefile_and_benchmarks_name_the_same_compared_systems() -> None:
     (names,) = re.findall(r"^PEERS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(names.split()) == {system.driver for system in SYSTEMS if system.package}
 
@@ -84,7 +84,7 @@ def test_performance_page_has_every_generated_part() -> None:
         assert performance.replace_part(page, name, "new").count("\n\nnew\n\n") == 1
 
 
-def test_saved_result_has_commit_machine_and_checks(
+def test_saved_benchmark_result_has_commit_machine_and_checks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("limits.RESULTS", tmp_path)
@@ -95,7 +95,7 @@ def test_saved_result_has_commit_machine_and_checks(
     assert performance.format_checks(result["checks"]).endswith("| limit kept |")
 
 
-def test_growth_picture_has_a_line_for_each_read_that_was_measured() -> None:
+def test_growth_picture_has_a_line_per_measured_read() -> None:
     results = [
         {"plans": plans, "milliseconds": dict.fromkeys(SERIES, 1.5)} for plans in (1_000, 100_000)
     ]

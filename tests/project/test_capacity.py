@@ -22,7 +22,7 @@ from tools.capacity.simulate import Measured, combine, fit
 COSTS = Costs(server_ms=3.0, database_ms=1.5, source="test")
 
 
-def test_predicted_load_is_the_rate_times_the_cost_of_a_step() -> None:
+def test_predicted_load_is_rate_times_cost_per_step() -> None:
     size = predict(100.0, COSTS)
     assert (size.server_load, size.database_load) == pytest.approx((0.3, 0.15))
     assert size.calls_per_second == pytest.approx(100 * CALLS_PER_STEP)
@@ -47,13 +47,13 @@ def test_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> Non
     assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
 
 
-def test_fixed_part_of_each_server_adds_load() -> None:
+def test_each_server_adds_a_fixed_load() -> None:
     costs = replace(COSTS, fixed_server=0.01, fixed_database=0.02)
     size = predict(100.0, costs, servers=3)
     assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
 
 
-def test_page_has_the_table_of_sizes_from_the_documented_constants(tmp_path: Path) -> None:
+def test_capacity_page_shows_the_sizes_of_documented_constants(tmp_path: Path) -> None:
     costs = read_costs("sticky", tmp_path / "none.json")
     assert format_sizes(SIZES, costs) in read("operate.md")
 
@@ -78,7 +78,7 @@ def test_fitted_costs_have_no_negative_fixed_part() -> None:
     assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
 
 
-def test_combined_measurements_have_the_sums_of_all_figures() -> None:
+def test_combined_measurements_add_up_all_figures() -> None:
     first = make_measured(2_000, 4.0, 3.0)
     second = first._replace(calls=1_000, bytes_per_call=4_000.0)
     both = combine([first, second])
@@ -86,7 +86,7 @@ def test_combined_measurements_have_the_sums_of_all_figures() -> None:
     assert both.bytes_per_call == pytest.approx(2_000.0)
 
 
-def test_calibration_with_a_lost_call_is_lost() -> None:
+def test_calibration_with_a_lost_call_is_marked_as_lost() -> None:
     sound = Measured(calls=10, seconds=1.0, servers=0.1, database=0.1, bytes_per_call=1.0)
     assert combine([sound, sound._replace(is_lost=True)]).is_lost
     assert not combine([sound, sound]).is_lost

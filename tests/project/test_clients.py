@@ -32,16 +32,16 @@ def test_failures_shown_on_clients_page_are_exactly_the_known_failures() -> None
         assert failed == set(client.known_failures), label
 
 
-def test_every_tested_client_has_a_driver_script_and_no_script_is_unused() -> None:
+def test_every_client_has_a_driver_and_no_script_is_unused() -> None:
     assert {client.driver for client in CLIENTS} == set(DRIVERS.glob("drive_*.py"))
 
 
-def test_every_lock_file_of_the_client_tests_belongs_to_a_client() -> None:
+def test_every_client_lock_file_belongs_to_a_client() -> None:
     locks = {*LOCKS.glob("*.lock"), *LOCKS.glob("*/package-lock.json")}
     assert {client.lock for client in CLIENTS} == locks
 
 
-def test_lock_files_of_tested_clients_pin_by_hash_and_have_no_index_url() -> None:
+def test_client_lock_files_have_hashes_and_no_index_url() -> None:
     for client in CLIENTS:
         text = client.lock.read_text(encoding="utf-8")
         if client.ecosystem == "npm":
@@ -66,7 +66,7 @@ def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("reason", FACTS)
-def test_client_test_reports_an_expected_event_missing_from_the_audit(reason: str) -> None:
+def test_client_test_reports_an_event_missing_from_the_audit(reason: str) -> None:
     others = [fact for name, fact in FACTS.items() if name != reason]
     audit = {"codex-http": changes(*others)}
     assert missing_facts(audit, "codex-http") == [reason]

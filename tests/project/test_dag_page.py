@@ -27,7 +27,7 @@ def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_dag_page_documents_every_is_test_of_the_template_language(test: str) -> None:
+def test_dag_page_documents_every_is_test(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 
@@ -44,6 +44,6 @@ def test_dag_page_example_definition_is_valid() -> None:
     assert read_definition(yaml.safe_load(shown)).slug == "two-views"
 
 
-def test_dag_page_shows_the_template_length_limit_and_the_default_template() -> None:
+def test_dag_page_shows_template_limit_and_default_template() -> None:
     assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
     assert f"`{DEFAULT_DOCUMENT}`" in PAGE

@@ -73,7 +73,7 @@ def output_of(example: str, address: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_example_with_a_single_agent_completes_a_plan_with_an_added_step(address: str) -> None:
+def test_single_agent_example_completes_a_plan_with_added_step(address: str) -> None:
     assert output_of("one_agent.py", address) == [
         "Find candidates: 1 of 3 done",
         "Compare them: 2 of 4 done",

@@ -51,7 +51,7 @@ def test_source_does_not_use_type_checking_guard() -> None:
     assert [module.name for module in modules() if "TYPE_CHECKING" in module.text] == []
 
 
-def test_init_files_of_packages_that_users_do_not_import_are_empty() -> None:
+def test_internal_init_files_are_empty() -> None:
     # Users import from these packages, so their init files may have content.
     public = {SOURCE, SOURCE / "client"}
     inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent not in public]

@@ -42,7 +42,7 @@ def test_writing_style_check_splits_identifiers_into_words(name: str, words: set
     assert words_of(name) == words
 
 
-def test_writing_style_exception_applies_only_to_the_same_file_and_text() -> None:
+def test_style_exception_applies_only_to_that_file_and_text() -> None:
     entry = Allowed("a.py", "nobody", "quoted")
     assert is_allowed(Text("a.py", 1, "from nobody"), [entry])
     assert not is_allowed(Text("b.py", 1, "from nobody"), [entry])

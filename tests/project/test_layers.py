@@ -15,7 +15,7 @@ from project.repository import ROOT
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
-def test_table_of_test_layers_lists_only_existing_paths_and_known_markers() -> None:
+def test_test_layer_table_lists_existing_paths_and_known_markers() -> None:
     assert [name for name in LAYERS if not (TESTS / name).exists()] == []
     assert set(LAYERS.values()) <= set(MARKERS)
 
@@ -24,7 +24,7 @@ def test_every_test_file_belongs_to_a_test_layer() -> None:
     assert {layer_of(path) for path in TESTS.rglob("test_*.py")} == set(LAYERS.values())
 
 
-def test_test_file_in_a_folder_without_a_layer_raises_lookup_error() -> None:
+def test_file_in_a_folder_without_layer_raises_lookup_error() -> None:
     with pytest.raises(LookupError, match=r"add its folder to tests/layers\.py"):
         layer_of(TESTS / "nowhere" / "test_x.py")
 
@@ -36,7 +36,7 @@ def test_make_fast_runs_every_folder_of_unit_tests() -> None:
     assert listed[1].split() == sorted(name for name, layer in LAYERS.items() if layer == "unit")
 
 
-def test_collecting_unit_tests_imports_no_database_driver_or_application() -> None:
+def test_unit_tests_import_no_database_driver_or_application() -> None:
     file = TESTS / "plan" / "test_states.py"
     code = f"""
 import sys, pytest

@@ -52,7 +52,7 @@ def test_every_function_is_within_the_line_limit() -> None:
     assert violations == set()
 
 
-def test_module_names_contain_no_generic_word_such_as_utils() -> None:
+def test_module_names_contain_no_generic_words() -> None:
     names = {module.name: {*module.path.parts, module.path.stem} for module in modules()}
     assert {name for name, parts in names.items() if parts & NAMELESS} == set()
 

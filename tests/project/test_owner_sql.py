@@ -70,7 +70,7 @@ def forgotten(query: Query) -> str | None:
     return None
 
 
-def test_every_query_of_the_database_owner_filters_by_org() -> None:
+def test_every_owner_query_filters_by_org() -> None:
     files = {file for file, _ in owner_queries()}
     names = ("erasure", "user_erasure", "retention", "archived_plans", "archived_runs")
     assert files >= {f"maintenance/{name}" for name in names}
@@ -82,7 +82,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_database_owner_queries_across_orgs_never_update_or_delete() -> None:
+def test_owner_queries_across_orgs_never_update_or_delete() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}
@@ -105,9 +105,7 @@ def test_database_owner_queries_across_orgs_never_update_or_delete() -> None:
         ("select 1 from pg_class", None),
     ],
 )
-def test_check_of_database_owner_queries_reports_a_missing_org_filter(
-    text: str, lack: str | None
-) -> None:
+def test_owner_query_check_reports_a_missing_org_filter(text: str, lack: str | None) -> None:
     error = forgotten(Query("some", text))
     assert (error or "").startswith(lack or "")
     assert (error is None) == (lack is None)

@@ -29,7 +29,7 @@ def targets(markdown: str) -> list[str]:
     return re.findall(r'(?:href|src)="([^"]+)"', html)
 
 
-def test_package_description_has_only_absolute_links_if_repository_is_set() -> None:
+def test_package_description_with_repository_has_only_absolute_links() -> None:
     links = targets(HOOK["long_description"](README, URL))
     assert len(links) == len(targets(README)) > 10
     assert [target for target in links if not target.startswith("http")] == []
@@ -37,14 +37,14 @@ def test_package_description_has_only_absolute_links_if_repository_is_set() -> N
     assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in links
 
 
-def test_package_description_has_no_relative_links_if_no_repository_is_set() -> None:
+def test_package_description_without_repository_has_no_relative_links() -> None:
     text = HOOK["long_description"](README, None)
     assert [target for target in targets(text) if not target.startswith("http")] == []
     assert "The tools describes every tool" in text
     assert "<h1>Waybook</h1>" in MarkdownIt("commonmark").render(text)
 
 
-def test_links_in_the_package_description_lead_to_existing_files() -> None:
+def test_links_in_the_package_description_have_existing_targets() -> None:
     base = f"{URL}blob/main/"
     linked = [target for target in targets(HOOK["long_description"](README, URL)) if base in target]
     missing = [t for t in linked if not (ROOT / t.removeprefix(base).partition("#")[0]).exists()]

@@ -48,7 +48,7 @@ def test_quickstart_check_reports_the_difference_from_the_expected_plan(
     assert problem in reported
 
 
-def test_commands_in_docs_are_read_with_the_output_lines_shown_below() -> None:
+def test_commands_in_docs_are_read_with_shown_output() -> None:
     first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
     page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
     shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
@@ -65,7 +65,7 @@ def test_commands_in_docs_are_read_with_the_output_lines_shown_below() -> None:
         ("", True),
     ],
 )
-def test_quickstart_check_compares_shown_output_with_whole_output_lines(
+def test_quickstart_check_compares_output_by_whole_lines(
     output: str,
     is_missing: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:

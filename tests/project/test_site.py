@@ -30,7 +30,7 @@ def test_site_navigation_lists_every_docs_page_once() -> None:
     assert listed == sorted(str(page.relative_to(ROOT)) for page in pages())
 
 
-def test_site_build_copies_pages_and_linked_files_to_the_same_paths(tmp_path: Path) -> None:
+def test_site_build_copies_pages_and_linked_files(tmp_path: Path) -> None:
     stage(tmp_path)
     for name in ("README.md", "docs/start.md", "examples/one_agent.py", "docs/pictures/map.svg"):
         assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()

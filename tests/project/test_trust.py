@@ -15,7 +15,7 @@ def threats() -> dict[str, list[str]]:
     return {cells[0].strip(): cells[1:] for cells in rows[1:]}
 
 
-def test_every_threat_on_the_trust_page_has_a_control_and_a_test() -> None:
+def test_every_threat_has_a_control_and_a_test() -> None:
     entries = threats()
     assert len(entries) > 10
     for threat, (control, proof) in entries.items():

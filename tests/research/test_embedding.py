@@ -67,7 +67,7 @@ def test_embedding_ignores_word_order_and_case(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "!?...", "\U0001f600\U0001f680", "x" * 41])
-def test_embedding_of_a_text_without_words_is_a_fixed_neutral_vector(text: str) -> None:
+def test_text_without_words_has_a_fixed_neutral_embedding(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
@@ -103,7 +103,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_sum_of_word_vectors_in_packed_integers_equals_the_ordinary_sum() -> None:
+def test_packed_sum_of_word_vectors_equals_ordinary_sum() -> None:
     """Sums in packed integers equal sums computed per dimension, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
@@ -141,7 +141,7 @@ def test_word_vector_parser_reads_a_table_from_bytes() -> None:
 
 
 @pytest.mark.parametrize("data", [make_table(magic=b"????"), make_table(version=99)])
-def test_word_vector_parser_refuses_data_with_a_wrong_magic_or_version(data: bytes) -> None:
+def test_word_vector_parser_refuses_wrong_magic_or_version(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of words"):
         parse_word_vectors(data)
 

@@ -15,7 +15,7 @@ def marked(text: str, search: str) -> list[str]:
     return [piece.text for piece in mark_words(text, parse_words(search)) if piece.is_match]
 
 
-def test_search_excerpt_is_the_sentence_that_contains_most_query_words() -> None:
+def test_excerpt_is_the_sentence_with_most_query_words() -> None:
     wanted = (
         "The moraine dam failed twice in the spring of that year, and the lake ran dry at once."
     )
@@ -23,13 +23,13 @@ def test_search_excerpt_is_the_sentence_that_contains_most_query_words() -> None
     assert text_of(text, "moraine dams fail") == wanted
 
 
-def test_search_excerpt_with_a_short_sentence_includes_the_next_sentence() -> None:
+def test_short_sentence_in_an_excerpt_is_extended_by_the_next() -> None:
     assert text_of("Rain. Dams broke. The valley flooded.", "dam") == (
         "Dams broke. The valley flooded."
     )
 
 
-def test_long_sentence_in_a_search_excerpt_is_cut_around_the_first_match() -> None:
+def test_long_sentence_is_cut_around_the_first_match() -> None:
     text = "word " * 150 + "moraine " + "word " * 20
     shown = text_of(text, "moraine", 100)
     assert "moraine" in shown
@@ -43,7 +43,7 @@ def test_search_excerpt_of_an_empty_text_is_empty(text: str) -> None:
     assert matching_sentence(text, parse_words("dam")) == ()
 
 
-def test_search_excerpt_without_a_match_is_the_beginning_of_the_text() -> None:
+def test_excerpt_without_a_match_is_the_beginning() -> None:
     assert text_of("First. Second.", "zebra") == "First. Second."
 
 
@@ -59,7 +59,7 @@ def test_search_excerpt_without_a_match_is_the_beginning_of_the_text() -> None:
         ("a_dam-b", "dam", ["dam"]),
     ],
 )
-def test_search_marks_words_with_the_same_stem_or_prefix_as_the_query(
+def test_search_marks_words_with_the_stem_of_the_query(
     text: str, search: str, expected: list[str]
 ) -> None:
     assert marked(text, search) == expected

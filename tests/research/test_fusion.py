@@ -15,7 +15,7 @@ lists = st.dictionaries(st.sampled_from(["words", "meaning", "tags"]), subjects)
 
 
 @given(lists)
-def test_rank_fusion_returns_every_hit_once_by_descending_score(
+def test_rank_fusion_returns_every_hit_once_by_score(
     rankings: dict[str, list[str]],
 ) -> None:
     hits = fuse({by: ranked(*names) for by, names in rankings.items()})
@@ -26,7 +26,7 @@ def test_rank_fusion_returns_every_hit_once_by_descending_score(
 
 
 @given(lists)
-def test_fused_hit_contains_the_rank_of_the_hit_in_every_ranked_list(
+def test_fused_hit_contains_the_rank_in_every_list(
     rankings: dict[str, list[str]],
 ) -> None:
     for hit in fuse({by: ranked(*names) for by, names in rankings.items()}):
@@ -42,7 +42,7 @@ def test_rank_fusion_of_a_single_list_preserves_the_order(names: list[str]) -> N
 
 
 @given(lists)
-def test_order_of_the_fused_lists_does_not_change_the_ranking(
+def test_order_of_lists_does_not_change_the_fused_ranking(
     rankings: dict[str, list[str]],
 ) -> None:
     forth = fuse({by: ranked(*names) for by, names in rankings.items()})
@@ -50,7 +50,7 @@ def test_order_of_the_fused_lists_does_not_change_the_ranking(
     assert [hit.subject_id for hit in forth] == [hit.subject_id for hit in back]
 
 
-def test_hit_in_two_lists_ranks_above_the_top_hit_of_a_single_list() -> None:
+def test_hit_in_two_lists_ranks_above_any_single_top_hit() -> None:
     hits = fuse({"words": ranked("x", "both"), "meaning": ranked("y", "both")})
     assert hits[0].subject_id == "both"
 

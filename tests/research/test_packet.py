@@ -107,14 +107,14 @@ def packed(parts: list[Part], room: int) -> Body:
 Thousand = list[tuple[list[Part], int, Body]]
 
 
-def test_context_packet_never_exceeds_the_byte_budget(thousand: Thousand) -> None:
+def test_context_never_exceeds_the_byte_budget(thousand: Thousand) -> None:
     for _, room, body in thousand:
         encoded = orjson.dumps(body)
         assert len(encoded) <= room
         assert len(encoded.decode()) <= room
 
 
-def test_context_packet_is_not_cut_when_the_budget_is_sufficient(thousand: Thousand) -> None:
+def test_context_is_not_cut_if_the_budget_is_sufficient(thousand: Thousand) -> None:
     for parts, _, _ in thousand:
         room = json_size({**FRAME, **ENDING}) + CUT_OVERHEAD + sum(part.most + 40 for part in parts)
         body = packed(parts, room)
@@ -133,12 +133,12 @@ def texts_of(part: Part) -> tuple[TextField, ...]:
             return tuple(text for entry in part.entries for text in entry.texts)
 
 
-def test_context_packets_of_the_same_parts_are_byte_identical(thousand: Thousand) -> None:
+def test_context_of_the_same_parts_is_byte_identical(thousand: Thousand) -> None:
     for parts, room, body in thousand:
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
 
-def test_context_packet_preserves_the_order_of_the_parts(thousand: Thousand) -> None:
+def test_context_preserves_the_order_of_the_parts(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         names = [part.name for part in parts]
         assert [name for name in body if name in names] == [n for n in names if n in body]
@@ -146,7 +146,7 @@ def test_context_packet_preserves_the_order_of_the_parts(thousand: Thousand) -> 
         assert [*body][-1] == "next"
 
 
-def test_context_packet_reports_every_cut_with_a_call_to_fetch_the_rest(thousand: Thousand) -> None:
+def test_every_cut_names_the_call_that_fetches_the_rest(thousand: Thousand) -> None:
     cuts = 0
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
@@ -197,7 +197,7 @@ def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: 
     return 1
 
 
-def test_no_part_of_a_packet_is_longer_than_the_share_of_a_truncated_part(
+def test_no_part_exceeds_the_share_of_a_truncated_part(
     thousand: Thousand,
 ) -> None:
     compared = 0
@@ -227,7 +227,7 @@ def used_by(part: Part, body: Body, cut: Body) -> int:
     return size + (json_size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
 
 
-def test_every_part_of_a_context_packet_gets_full_size_or_a_fair_share(thousand: Thousand) -> None:
+def test_every_part_gets_full_size_or_a_fair_share(thousand: Thousand) -> None:
     shared = 0
     for parts, room, body in thousand:
         cut: Body = body.get("cut", {})
@@ -244,7 +244,7 @@ def test_every_part_of_a_context_packet_gets_full_size_or_a_fair_share(thousand:
     assert shared > 500
 
 
-def test_truncated_text_in_a_context_packet_has_at_least_the_minimum_size(
+def test_truncated_text_has_at_least_the_minimum_size(
     thousand: Thousand,
 ) -> None:
     for parts, _, body in thousand:
@@ -257,7 +257,7 @@ def test_truncated_text_in_a_context_packet_has_at_least_the_minimum_size(
                 )
 
 
-def test_context_packet_of_a_single_list_shows_at_least_the_first_entry(thousand: Thousand) -> None:
+def test_context_of_a_list_shows_at_least_the_first_entry(thousand: Thousand) -> None:
     for parts, _, _ in thousand[:300]:
         for part in parts:
             if isinstance(part, EntryList) and part.entries:
@@ -271,7 +271,7 @@ def test_context_packet_of_a_single_list_shows_at_least_the_first_entry(thousand
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),
 )
-def test_space_of_a_context_packet_is_divided_fairly_between_the_parts(
+def test_space_of_a_context_is_divided_fairly_between_parts(
     requests: list[tuple[int, int, int]], spare: int
 ) -> None:
     claims = [(max(most, floor), floor, counts) for most, floor, counts in requests]
@@ -294,8 +294,6 @@ def test_truncated_text_is_the_longest_prefix_within_the_limit(text: str, most: 
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_texts_each_cut_to_the_fair_share_fit_together_in_the_budget(
-    lengths: list[int], budget: int
-) -> None:
+def test_texts_cut_to_fair_shares_fit_the_budget(lengths: list[int], budget: int) -> None:
     share = fair_share(lengths, budget)
     assert sum(min(length, share) for length in lengths) <= budget

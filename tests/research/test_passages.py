@@ -30,7 +30,7 @@ maybe = st.none() | st.text(max_size=8)
 
 @many
 @given(texts)
-def test_passages_preserve_the_text_in_order_and_respect_the_length_limit(text: str) -> None:
+def test_passages_preserve_text_and_order_within_the_length_limit(text: str) -> None:
     made = passages(text)
     assert all(0 < len(passage) <= MAX_PASSAGE_LENGTH for passage in made)
     assert "".join("".join(made).split()) == "".join(text.split())
@@ -44,7 +44,7 @@ def test_text_is_split_into_passages_at_paragraph_boundaries() -> None:
     assert second.startswith("The next paragraph.")
 
 
-def test_long_text_is_split_into_at_most_the_maximum_number_of_passages() -> None:
+def test_long_text_gives_at_most_the_maximum_of_passages() -> None:
     made = passages("Many words. " * 90_000)
     assert len(made) == MAX_PASSAGES
     assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH
@@ -56,7 +56,7 @@ def test_any_json_value_can_be_converted_to_text(value: object) -> None:
     assert isinstance(json_to_text(value), str)
 
 
-def test_conversion_of_json_to_text_omits_values_nested_too_deeply() -> None:
+def test_json_to_text_omits_values_nested_too_deeply() -> None:
     value: object = "bottom"
     for _ in range(MAX_DEPTH + 2):
         value = [value]
@@ -65,7 +65,7 @@ def test_conversion_of_json_to_text_omits_values_nested_too_deeply() -> None:
 
 @many
 @given(maybe, st.text(max_size=8), maybe, maybe, st.text(max_size=8), maybe)
-def test_source_id_is_equal_only_for_equal_url_title_and_quote(
+def test_source_id_depends_on_url_title_and_quote(
     url: str | None,
     title: str,
     quote: str | None,

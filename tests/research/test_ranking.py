@@ -79,7 +79,7 @@ def index(records: bytes) -> VectorIndex:
     return VectorIndex(records)
 
 
-def test_candidates_are_ordered_about_like_exact_cosine_similarities(
+def test_candidates_are_ordered_about_like_exact_similarities(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     for n in (0, 4_096, MANY - 1):
@@ -120,7 +120,7 @@ def test_search_by_candidates_has_the_recall_of_an_exact_search(
 
 
 @pytest.mark.parametrize("topics", [1, 100, 25_000])
-def test_search_by_signs_first_has_the_recall_of_an_exact_search(topics: int) -> None:
+def test_search_by_signs_first_keeps_the_exact_recall(topics: int) -> None:
     chance = np.random.default_rng(topics)
     made = unit_vectors(topics)[chance.integers(0, topics, 25_000)]
     made += chance.standard_normal(made.shape) / 16
@@ -146,7 +146,7 @@ def test_deleted_vectors_of_a_large_index_are_no_candidates() -> None:
         assert (candidate_numbers[0] == number) is (number % 2 == 1)
 
 
-def test_equally_similar_vectors_of_a_large_index_are_ordered_by_key() -> None:
+def test_equal_similarities_in_a_large_index_are_ordered_by_key() -> None:
     same = unit_vectors(1).repeat(ranking.LARGE_ROWS + 100, axis=0)
     assert candidates(VectorIndex(packed(same)), same[0].tolist(), 50) == list(range(50))
 
@@ -165,7 +165,7 @@ def test_exact_ranking_equals_a_ranking_of_floats(seed: int, count: int, most: i
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_exact_ranking_without_remainders_equals_the_cosines_of_codes(seed: int) -> None:
+def test_ranking_without_remainders_equals_ranking_by_codes(seed: int) -> None:
     query, stored = unit_vectors(1, seed)[0], unit_vectors(80, seed + 1)
     records = records_of(stored)
     records["remainders"] = ZERO_REMAINDER << 4 | ZERO_REMAINDER
@@ -177,7 +177,7 @@ def test_exact_ranking_without_remainders_equals_the_cosines_of_codes(seed: int)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=256, max_size=256))
-def test_quantized_vector_is_within_half_a_step_of_the_vector(
+def test_quantizing_moves_a_component_by_at_most_half_a_step(
     vector: list[float],
 ) -> None:
     codes, remainders = map(list, quantize(vector))
@@ -188,7 +188,7 @@ def test_quantized_vector_is_within_half_a_step_of_the_vector(
         assert code + (part - 8) / 16 == pytest.approx(number / peak * 127, abs=1 / 32 + 1e-9)
 
 
-def test_vectors_quantized_together_equal_those_quantized_singly() -> None:
+def test_vectors_quantized_together_or_alone_are_equal() -> None:
     vectors = unit_vectors(20)
     singly = [key(n) + b"".join(quantize(vector)) for n, vector in enumerate(vectors.tolist())]
     assert exact(vectors) == b"".join(singly)
@@ -242,7 +242,7 @@ def test_applying_a_vector_index_change_twice_adds_no_duplicates(
     assert len(index) == MANY + 2
 
 
-def test_passage_that_is_deleted_and_stored_again_has_the_new_vector(
+def test_passage_stored_again_has_the_new_vector(
     index: VectorIndex,
 ) -> None:
     newer = unit_vectors(1, seed=3)
@@ -286,7 +286,7 @@ def test_vector_index_of_three_vectors_takes_less_than_20000_bytes() -> None:
     assert VectorIndex(packed(unit_vectors(3))).size_bytes < 20_000
 
 
-def test_vector_search_does_not_fail_during_concurrent_index_changes(
+def test_vector_search_survives_concurrent_index_changes(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     faults: list[BaseException] = []

@@ -44,9 +44,7 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
 
 @many
 @given(queries, st.floats(0.01, 1))
-def test_optional_search_terms_together_have_too_little_weight_for_a_hit(
-    text: str, least: float
-) -> None:
+def test_optional_terms_alone_never_make_a_hit(text: str, least: float) -> None:
     """The terms that are not required have, in total, less weight than a hit needs."""
     question = parse_query(text)
     needed = question.required_terms(least)
@@ -55,7 +53,7 @@ def test_optional_search_terms_together_have_too_little_weight_for_a_hit(
     assert bool(needed) == bool(question.terms)
 
 
-def test_rare_search_word_has_a_higher_weight_than_a_common_word() -> None:
+def test_rare_search_word_weighs_more_than_a_common_word() -> None:
     weights = {term.text: term.weight for term in parse_query("home moraine").terms}
     assert weights["moraine"] > weights["home"]
 

@@ -31,9 +31,7 @@ def test_snippet_of_any_text_is_a_bounded_verbatim_excerpt(
 
 @many
 @given(texts, st.integers(10, 120))
-def test_highlighted_ranges_of_a_snippet_are_sorted_and_contain_only_words(
-    text: str, longest: int
-) -> None:
+def test_highlighted_ranges_are_sorted_and_contain_only_words(text: str, longest: int) -> None:
     made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
     ends = [place for mark in made.marks for place in mark]
     assert ends == sorted(ends)
@@ -42,14 +40,14 @@ def test_highlighted_ranges_of_a_snippet_are_sorted_and_contain_only_words(
 
 @many
 @given(texts)
-def test_highlighted_snippet_equals_the_snippet_after_removing_the_markers(text: str) -> None:
+def test_highlighted_snippet_without_markers_equals_the_snippet(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))
     plain_text = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):
         assert plain_text == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
-def test_snippet_shows_the_part_of_the_text_with_most_query_terms() -> None:
+def test_snippet_shows_the_part_with_most_query_terms() -> None:
     made = build_snippet(TEXT, parse_query("dam on a river"), 100)
     assert "**dams**" in made.highlight()
     assert "**river**" in made.highlight()

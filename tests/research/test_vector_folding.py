@@ -13,7 +13,7 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
 @given(st.lists(numbers, min_size=1, max_size=3 * DIMENSIONS))
-def test_vector_of_any_width_is_resized_to_a_unit_vector_of_fixed_width(
+def test_vector_of_any_width_becomes_unit_vector_of_fixed_width(
     vector: list[float],
 ) -> None:
     resized = resize_vector(vector)
@@ -33,7 +33,7 @@ def angle(vector: list[float], other: list[float]) -> float:
 
 
 @pytest.mark.parametrize("width", [1, 64, DIMENSIONS])
-def test_resizing_vectors_no_wider_than_the_fixed_width_preserves_angles(width: int) -> None:
+def test_resizing_a_narrow_vector_preserves_angles(width: int) -> None:
     vector, other = by_chance(width, 1), by_chance(width, 2)
     assert cosine_similarity(resize_vector(vector), resize_vector(other)) == pytest.approx(
         angle(vector, other)
@@ -61,5 +61,5 @@ def test_resizing_an_invalid_vector_raises_value_error(bad: list[float]) -> None
         resize_vector(bad)
 
 
-def test_resizing_a_zero_vector_returns_a_vector_of_equal_numbers() -> None:
+def test_resizing_a_zero_vector_returns_equal_numbers() -> None:
     assert len(set(resize_vector([0.0] * 1000))) == 1

@@ -27,7 +27,7 @@ def cancel(world: RunEnv) -> None:
     world.keep(cancel_run(world.run, world.chart, REASON, world.moment(PAT)))
 
 
-def test_canceling_a_run_audits_user_time_and_reason_in_a_single_entry(world: RunEnv) -> None:
+def test_canceling_a_run_writes_an_audit_entry_with_reason(world: RunEnv) -> None:
     cancel(world)
     run = world.run
     assert (run.canceled_by, run.canceled_at, run.cancel_reason) == (
@@ -53,14 +53,14 @@ def test_canceling_a_run_changes_no_job(world: RunEnv) -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_get_next_job_reports_a_canceled_run_even_to_the_holder_of_a_job(world: RunEnv) -> None:
+def test_holder_of_a_canceled_run_gets_run_canceled(world: RunEnv) -> None:
     world.claim()
     cancel(world)
     reply = world.ask()
     assert reply == CanceledRun(PAT.user, world.records.now, REASON)
 
 
-def test_result_for_a_canceled_run_is_refused_but_stored_as_late_result(world: RunEnv) -> None:
+def test_late_result_for_a_canceled_run_is_refused_but_stored(world: RunEnv) -> None:
     held = world.claim()
     cancel(world)
     with pytest.raises(RunCanceled, match="pat canceled this run") as refused:
@@ -94,7 +94,7 @@ def test_canceling_a_completed_run_raises_invalid_transition(world: RunEnv) -> N
         cancel(world)
 
 
-def test_canceling_a_run_sends_a_single_notification_with_the_reason(world: RunEnv) -> None:
+def test_canceling_a_run_sends_a_notification_with_the_reason(world: RunEnv) -> None:
     before = world.run
     cancel(world)
     (notice,) = run_notifications(before, world.run, world.chart)

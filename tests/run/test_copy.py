@@ -60,9 +60,7 @@ def stored(world: RunEnv, decision: RunDecision[StartedStages]) -> RunRowStore:
 
 
 @pytest.mark.parametrize("stage", ["first", "left", "right"])
-def test_run_copied_from_an_open_stage_is_valid_and_equals_audit_replay(
-    world: RunEnv, stage: str
-) -> None:
+def test_copy_of_a_run_replays_to_the_same_rows(world: RunEnv, stage: str) -> None:
     decision = copied(world, stage)
     records = stored(world, decision)
     check_state(records)
@@ -82,13 +80,13 @@ def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv
     assert originals.isdisjoint(document.id for document in decision.documents)
 
 
-def test_copying_a_run_is_refused_if_an_earlier_stage_has_no_feedback(world: RunEnv) -> None:
+def test_copying_a_run_without_earlier_feedback_is_refused(world: RunEnv) -> None:
     with pytest.raises(InvalidTransition, match="the stage 'right' before it"):
         copied(world, "last")
     world.feedback("right")
     assert [stage.slug for stage in copied(world, "last").reply.stages] == ["last"]
 
 
-def test_copying_a_run_from_an_unknown_stage_raises_invalid_input(world: RunEnv) -> None:
+def test_copying_a_run_from_unknown_stage_is_refused(world: RunEnv) -> None:
     with pytest.raises(InvalidInput, match="no stage"):
         copied(world, "middle")

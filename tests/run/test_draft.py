@@ -23,7 +23,7 @@ def make_draft() -> RunDraft:
     return RunDraft(world.run, world.chart, world.moment(ANN))
 
 
-def test_run_draft_raises_an_error_for_a_change_without_an_audit_entry() -> None:
+def test_run_change_without_audit_entry_raises_an_error() -> None:
     draft = make_draft()
     draft.set_stage("only", feedback="Go on.")
     with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
@@ -55,7 +55,7 @@ def test_record_with_many_changes_writes_several_numbered_entries() -> None:
     assert decision.run.seq == 2 + 3
 
 
-def test_setting_the_same_value_in_a_run_draft_records_no_change() -> None:
+def test_setting_the_same_value_records_no_change() -> None:
     draft = make_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
@@ -64,7 +64,7 @@ def test_setting_the_same_value_in_a_run_draft_records_no_change() -> None:
     ]
 
 
-def test_changes_recorded_by_a_run_draft_use_column_names_and_json_values() -> None:
+def test_recorded_changes_use_column_names_and_json_values() -> None:
     world = make_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]
@@ -82,7 +82,7 @@ def test_changes_recorded_by_a_run_draft_use_column_names_and_json_values() -> N
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
 
 
-def test_changes_in_a_run_draft_leave_the_original_run_unchanged() -> None:
+def test_changing_a_run_draft_leaves_the_original_unchanged() -> None:
     world = make_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))
@@ -103,13 +103,13 @@ def test_heartbeat_in_a_run_draft_writes_no_audit_entry() -> None:
     assert decision.entries == ()
 
 
-def test_decision_made_from_a_run_draft_contains_the_given_refusal() -> None:
+def test_decision_of_a_run_draft_contains_the_refusal() -> None:
     refusal = StaleAttempt()
     assert make_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())
-def test_hash_of_two_texts_differs_from_the_hash_of_the_joined_text(text: str, other: str) -> None:
+def test_hash_of_two_texts_differs_from_hash_of_joined_text(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

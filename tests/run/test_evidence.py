@@ -10,7 +10,7 @@ TIME = NOON.isoformat()
 
 
 @decision("B14")
-def test_evidence_of_a_run_omits_stages_that_have_not_started() -> None:
+def test_evidence_of_a_run_omits_unstarted_stages() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert list(run_evidence(world.run)) == ["one"]
     assert world.report is not None
@@ -21,7 +21,7 @@ def test_evidence_of_a_run_omits_stages_that_have_not_started() -> None:
     }
 
 
-def test_evidence_of_a_run_has_job_counts_only_for_opened_steps() -> None:
+def test_evidence_counts_jobs_only_of_opened_steps() -> None:
     steps = [make_step("a"), make_step("b"), make_step("c"), make_step("d")]
     world = make_run(make_dag(make_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")

@@ -21,7 +21,7 @@ def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_failed_job_can_be_claimed_again_only_after_the_backoff_time() -> None:
+def test_failed_job_is_claimable_only_after_the_backoff() -> None:
     world = single_job()
     failed = world.fail(world.claim(), "the network is down")
     assert (failed.status, failed.error) == (J.RETRYING, "the network is down")
@@ -33,7 +33,7 @@ def test_failed_job_can_be_claimed_again_only_after_the_backoff_time() -> None:
     assert world.claim().attempt == 2
 
 
-def test_failure_of_a_job_is_audited_with_the_error_and_the_new_status() -> None:
+def test_job_failure_is_audited_with_error_and_status() -> None:
     world = single_job()
     job = world.fail(world.claim(), "the network is down")
     assert world.decision is not None
@@ -49,7 +49,7 @@ def test_failure_of_a_job_is_audited_with_the_error_and_the_new_status() -> None
     }
 
 
-def test_job_that_fails_on_the_last_attempt_has_status_retry_loop_failed() -> None:
+def test_job_that_fails_on_the_last_attempt_fails_for_good() -> None:
     world = single_job()
     waits = []
     for _ in range(MAX_ATTEMPTS - 1):
@@ -63,7 +63,7 @@ def test_job_that_fails_on_the_last_attempt_has_status_retry_loop_failed() -> No
     assert world.step("a").failed == 1
 
 
-def test_job_with_a_failure_that_is_not_retryable_fails_immediately() -> None:
+def test_failure_that_is_not_retryable_fails_the_job_at_once() -> None:
     world = single_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)
@@ -71,7 +71,7 @@ def test_job_with_a_failure_that_is_not_retryable_fails_immediately() -> None:
 
 
 @decision("B8")
-def test_stage_with_a_failed_step_has_status_failed_while_jobs_are_open() -> None:
+def test_stage_with_a_failed_step_is_failed_despite_open_jobs() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim()
@@ -81,7 +81,7 @@ def test_stage_with_a_failed_step_has_status_failed_while_jobs_are_open() -> Non
     assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
-def test_former_holder_of_a_job_cannot_report_the_job_as_failed() -> None:
+def test_former_holder_cannot_report_a_job_as_failed() -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
@@ -99,7 +99,7 @@ def test_former_holder_of_a_job_cannot_report_the_job_as_failed() -> None:
 
 
 @pytest.mark.parametrize("status", [J.PENDING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_job_that_is_not_claimed_cannot_be_reported_as_failed(status: JobStatus) -> None:
+def test_unclaimed_job_cannot_be_reported_as_failed(status: JobStatus) -> None:
     world = single_job()
     (job,) = world.jobs("a")
     if status is not J.PENDING:
@@ -114,7 +114,7 @@ def test_job_that_is_not_claimed_cannot_be_reported_as_failed(status: JobStatus)
     assert refusal.value.next_call is not None
 
 
-def test_failed_regeneration_of_a_document_does_not_fail_the_step() -> None:
+def test_failed_regeneration_does_not_fail_the_step() -> None:
     world = single_job()
     world.work()
     world.regenerate(world.documents("a")[0].id)
@@ -125,7 +125,7 @@ def test_failed_regeneration_of_a_document_does_not_fail_the_step() -> None:
 
 
 @given(st.integers(1, 1000))
-def test_backoff_time_doubles_with_every_try_up_to_a_maximum(tries: int) -> None:
+def test_backoff_doubles_with_every_attempt_up_to_a_maximum(tries: int) -> None:
     this, following = backoff(tries).seconds, backoff(tries + 1).seconds
     assert BACKOFF_SECONDS <= this <= MAX_BACKOFF_SECONDS
     assert following == min(2 * this, MAX_BACKOFF_SECONDS)

@@ -12,13 +12,13 @@ def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_current_attempt_number_of_a_job_is_accepted() -> None:
+def test_current_attempt_of_a_job_is_accepted() -> None:
     job = single_job().claim()
     assert stale_attempt_error(job, job.attempt) is None
     require_holder(job, job.attempt)
 
 
-def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
+def test_stale_attempt_error_names_holder_and_next_call() -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
@@ -32,7 +32,7 @@ def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_error_for_nonexistent_attempt_of_unclaimed_job_shows_attempt_0(attempt: int) -> None:
+def test_wrong_attempt_of_an_unclaimed_job_shows_attempt_0(attempt: int) -> None:
     (job,) = single_job().jobs("a")
     refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
@@ -42,7 +42,7 @@ def test_error_for_nonexistent_attempt_of_unclaimed_job_shows_attempt_0(attempt:
 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
-def test_error_for_a_nonexistent_attempt_shows_status_and_holder_of_job(attempt: int) -> None:
+def test_wrong_attempt_error_shows_status_and_holder(attempt: int) -> None:
     refusal = stale_attempt_error(single_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (
@@ -52,7 +52,7 @@ def test_error_for_a_nonexistent_attempt_shows_status_and_holder_of_job(attempt:
     assert refusal.next_call.why == "Get your job again, with its current attempt."
 
 
-def test_attempt_of_a_submitted_job_is_checked_before_the_job_status() -> None:
+def test_attempt_of_a_job_is_checked_before_the_status() -> None:
     (job,) = single_job().jobs("a")
     with pytest.raises(StaleAttempt):
         require_holder(job, 1)

@@ -10,7 +10,7 @@ from waybook.run.model import CompiledDag
 
 
 @given(dags())
-def test_jobs_are_handed_out_by_stage_order_and_then_by_step_order(dag: Dag) -> None:
+def test_jobs_are_handed_out_by_stage_and_step_order(dag: Dag) -> None:
     compiled_dag = CompiledDag(dag, graphs_of(dag))
     in_turn = sorted(compiled_dag.dispatch_ranks, key=compiled_dag.dispatch_ranks.__getitem__)
     assert in_turn == [
@@ -33,7 +33,7 @@ def test_documents_produced_by_a_workflow_exclude_external_inputs() -> None:
     assert ("one", "brief") not in compiled_dag.produced_documents
 
 
-def test_rows_of_runs_stages_steps_jobs_and_documents_are_valid_json() -> None:
+def test_rows_of_a_run_are_valid_json() -> None:
     steps = [make_step(key) for key in ("a", "b")]
     world = make_run(make_stage("only", *steps, edges=make_chain("a", "b")))
     world.fail(world.claim(), retryable=False)

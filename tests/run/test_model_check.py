@@ -51,7 +51,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(sequential_stages(), Bounds(regenerations=1), 3_600, id="written anew"),
     ],
 )
-def test_every_reachable_state_of_a_run_is_valid_and_can_reach_the_end(
+def test_every_reachable_run_state_is_valid_and_can_end(
     stage: Stage, bounds: Bounds, least: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = walk(stage, MODELS, bounds)

@@ -79,7 +79,7 @@ def test_claim_with_a_model_returns_only_jobs_of_that_model() -> None:
     assert world.claim(PAT).model == "alpha"
 
 
-def test_get_next_job_returns_the_job_that_the_session_already_holds() -> None:
+def test_session_gets_the_held_job_again() -> None:
     world = make_run(make_stage_run(make_step("a")))
     held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
@@ -123,7 +123,7 @@ def test_heartbeat_extends_the_lease_of_a_job() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_claiming_a_job_after_a_failed_attempt_records_no_takeover() -> None:
+def test_claim_after_a_failed_attempt_records_no_takeover() -> None:
     world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()
@@ -131,7 +131,7 @@ def test_claiming_a_job_after_a_failed_attempt_records_no_takeover() -> None:
     assert details(world)["takenFrom"] is None
 
 
-def test_claiming_a_job_after_a_failed_attempt_clears_the_error() -> None:
+def test_claim_after_a_failed_attempt_clears_the_error() -> None:
     world = single_job()
     assert world.fail(world.claim()).error == "no luck"
     world.pass_time()
@@ -157,7 +157,7 @@ def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
 # Tests of the reasons why no job is returned.
 
 
-def test_get_next_job_lists_the_open_jobs_when_all_jobs_are_held() -> None:
+def test_get_next_job_lists_open_jobs_if_all_are_held() -> None:
     world = single_job()
     job = world.claim(ANN)
     assert world.ask(BOB) == NothingReady(
@@ -166,7 +166,7 @@ def test_get_next_job_lists_the_open_jobs_when_all_jobs_are_held() -> None:
     assert world.job(job).held_by == "ann"
 
 
-def test_get_next_job_reports_a_failed_stage_if_only_failed_jobs_are_left() -> None:
+def test_get_next_job_reports_failed_stage_if_only_failures_remain() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)
@@ -175,7 +175,7 @@ def test_get_next_job_reports_a_failed_stage_if_only_failed_jobs_are_left() -> N
     assert world.ask() == StageFailed("only", ("a", "b"))
 
 
-def test_get_next_job_returns_the_remaining_jobs_after_a_failed_job() -> None:
+def test_get_next_job_returns_other_jobs_after_a_failure() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim(ANN)
@@ -203,7 +203,7 @@ def test_get_next_job_lists_both_completed_stages_that_await_feedback() -> None:
 
 
 @pytest.mark.parametrize("slug", ["left", "right"])
-def test_get_next_job_reports_failed_stage_before_stage_awaiting_feedback(slug: str) -> None:
+def test_failed_stage_is_reported_before_stage_awaiting_feedback(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(make_stage, ("top", "left", "right", "end"))
     world = make_run(make_dag(*stages, transitions=ways), ["alpha"])
@@ -215,7 +215,7 @@ def test_get_next_job_reports_failed_stage_before_stage_awaiting_feedback(slug: 
     assert world.ask() == StageFailed(slug, (f"{slug}-work",))
 
 
-def test_get_next_job_reports_a_complete_run_after_the_last_stage() -> None:
+def test_get_next_job_reports_run_complete_after_last_stage() -> None:
     world = single_job()
     world.work()
     assert world.ask() == RunComplete()

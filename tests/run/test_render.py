@@ -29,7 +29,7 @@ def test_document_is_available_once_rendered() -> None:
     assert documents(world) == (2, 2)
 
 
-def test_rendering_stores_the_page_with_the_hash_and_completes_the_job() -> None:
+def test_rendering_stores_page_and_hash_and_completes_the_job() -> None:
     world = two_documents()
     waiting = world.records.to_render()
     world.render()
@@ -68,7 +68,7 @@ def test_pending_render_jobs_do_not_delay_the_completion_of_stages() -> None:
     assert world.step("x").done == world.step("x").total == 2
 
 
-def test_old_and_new_version_of_an_unrendered_document_are_both_rendered() -> None:
+def test_both_versions_of_an_unrendered_document_are_rendered() -> None:
     world = two_documents()
     world.regenerate(world.documents("a")[0].id)
     world.work()

@@ -49,7 +49,7 @@ def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retried_job_gets_all_tries_again_with_higher_attempt_numbers() -> None:
+def test_retried_job_gets_all_attempts_again() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -65,7 +65,7 @@ def test_retried_job_gets_all_tries_again_with_higher_attempt_numbers() -> None:
     assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
 
 
-def test_retry_of_a_single_step_resets_only_failed_jobs_of_that_step() -> None:
+def test_retry_of_a_step_resets_only_the_failed_jobs() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)
@@ -79,7 +79,7 @@ def test_retry_without_failed_jobs_changes_nothing() -> None:
     assert world.events() == []
 
 
-def test_retry_does_not_reset_a_job_that_is_being_processed() -> None:
+def test_retry_does_not_reset_a_job_in_progress() -> None:
     world = two_steps()
     claimed = world.claim()
     moment = world.moment(BOB)
@@ -99,7 +99,7 @@ def test_retry_of_an_unknown_step_raises_invalid_input() -> None:
     assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
 
 
-def test_retry_of_a_stage_that_has_not_started_returns_no_jobs() -> None:
+def test_retry_of_an_unstarted_stage_returns_no_jobs() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert world.retry("two") == ()
 
@@ -122,7 +122,7 @@ def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
 
 
 @decision("B1", "B6")
-def test_regenerating_a_document_of_a_closed_step_leaves_the_step_closed() -> None:
+def test_regenerating_in_a_closed_step_leaves_the_step_closed() -> None:
     world = two_steps()
     world.work("a")
     assert completed_steps(world) == 1
@@ -141,7 +141,7 @@ def test_regenerating_a_document_of_a_closed_step_leaves_the_step_closed() -> No
     assert len(world.jobs("b")) == 2
 
 
-def test_regenerating_a_document_of_an_open_step_decrements_the_done_count() -> None:
+def test_regenerating_in_an_open_step_decrements_the_done_count() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -176,7 +176,7 @@ def test_every_regeneration_of_a_document_increments_the_version() -> None:
     assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
 
 
-def test_regenerating_a_document_rewrites_all_documents_of_the_same_job() -> None:
+def test_regeneration_rewrites_all_documents_of_the_job() -> None:
     plan = make_plan_step("plan", outputs=["goals", "means"])
     work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
     world = make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
@@ -186,7 +186,7 @@ def test_regenerating_a_document_rewrites_all_documents_of_the_same_job() -> Non
     assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_document_regenerated_in_parts_contains_no_text_of_the_old_version() -> None:
+def test_document_regenerated_in_parts_has_no_old_text() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")
@@ -220,7 +220,7 @@ def test_new_version_of_a_regenerated_document_is_rendered_again() -> None:
 
 
 @pytest.mark.parametrize("units", [1, 2])
-def test_document_that_is_being_regenerated_cannot_be_regenerated_again(units: int) -> None:
+def test_document_cannot_be_regenerated_twice_at_once(units: int) -> None:
     world = two_steps()
     for _ in range(units):
         world.submit(world.claim(), "text")

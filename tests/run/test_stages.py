@@ -34,7 +34,7 @@ def test_stage_start_opens_all_jobs_of_steps_without_predecessors() -> None:
     assert world.step("a").opened_at == NOON
 
 
-def test_job_of_an_opened_step_has_the_stage_step_job_type_and_model() -> None:
+def test_job_has_stage_step_type_and_model_of_the_step() -> None:
     world = make_run(make_fork())
     (job,) = world.jobs("plan")
     assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_after_last_stage_even_if_that_is_defined_first() -> None:
+def test_last_stage_completes_the_run_even_if_defined_first() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )
@@ -119,7 +119,7 @@ def test_run_completes_after_last_stage_even_if_that_is_defined_first() -> None:
 
 
 @decision("B10")
-def test_review_jobs_of_a_stage_use_the_documents_of_the_previous_stage() -> None:
+def test_review_jobs_use_documents_of_the_previous_stage() -> None:
     review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()
@@ -151,7 +151,7 @@ def test_dialectic_workflow_with_three_models_creates_221_claimable_jobs() -> No
 # Limits
 
 
-def test_stage_with_more_than_the_maximum_number_of_steps_is_refused() -> None:
+def test_stage_with_too_many_steps_is_refused() -> None:
     steps = [make_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
     assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS
     with pytest.raises(TooLarge, match="has 501 steps; a stage may have at most 500") as refusal:
@@ -159,7 +159,7 @@ def test_stage_with_more_than_the_maximum_number_of_steps_is_refused() -> None:
     assert refusal.value.details == {"limit": MAX_STEPS, "stageSlug": "only"}
 
 
-def test_stage_with_more_than_the_maximum_number_of_jobs_is_refused(
+def test_stage_with_too_many_jobs_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 4)

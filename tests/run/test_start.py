@@ -42,7 +42,7 @@ def test_starting_a_run_starts_the_first_stage() -> None:
     assert world.run.seq == 2
 
 
-def test_audit_of_a_started_run_contains_the_workflow_and_the_input() -> None:
+def test_audit_of_a_started_run_contains_workflow_and_input() -> None:
     world = make_run(two_stages())
     assert world.records.brief == {
         "name": "Rivers",
@@ -55,7 +55,7 @@ def test_audit_of_a_started_run_contains_the_workflow_and_the_input() -> None:
     }
 
 
-def test_run_starts_with_the_first_stage_even_if_that_is_defined_last() -> None:
+def test_run_starts_with_first_stage_even_if_defined_last() -> None:
     turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     assert list(make_run(turned).run.stages) == ["early"]
 
@@ -108,7 +108,7 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
 
 
 @decision("B16")
-def test_feedback_with_other_models_changes_models_of_next_stage_only() -> None:
+def test_feedback_with_other_models_changes_only_the_next_stage() -> None:
     world = make_run(two_stages())
     world.work()
     (started,) = world.feedback("one", models=["gamma", "gamma"])
@@ -162,7 +162,7 @@ def test_feedback_on_last_stage_is_stored_and_starts_no_stage() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
+def test_feedback_with_too_many_models_can_be_repeated() -> None:
     world = make_run(two_stages())
     world.work()
     with pytest.raises(TooLarge):

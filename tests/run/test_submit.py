@@ -59,7 +59,7 @@ def test_submitting_a_job_completes_the_job_and_stores_the_document() -> None:
     assert done.continuation is None
 
 
-def test_audit_of_a_submitted_job_contains_a_document_hash_but_no_text() -> None:
+def test_audit_of_a_job_has_document_hash_but_no_text() -> None:
     world = single_job()
     job = world.claim()
     world.submit(job, "# Found")
@@ -109,9 +109,7 @@ def test_unclaimed_job_cannot_be_submitted() -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 @pytest.mark.parametrize("status", [J.PROCESSING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_result_of_a_stale_attempt_is_refused_but_stored_as_a_late_result(
-    status: JobStatus, *, continues: bool
-) -> None:
+def test_stale_job_result_is_refused_but_stored(status: JobStatus, *, continues: bool) -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
@@ -159,7 +157,7 @@ def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_last_part_of_a_text_stores_a_document_with_all_parts_joined(
+def test_last_part_stores_a_document_of_all_parts(
     parts: list[str],
 ) -> None:
     world = single_job()
@@ -173,7 +171,7 @@ def test_last_part_of_a_text_stores_a_document_with_all_parts_joined(
     assert len(world.jobs("a")) == len(parts)
 
 
-def test_document_contains_all_parts_after_retry_of_a_failed_continuation() -> None:
+def test_retry_of_a_failed_part_keeps_all_earlier_parts() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
@@ -183,14 +181,14 @@ def test_document_contains_all_parts_after_retry_of_a_failed_continuation() -> N
     assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_document_key_may_be_named_with_the_last_part_of_a_text() -> None:
+def test_last_part_may_name_the_document_key() -> None:
     world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
     assert places(world, "a") == [("text", "alpha", "One, two.")]
 
 
-def test_text_with_more_than_the_maximum_number_of_parts_is_refused() -> None:
+def test_text_with_too_many_parts_is_refused() -> None:
     world = single_job()
     for _ in range(MAX_PARTS - 1):
         world.submit(world.claim(), "x", continues=True)
@@ -203,7 +201,7 @@ def test_text_with_more_than_the_maximum_number_of_parts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-def test_continuation_job_refuses_texts_for_two_documents_at_once(*, continues: bool) -> None:
+def test_continuation_refuses_texts_for_two_documents(*, continues: bool) -> None:
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
@@ -215,7 +213,7 @@ def test_continuation_job_refuses_texts_for_two_documents_at_once(*, continues: 
 # Documents
 
 
-def test_text_submitted_without_a_document_name_becomes_every_job_document() -> None:
+def test_text_without_document_name_becomes_every_job_document() -> None:
     world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [
@@ -322,7 +320,7 @@ def test_output_with_an_empty_template_creates_no_render_job() -> None:
     assert world.records.documents[job.document or ""].document_key == "data"
 
 
-def test_document_in_parts_is_rendered_after_the_last_part_is_submitted() -> None:
+def test_document_in_parts_is_rendered_after_the_last_part() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     assert world.records.to_render() == []

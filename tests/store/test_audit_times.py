@@ -72,7 +72,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
-async def test_step_completion_time_equals_start_time_if_the_clock_moved_back(
+async def test_clock_moved_back_gives_equal_start_and_completion_time(
     world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)

@@ -84,7 +84,7 @@ async def test_prepared_statements_see_only_rows_of_the_current_org(
         assert with_text
 
 
-async def test_changes_of_a_row_of_another_org_have_no_effect(
+async def test_change_to_a_row_of_another_org_has_no_effect(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_env(shared_place, pool_size=1) as world:
@@ -98,7 +98,7 @@ async def test_changes_of_a_row_of_another_org_have_no_effect(
     # The end of `make_env` compares the rows of both orgs with their audit.
 
 
-async def test_statement_with_the_org_of_another_transaction_returns_no_rows(
+async def test_statement_with_another_org_returns_no_rows(
     world: OrgEnv,
 ) -> None:
     """Row-level security also applies to a wrong org parameter."""
@@ -111,7 +111,7 @@ async def test_statement_with_the_org_of_another_transaction_returns_no_rows(
                 assert bool(rows) == (asked is agent)
 
 
-async def test_statement_that_takes_the_org_is_refused_without_an_org(world: OrgEnv) -> None:
+async def test_statement_that_takes_the_org_needs_an_org(world: OrgEnv) -> None:
     statement = SQL["plan_of_step"](step_id=world.agent.org_id)
     with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="no org"):
         await world.database.read_global(statement)

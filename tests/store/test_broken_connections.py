@@ -57,7 +57,7 @@ async def succeed(database: Database, calls: int) -> list[bool]:
     return await asyncio.gather(*(call(database) for _ in range(calls)))
 
 
-async def test_connection_pool_serves_every_call_after_25_resets_of_connections(
+async def test_connection_pool_works_after_25_connection_resets(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -71,7 +71,7 @@ async def test_connection_pool_serves_every_call_after_25_resets_of_connections(
 
 
 @pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
-async def test_connection_pool_recovers_after_a_reset_during_or_after_an_answer(
+async def test_pool_recovers_after_reset_during_or_after_an_answer(
     linked: tuple[FaultLink, Database], bytes_before_reset: int
 ) -> None:
     link, database = linked
@@ -220,7 +220,7 @@ async def test_calls_share_open_connections_if_server_refuses_new_connections(
     assert await waiting == [True] * CALLS
 
 
-async def test_call_uses_a_returned_connection_if_database_refuses_a_new_one(
+async def test_call_uses_returned_connection_if_new_one_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiting call uses a connection that is returned while the call tries to open another."""

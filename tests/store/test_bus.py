@@ -45,7 +45,7 @@ def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Change
         yield feed
 
 
-async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus) -> None:
+async def test_subscriber_receives_only_events_of_the_same_org(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, change_event())
         bus.receive(OURS, change_event(2, list_changed=True))
@@ -56,7 +56,7 @@ async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus
     assert bus.subscribed_orgs() == []
 
 
-async def test_event_bus_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) -> None:
+async def test_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE_SECONDS))
@@ -77,7 +77,7 @@ def test_event_bus_does_not_deliver_the_same_version_twice(bus: Bus) -> None:
         assert feed.take() == topics()
 
 
-def test_slow_subscriber_over_the_event_limit_gets_the_all_topics_event(bus: Bus) -> None:
+def test_subscriber_over_the_event_limit_must_fetch_everything(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
             bus.publish(OURS, change_event(number))
@@ -89,7 +89,7 @@ def test_slow_subscriber_over_the_event_limit_gets_the_all_topics_event(bus: Bus
         assert slow.take() == topics()
 
 
-def test_resubscribing_to_the_event_bus_replays_missed_events_of_the_org(bus: Bus) -> None:
+def test_resubscribing_replays_missed_events(bus: Bus) -> None:
     bus.publish(OURS, change_event())
     seen = bus.position(OURS)
     bus.publish(THEIRS, change_event(2))
@@ -101,7 +101,7 @@ def test_resubscribing_to_the_event_bus_replays_missed_events_of_the_org(bus: Bu
         assert feed.take() == ()
 
 
-def test_resubscriber_with_unknown_event_number_gets_all_topics_event(bus: Bus) -> None:
+def test_resubscriber_with_unknown_event_number_must_fetch_everything(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -121,7 +121,7 @@ def test_resubscriber_with_unknown_event_number_gets_all_topics_event(bus: Bus) 
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_event_bus_limits_outgoing_events_and_merges_events_of_a_plan(bus: Bus) -> None:
+def test_outgoing_events_are_limited_and_merged_by_plan(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -147,14 +147,14 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_invalidating_org_sends_all_topics_event_only_to_that_org(bus: Bus) -> None:
+def test_invalidating_an_org_makes_only_that_org_fetch_everything(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_last_event_number_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> None:
+def test_last_event_number_ignores_events_of_other_orgs(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(3):
         bus.publish(THEIRS, change_event(number))
@@ -163,7 +163,7 @@ def test_last_event_number_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> N
     assert bus.position(OURS) != seen
 
 
-def test_resubscriber_gets_all_topics_event_if_bus_dropped_the_org(
+def test_resubscriber_of_a_dropped_org_must_fetch_everything(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
@@ -180,7 +180,7 @@ def test_resubscriber_gets_all_topics_event_if_bus_dropped_the_org(
     listed=st.booleans(),
     other_listed=st.booleans(),
 )
-def test_merged_change_events_of_a_plan_have_newest_version_and_all_topics(
+def test_merged_events_have_newest_version_and_all_topics(
     version: int, other_version: int, *, listed: bool, other_listed: bool
 ) -> None:
     event = change_event(version=version, list_changed=listed)

@@ -51,7 +51,7 @@ def named(moment: datetime) -> str:
     return f"mcp_tool_call_log_{monday:%Y%m%d}"
 
 
-async def test_new_tool_calls_are_logged_in_the_partition_of_the_current_week(
+async def test_new_calls_are_logged_in_the_partition_of_this_week(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
@@ -66,7 +66,7 @@ async def test_new_tool_calls_are_logged_in_the_partition_of_the_current_week(
     assert {name: count for name, count in held.items() if count} == {named(today(admin)): 2}
 
 
-def test_log_partitions_have_the_same_row_level_security_as_the_table(
+def test_log_partitions_have_row_level_security_of_the_table(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_place.owner_dsn, FOR_EVER)
@@ -154,7 +154,7 @@ def test_retention_moves_logged_calls_from_default_to_weekly_partitions(
     assert guarded.fetchall() == [(len(made),)]
 
 
-def test_week_with_too_many_logged_calls_stays_in_the_default_partition(
+def test_week_with_too_many_calls_stays_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)

@@ -37,7 +37,7 @@ def fill(cache: DocumentCache, *slots: DocumentSlot, documents: list[DocumentInf
     cache.put(slots, cache.writes_of(slots), documents)
 
 
-def test_cache_contains_documents_of_the_slots_that_were_read() -> None:
+def test_document_cache_contains_documents_that_were_read() -> None:
     cache, first, second = DocumentCache(), make_info("first"), make_info("second")
     fill(cache, FIRST, OTHER, documents=[first, second])
     assert (cache.get(FIRST), cache.get(OTHER)) == ((first,), ())
@@ -46,7 +46,7 @@ def test_cache_contains_documents_of_the_slots_that_were_read() -> None:
     assert cache.get(ANY) == (first, second)
 
 
-def test_written_document_removes_the_slots_that_contain_a_version() -> None:
+def test_written_document_removes_cached_versions() -> None:
     cache, documents = DocumentCache(), [make_info("first"), make_info("second")]
     fill(cache, FIRST, SECOND, ANY, OTHER, documents=documents)
     cache.discard([make_document("first")])
@@ -62,7 +62,7 @@ def test_documents_read_before_another_was_written_are_not_cached() -> None:
     assert (cache.get(FIRST), cache.get(OTHER)) == (None, ())
 
 
-def test_cache_is_emptied_if_cached_texts_become_too_long() -> None:
+def test_document_cache_is_emptied_if_texts_are_too_long() -> None:
     cache = DocumentCache()
     fill(cache, FIRST, documents=[make_info("first")])
     fill(cache, SECOND, documents=[make_info("second", "x" * MAX_CACHED_CHARACTERS)])

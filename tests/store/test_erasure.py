@@ -97,7 +97,7 @@ async def make_notice(world: OrgEnv) -> None:
 # Tests of erasing an org.
 
 
-async def test_erasing_an_org_removes_all_the_rows_and_no_row_of_other_orgs(
+async def test_erasing_an_org_removes_exactly_the_rows_of_that_org(
     own_world: OrgEnv, canary: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -164,7 +164,7 @@ async def test_calls_of_an_erased_org_fail_and_create_no_rows(
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_local_org_remains_usable_after_the_data_is_erased(own_world: OrgEnv) -> None:
+async def test_local_org_is_usable_after_erasure(own_world: OrgEnv) -> None:
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
     )
@@ -179,7 +179,7 @@ async def test_local_org_remains_usable_after_the_data_is_erased(own_world: OrgE
     await local.plan()
 
 
-async def test_erasing_the_local_org_starts_a_new_audit_chain_for_users(own_world: OrgEnv) -> None:
+async def test_erasing_the_local_org_starts_a_new_audit_chain(own_world: OrgEnv) -> None:
     """The old audit chain is now two tombstones, with which the new chain is not compared."""
     place = own_world.place
     local = AgentClient(
@@ -202,7 +202,7 @@ async def test_erasing_an_unknown_org_is_refused(own_world: OrgEnv) -> None:
         )
 
 
-async def test_erasing_an_org_with_a_locked_plan_raises_busy_and_erases_nothing(
+async def test_erasing_an_org_with_a_locked_plan_raises_busy(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "LOCK_TIMEOUT", "50ms")
@@ -231,7 +231,7 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 """
 
 
-async def test_killed_erasure_of_an_org_changes_nothing_and_can_be_repeated(
+async def test_killed_org_erasure_changes_nothing_and_can_be_repeated(
     own_world: OrgEnv,
 ) -> None:
     agent, place = own_world.agent, own_world.place

@@ -71,7 +71,7 @@ class Room:
 
 
 @given(SIZES, EVENTS)
-def test_fair_queue_serves_the_waiting_org_with_the_fewest_slots_first(
+def test_fair_queue_serves_org_with_fewest_slots_first(
     size: int, events: list[tuple[str, str]]
 ) -> None:
     room = Room(size)
@@ -83,7 +83,7 @@ def test_fair_queue_serves_the_waiting_org_with_the_fewest_slots_first(
             assert content == [], "nobody waits for what is free"
 
 
-def test_fair_queue_with_two_orgs_first_serves_the_org_with_fewer_slots() -> None:
+def test_org_with_fewer_slots_is_served_first() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)
@@ -108,9 +108,7 @@ def test_fair_queue_eventually_serves_every_waiting_call(
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
-def test_fair_queue_serves_other_org_when_a_flooding_org_frees_one_slot(
-    size: int, queue: int
-) -> None:
+def test_freed_slot_of_a_flooding_org_goes_to_another_org(size: int, queue: int) -> None:
     room = Room(size)
     for _ in range(min(size + queue, 256)):
         room.come("a")
@@ -121,7 +119,7 @@ def test_fair_queue_serves_other_org_when_a_flooding_org_frees_one_slot(
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_fair_queue_gives_an_org_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
+def test_org_gets_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")
@@ -132,7 +130,7 @@ def test_fair_queue_gives_an_org_at_most_three_quarters_of_the_slots(size: int, 
     assert room.holding["b"] == 1, "nobody has to come back first"
 
 
-def test_single_org_can_acquire_all_free_slots_of_the_fair_queue() -> None:
+def test_single_org_can_acquire_all_free_slots() -> None:
     turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
         turns.register(org)
@@ -142,7 +140,7 @@ def test_single_org_can_acquire_all_free_slots_of_the_fair_queue() -> None:
     assert turns.can_acquire("a")
 
 
-def test_fair_queue_serves_two_flooding_orgs_alternately() -> None:
+def test_two_flooding_orgs_are_served_alternately() -> None:
     room = Room(1)
     for org in "aaaaabbbbb":
         room.come(org)
@@ -151,7 +149,7 @@ def test_fair_queue_serves_two_flooding_orgs_alternately() -> None:
     assert "".join(room.served) == "ababababab"
 
 
-def test_fair_queue_raises_busy_only_for_the_org_over_the_waiting_limit() -> None:
+def test_only_the_org_over_the_waiting_limit_gets_busy() -> None:
     turns: FairQueue[int] = FairQueue(1, most_waiting=3)
     for number in range(3):
         turns.enqueue("a", number)

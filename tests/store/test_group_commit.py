@@ -50,7 +50,7 @@ async def start_group(
         return [start(database, org_id, *call) for call in calls]
 
 
-async def test_calls_that_wait_for_messages_in_flight_share_a_transaction(
+async def test_calls_waiting_for_messages_in_flight_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -73,7 +73,7 @@ async def test_calls_without_messages_in_flight_share_no_transaction(
     assert len({rows[0][0][0] for rows in results}) == MAX_IN_FLIGHT
 
 
-async def test_calls_that_wait_for_a_turn_of_the_event_loop_share_a_transaction(
+async def test_calls_of_an_event_loop_turn_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -94,7 +94,7 @@ async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) ->
     assert {org for _, org in reported} == {*orgs}
 
 
-async def test_failing_call_of_a_group_does_not_affect_the_other_calls(own_world: OrgEnv) -> None:
+async def test_failing_call_of_a_group_does_not_affect_others(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     tasks = await start_group(
         database, org_id, ("a",), ("b", "select 1 / 0"), ("c",), ("d", "select no_such_column")
@@ -107,7 +107,7 @@ async def test_failing_call_of_a_group_does_not_affect_the_other_calls(own_world
     assert first[0][0][0] != third[0][0][0]
 
 
-async def test_two_calls_on_the_same_aggregate_have_different_transactions(
+async def test_two_calls_on_a_plan_have_different_transactions(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -117,7 +117,7 @@ async def test_two_calls_on_the_same_aggregate_have_different_transactions(
     assert first != second
 
 
-async def test_locked_row_does_not_delay_the_other_calls_of_a_group(own_world: OrgEnv) -> None:
+async def test_locked_row_does_not_delay_others_of_the_group(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     await own_world.agent.plan(1)
     async with database.org_transaction(org_id) as tx:
@@ -130,7 +130,7 @@ async def test_locked_row_does_not_delay_the_other_calls_of_a_group(own_world: O
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-async def test_lock_timeout_is_short_only_in_transactions_of_several_calls(
+async def test_lock_timeout_is_short_only_in_shared_transactions(
     own_world: OrgEnv, *, pooled: bool
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -253,7 +253,7 @@ async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
 ORG = UUID(int=1)
 
 
-async def test_calls_of_a_group_are_sent_in_the_order_of_plan_and_run_ids() -> None:
+async def test_calls_of_a_group_are_sent_in_id_order() -> None:
     writes = RecordedWrites()
     names = ["b", "c", "a"]
     results = await run_calls(writes, *[Call(ORG, n, [f"{n}1", f"{n}2"], no_effect) for n in names])
@@ -262,7 +262,7 @@ async def test_calls_of_a_group_are_sent_in_the_order_of_plan_and_run_ids() -> N
     assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
 
 
-async def test_group_has_a_maximum_number_of_calls() -> None:
+async def test_group_takes_at_most_the_maximum_number_of_calls() -> None:
     writes = RecordedWrites()
     calls = [Call(ORG, f"{n:03}", [str(n)], no_effect) for n in range(2 * MAX_CALLS + 1)]
     await run_calls(writes, *calls)
@@ -273,7 +273,7 @@ async def test_group_has_a_maximum_number_of_calls() -> None:
     ]
 
 
-async def test_group_has_reads_in_addition_to_the_maximum_number_of_writes() -> None:
+async def test_group_takes_reads_in_addition_to_maximum_writes() -> None:
     writes = RecordedWrites()
     calls = [Call(ORG, f"w{n}", ["write"], no_effect) for n in range(MAX_CALLS + 1)]
     calls += [
@@ -294,7 +294,7 @@ async def test_group_that_only_reads_has_no_lock_timeout() -> None:
     assert writes.messages[-1] == ["a", "b"]
 
 
-async def test_waiting_calls_are_sent_in_the_next_turn_of_the_event_loop() -> None:
+async def test_waiting_calls_are_sent_in_the_next_event_loop_turn() -> None:
     writes = RecordedWrites()
     groups = group_commit.GroupCommit(writes)
     calls = [Call(ORG, str(n), [str(n)], no_effect, waits=True) for n in range(MAX_CALLS + 2)]
@@ -306,7 +306,7 @@ async def test_waiting_calls_are_sent_in_the_next_turn_of_the_event_loop() -> No
     await asyncio.gather(*tasks)
 
 
-async def test_overdue_calls_that_waited_for_a_turn_are_sent(
+async def test_overdue_calls_waiting_for_a_turn_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)
@@ -322,7 +322,7 @@ async def test_overdue_calls_that_waited_for_a_turn_are_sent(
     await asyncio.gather(*tasks)
 
 
-async def test_callers_see_other_calls_of_the_group_after_the_answer() -> None:
+async def test_callers_see_the_other_calls_of_the_group_afterwards() -> None:
     writes = RecordedWrites()
     writes.may_answer.set()
     groups = group_commit.GroupCommit(writes)
@@ -336,7 +336,7 @@ async def test_callers_see_other_calls_of_the_group_after_the_answer() -> None:
     assert not groups.has_calls(ORG)
 
 
-async def test_group_has_a_maximum_size() -> None:
+async def test_group_is_limited_in_bytes() -> None:
     writes = RecordedWrites()
     large = [REPORT(text="x" * (MAX_BYTES // 2 - 1))]
     await run_calls(writes, *[Call(ORG, str(n), large, no_effect) for n in range(3)])
@@ -355,7 +355,7 @@ async def test_call_larger_than_a_group_is_sent_at_once() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_overdue_calls_are_sent_although_messages_are_in_flight(
+async def test_overdue_calls_are_sent_despite_messages_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)

@@ -54,14 +54,14 @@ async def backend(database: Database) -> int:
     return int(row[0])
 
 
-def test_bounded_dsn_with_several_hosts_uses_the_primary() -> None:
+def test_dsn_with_several_hosts_selects_the_primary() -> None:
     parameters = conninfo_to_dict(bounded_dsn("postgresql://u@a:1,b:2/d"))
     assert parameters["target_session_attrs"] == "read-write"
     assert parameters["connect_timeout"] == "3"
     assert "target_session_attrs" not in conninfo_to_dict(bounded_dsn("postgresql://u@a/d"))
 
 
-async def test_connect_uses_the_second_host_if_the_first_does_not_answer(
+async def test_second_host_is_used_if_the_first_is_silent(
     place: ServerDatabase,
 ) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn):
@@ -112,7 +112,7 @@ async def test_lost_connection_closes_the_free_connections_of_the_pool(
         assert await backend(database) != free
 
 
-async def test_write_to_a_read_only_server_is_busy_and_closes_the_connection(
+async def test_write_to_a_standby_returns_busy_and_closes_the_connection(
     place: ServerDatabase,
 ) -> None:
     dsn = make_conninfo(place.app_dsn, options=READ_ONLY)
@@ -123,7 +123,7 @@ async def test_write_to_a_read_only_server_is_busy_and_closes_the_connection(
         assert await backend(database) != before
 
 
-async def test_write_in_a_read_only_transaction_of_a_primary_is_not_busy(
+async def test_read_only_transaction_on_a_primary_is_not_busy(
     place: ServerDatabase,
 ) -> None:
     not_busy = pytest.raises(psycopg.errors.ReadOnlySqlTransaction)
@@ -131,7 +131,7 @@ async def test_write_in_a_read_only_transaction_of_a_primary_is_not_busy(
         await database.read_org(LOCAL_ORG, "update plan set name = name")
 
 
-async def test_leadership_asks_the_host_that_answers(place: ServerDatabase) -> None:
+async def test_leader_connects_to_the_host_that_answers(place: ServerDatabase) -> None:
     with (
         two_hosts(place.app_dsn) as (first, _, dsn),
         opened(place, dsn) as database,

@@ -119,7 +119,7 @@ async def test_exhausted_connection_pool_serves_waiting_calls_in_order(
         await used(database)
 
 
-async def test_many_database_calls_of_a_single_org_do_not_delay_other_orgs(
+async def test_many_calls_of_an_org_do_not_delay_others(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
@@ -161,7 +161,7 @@ async def test_org_with_hanging_calls_leaves_connections_free_for_other_orgs(
         await fourth
 
 
-async def test_org_with_too_many_queued_database_calls_gets_a_busy_error(
+async def test_org_with_too_many_queued_calls_gets_busy(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
@@ -200,7 +200,7 @@ async def test_database_returns_large_query_parameters_unchanged(own_place: Serv
         await used(database)
 
 
-async def test_prepared_statements_survive_a_failed_message_that_prepared_none(
+async def test_failed_message_keeps_the_statements_prepared_earlier(
     own_place: ServerDatabase,
 ) -> None:
     """A stale copy of a plan makes a message fail; later messages must not be planned again."""

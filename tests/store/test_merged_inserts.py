@@ -49,7 +49,7 @@ def parameters_of(query: Query, message: list[Statement | str]) -> list[bytes | 
 
 
 @given(MESSAGES)
-def test_merged_message_has_all_rows_and_other_statements_in_order(
+def test_merged_message_keeps_all_rows_and_the_statement_order(
     message: list[Statement | str],
 ) -> None:
     merged, places = merge_inserts(message)
@@ -63,7 +63,7 @@ def test_merged_message_has_all_rows_and_other_statements_in_order(
 
 
 @given(MESSAGES)
-def test_prepared_statements_are_merged_into_prepared_ones(
+def test_merging_prepared_statements_gives_prepared_statements(
     message: list[Statement | str],
 ) -> None:
     merged, _ = merge_inserts(message)
@@ -72,7 +72,7 @@ def test_prepared_statements_are_merged_into_prepared_ones(
 
 
 @given(st.lists(SIZES, min_size=1))
-def test_text_of_merged_statement_has_a_placeholder_per_parameter(sizes: list[int]) -> None:
+def test_merged_statement_has_a_placeholder_per_parameter(sizes: list[int]) -> None:
     statements = [FIRST(merged_rows=Rows([(1, "a")] * size)) for size in sizes]
     merged = FIRST.merge(statements)
     assert str(merged).count("$") == len(merged.parameters) == 2 * sum(sizes)
@@ -90,7 +90,7 @@ def stored(key: Key) -> Statement:
     )
 
 
-async def test_calls_of_a_group_store_all_rows_and_get_separate_results(
+async def test_calls_of_a_group_store_rows_and_get_separate_results(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id

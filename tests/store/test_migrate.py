@@ -44,7 +44,7 @@ def names() -> list[str]:
     return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
 
 
-def test_migrating_an_empty_database_applies_all_and_creates_the_local_org(
+def test_empty_database_gets_all_migrations_and_the_local_org(
     empty: ServerDatabase,
 ) -> None:
     assert migrate(empty.owner_dsn) == names()
@@ -133,7 +133,7 @@ def test_migrating_an_unreachable_database_raises_unavailable(server: Server) ->
         migrate(ServerDatabase(server=server, dbname="nowhere").owner_dsn)
 
 
-def test_error_for_a_missing_serving_role_shows_the_sql_to_create_the_role(
+def test_missing_serving_role_error_shows_the_sql_to_run(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_role = Query("role_exists", "select false")

@@ -24,21 +24,21 @@ STATEMENTS = st.lists(PARTS, max_size=6).map(lambda parts: " ".join(["select", *
 
 
 @given(st.lists(STATEMENTS, max_size=5))
-def test_joined_statements_are_split_into_the_same_statements(statements: list[str]) -> None:
+def test_joined_migration_statements_split_into_the_same_ones(statements: list[str]) -> None:
     split = split_statements(";\n".join(statements))
     assert split == [statement.strip() for statement in statements]
 
 
 @given(st.lists(STATEMENTS, max_size=5).map(";".join))
-def test_masked_text_has_the_length_of_the_text(text: str) -> None:
+def test_masking_sql_keeps_the_length_of_the_text(text: str) -> None:
     assert len(mask_quoted(text)) == len(text)
 
 
-def test_split_statements_leaves_out_comments_without_a_statement() -> None:
+def test_splitting_statements_leaves_out_lone_comments() -> None:
     assert split_statements("; -- nothing;\n ; /* ; */") == []
 
 
-def test_migration_without_a_form_for_clusters_has_no_cluster_text() -> None:
+def test_migration_without_a_cluster_form_has_no_cluster_text() -> None:
     assert cluster_text("0001_plans") is None
 
 
@@ -53,7 +53,7 @@ def test_refused_statement_on_a_single_server_raises_psycopg_error(
         apply(connection, "9999_planted", REFUSAL)
 
 
-def test_error_for_a_refused_statement_on_a_cluster_names_the_migration(
+def test_refused_statement_on_a_cluster_names_the_migration(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migration_statements, "is_distributed", lambda _: True)

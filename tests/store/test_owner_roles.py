@@ -77,7 +77,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 # Tests with each kind of database owner.
 
 
-async def test_erasing_an_org_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
+async def test_erasing_an_org_spares_another_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     # Renaming the user creates tombstones, so that the test covers them too.
     await rename_ours(filled, LEAVING)
@@ -89,7 +89,7 @@ async def test_erasing_an_org_does_not_change_another_org_with_the_same_ids(fill
     assert rows_of(place, twin) == before
 
 
-async def test_erasing_a_user_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
+async def test_erasing_a_user_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -99,7 +99,7 @@ async def test_erasing_a_user_does_not_change_another_org_with_the_same_ids(fill
     assert rows_of(place, twin) == before
 
 
-async def test_retention_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
+async def test_retention_spares_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
@@ -139,7 +139,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 
 
 @pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
-async def test_database_owner_changes_without_rls_policies_spare_other_orgs(
+async def test_owner_changes_without_rls_policies_spare_other_orgs(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -154,7 +154,7 @@ async def test_database_owner_changes_without_rls_policies_spare_other_orgs(
             assert rows_of(place, twin) == before
 
 
-async def test_database_owner_changes_without_org_conditions_spare_other_orgs(
+async def test_owner_changes_without_org_conditions_spare_other_orgs(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -169,7 +169,7 @@ async def test_database_owner_changes_without_org_conditions_spare_other_orgs(
             assert rows_of(place, twin) == before
 
 
-async def test_database_owner_changes_without_rls_and_org_conditions_are_refused(
+async def test_owner_changes_without_rls_and_org_conditions_are_refused(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -188,7 +188,7 @@ async def test_database_owner_changes_without_rls_and_org_conditions_are_refused
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
-def test_database_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> None:
+def test_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
         orgs = [UUID(new_id()) for _ in range(2)]
         for org_id in orgs:
@@ -203,7 +203,7 @@ def test_database_owner_statement_that_changes_other_orgs_is_refused(server: Ser
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_database_owner_query_with_org_condition_fails_without_an_org(
+def test_owner_query_with_org_condition_fails_without_an_org(
     own_place: ServerDatabase,
 ) -> None:
     with (
@@ -220,7 +220,7 @@ def test_database_owner_query_with_org_condition_fails_without_an_org(
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_erasure_is_refused_if_owner_bypassing_rls_lacks_maintenance_role(
+async def test_erasure_by_rls_exempt_owner_needs_the_maintenance_role(
     server: Server,
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:
@@ -271,7 +271,7 @@ def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server:
 
 
 @pytest.mark.parametrize("change", ["no force", "disable"])
-async def test_erasing_an_org_is_refused_if_a_table_lacks_forced_rls(
+async def test_erasing_an_org_is_refused_if_rls_is_not_forced(
     own_world: OrgEnv, change: str
 ) -> None:
     place = own_world.place
@@ -286,7 +286,7 @@ async def test_erasing_an_org_is_refused_if_a_table_lacks_forced_rls(
 
 
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
-def test_migrate_gives_the_maintenance_role_to_an_owner_that_bypasses_rls(
+def test_migrate_gives_maintenance_role_to_an_rls_exempt_owner(
     server: Server, attributes: str
 ) -> None:
     member = attributes != "superuser"
@@ -296,7 +296,7 @@ def test_migrate_gives_the_maintenance_role_to_an_owner_that_bypasses_rls(
         assert (owner.is_exempt, owner.refusal) == (True, None)
 
 
-def test_migrate_grants_no_maintenance_role_for_an_ordinary_owner(
+def test_migrate_creates_no_maintenance_role_for_an_ordinary_owner(
     own_place: ServerDatabase,
 ) -> None:
     migrate(own_place.owner_dsn)

@@ -110,7 +110,7 @@ async def test_change_poller_detects_a_change_that_no_process_has_announced(
         assert f"plan:{full_id(plan['planId'])}" in feed.take()
 
 
-async def test_change_poller_reports_all_topics_if_there_are_too_many_changes(
+async def test_too_many_changes_make_the_poller_report_all_topics(
     own_world: OrgEnv,
 ) -> None:
     there, feed = another_process(own_world), ChangeFeed()
@@ -121,7 +121,7 @@ async def test_change_poller_reports_all_topics_if_there_are_too_many_changes(
     assert feed.take() == (ALL_TOPICS,)
 
 
-async def test_query_of_the_change_poller_uses_the_index_on_audit_time(own_world: OrgEnv) -> None:
+async def test_change_poller_uses_the_index_on_audit_time(own_world: OrgEnv) -> None:
     await own_world.agent.plan(3)
     query = (
         load("driver/pg_notify")["changed"]

@@ -52,7 +52,7 @@ async def test_pgvector_search_returns_the_same_hits_as_the_portable_search(
             assert measures[0] == pytest.approx(measures[1], abs=0.004)
 
 
-async def test_search_by_hnsw_index_returns_the_same_hits_as_an_exact_scan(
+async def test_hnsw_index_returns_the_same_hits_as_exact_scan(
     pgvector_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_test_database(pgvector_place) as database:
@@ -90,7 +90,7 @@ async def test_search_after_switching_vector_backend_finds_stored_notes(
             assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1
 
 
-def test_vector_queries_can_be_prepared_with_pgvector_installed(
+def test_vector_queries_can_be_prepared_if_pgvector_is_installed(
     pgvector_place: ServerDatabase,
 ) -> None:
     with psycopg.connect(pgvector_place.app_dsn, autocommit=True) as connection:
@@ -101,7 +101,7 @@ def test_vector_queries_can_be_prepared_with_pgvector_installed(
             connection.execute(f"prepare fits_{name} as {text}".encode())
 
 
-def test_migrate_creates_keeps_or_drops_the_pgvector_table_as_requested(
+def test_migrate_creates_keeps_or_drops_the_pgvector_table(
     pgvector_server: Server,
 ) -> None:
     with new_database(pgvector_server, "template1") as place:

@@ -49,12 +49,12 @@ def entry(seq: int, *groups: Json) -> ChangeRow:
     return ChangeRow(seq, LATER, b"entry %d" % seq, LATER, details, None, None, "ann", None)
 
 
-def test_copy_without_later_entries_is_the_same_plan_at_the_current_time() -> None:
+def test_copy_without_later_entries_stays_the_same_plan() -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan)) == cached(plan)._replace(now=LATER)
 
 
-def test_entries_of_a_claim_and_a_result_change_step_plan_and_sessions() -> None:
+def test_claim_and_result_entries_change_step_plan_and_sessions() -> None:
     plan = make_plan(make_step(), make_step())
     step, other = plan.steps
     claim: Json = ["step", step.id, {"status": ["pending", "in_progress"], "held_by": ["bob"]}]
@@ -99,12 +99,12 @@ def test_entries_of_a_claim_and_a_result_change_step_plan_and_sessions() -> None
         {"entity": "step", "id": "0", "field": "status", "from": "pending", "to": "failed"},
     ],
 )
-def test_other_changes_load_the_complete_plan(group: Json) -> None:
+def test_unusual_changes_load_the_complete_plan(group: Json) -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan, group)) is None
 
 
-def test_entries_that_do_not_continue_the_copy_load_the_complete_plan() -> None:
+def test_entries_that_do_not_follow_load_the_complete_plan() -> None:
     plan = make_plan(make_step())
     usage: Json = ["usage", "u", {"*": [{}]}]
     first, *later = entries(plan, *[usage] * (MAX_ENTRIES + 1))
@@ -190,7 +190,7 @@ OTHER_FIELDS: list[dict[str, Json]] = [
     is_claim=st.booleans(),
     is_known=st.booleans(),
 )
-def test_packed_and_plain_entries_change_every_plan_in_the_same_way(
+def test_packed_and_plain_entries_change_a_plan_alike(
     value: Json,
     actor: str,
     session: str | None,

@@ -134,19 +134,19 @@ def test_every_named_query_is_used_exactly_once(file: str) -> None:
     assert {name: mentions()[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
 
-def test_shared_part_of_sql_queries_is_used_twice_and_always_expanded() -> None:
+def test_shared_sql_part_is_used_twice_and_always_expanded() -> None:
     texts = [query.text for file in FILES for query in load(file).values()]
     for name, part in load("parts").items():
         assert sum(text.count(part.text) for text in texts) > 1, name
         assert not any(f":{name}" in text for text in texts), name
 
 
-def test_expanding_an_unknown_shared_part_of_a_query_raises_key_error() -> None:
+def test_unknown_shared_sql_part_raises_key_error() -> None:
     with pytest.raises(KeyError, match="no_such_part"):
         expand_parts("select :no_such_part from t")
 
 
-def test_expanding_shared_parts_of_sql_queries_leaves_type_casts_unchanged() -> None:
+def test_expanding_shared_sql_parts_leaves_type_casts_unchanged() -> None:
     assert expand_parts("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
@@ -154,7 +154,7 @@ def test_every_used_query_is_defined() -> None:
     assert set(mentions()) <= {(file, name) for file in FILES for name in load(file)}
 
 
-def test_query_values_resembling_placeholders_are_not_substituted() -> None:
+def test_values_that_look_like_placeholders_are_not_replaced() -> None:
     query = Query("q", "select %(a)s, %(b)s, %(a)s")
     statement = query(a="%(b)s", b="100%")
     assert str(statement) == "select $1, $2, $1"
@@ -171,13 +171,13 @@ class Outer(NamedTuple):
     c: int
 
 
-def test_row_class_that_begins_with_another_row_class_takes_all_columns() -> None:
+def test_row_class_extending_another_takes_all_columns() -> None:
     query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
     assert column_names(Outer) == ("a", "b", "c")
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)
 
 
-def test_insert_query_has_a_separate_statement_for_each_number_of_rows() -> None:
+def test_insert_has_a_separate_statement_per_row_count() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, PREPARED_ROW_COUNT + 1))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

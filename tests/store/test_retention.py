@@ -27,7 +27,7 @@ def admin(own_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 # Answers
 
 
-async def test_answer_of_a_repeated_call_is_replayed_until_the_retention_ends(
+async def test_answer_is_replayed_until_the_retention_ends(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, other_org = own_world.agent, own_world.other_org
@@ -103,7 +103,7 @@ def make_old(admin: psycopg.Connection, *ids: str) -> None:
         admin.execute(f"{change} where id = any (%s)".encode(), (list(ids),))
 
 
-async def test_retention_erases_an_expired_closed_plan_with_the_dependent_rows(
+async def test_retention_erases_an_expired_plan_with_dependent_rows(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
@@ -167,7 +167,7 @@ async def test_retention_deletes_many_plans_in_batches_and_records_the_erasure(
     assert [verdict.ok for verdict in results] == [True, True, True]
 
 
-async def test_retention_does_not_erase_an_expired_plan_with_a_broken_audit(
+async def test_retention_keeps_an_expired_plan_with_broken_audit(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
@@ -182,7 +182,7 @@ async def test_retention_does_not_erase_an_expired_plan_with_a_broken_audit(
     assert (await verified(own_world, "plan", full_id(plan["planId"]))).first_broken_entry == 1
 
 
-async def test_audit_verification_reports_an_erased_plan_that_is_present_again(
+async def test_audit_verification_reports_an_erased_plan_that_reappears(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False

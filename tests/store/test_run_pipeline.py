@@ -91,7 +91,7 @@ async def outcomes(*calls: asyncio.Task[None]) -> list[type[object]]:
     return [type(outcome) for outcome in await asyncio.gather(*calls, return_exceptions=True)]
 
 
-async def test_decisions_in_flight_together_are_committed_in_order() -> None:
+async def test_decisions_in_flight_are_committed_in_order() -> None:
     slot, send = make_slot(), Sender()
     await asyncio.gather(*(work(slot, send, str(number)) for number in range(4)))
     assert [name for message in send.messages for name in message] == ["0", "1", "2", "3"]
@@ -113,7 +113,7 @@ async def test_next_batch_is_decided_while_a_batch_is_in_flight() -> None:
     assert slot.cached == make_state(4)
 
 
-async def test_workers_are_split_in_two_batches_that_alternate() -> None:
+async def test_workers_alternate_in_two_batches() -> None:
     slot, send = make_slot(), Sender()
 
     async def work_on(name: str) -> None:
@@ -125,14 +125,14 @@ async def test_workers_are_split_in_two_batches_that_alternate() -> None:
     assert (first, {*sizes}) == (1, {6})
 
 
-async def test_batch_has_a_limited_number_of_calls() -> None:
+async def test_batch_takes_a_limited_number_of_calls() -> None:
     slot, send = make_slot(), Sender()
     await asyncio.gather(*(work(slot, send, str(number)) for number in range(3 * MAX_CALLS)))
     sizes = [len(message) for message in send.messages]
     assert (sum(sizes), max(sizes)) == (3 * MAX_CALLS, MAX_CALLS)
 
 
-async def test_limited_number_of_calls_decides_before_the_commit() -> None:
+async def test_only_a_limited_number_of_calls_decide_before_the_commit() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     calls = start(*(work(slot, send, str(number)) for number in range(MAX_SHARED + 3)))
@@ -143,7 +143,7 @@ async def test_limited_number_of_calls_decides_before_the_commit() -> None:
     assert (slot.cached, slot.is_in_use) == (make_state(MAX_SHARED + 4), False)
 
 
-async def test_call_with_a_turn_alone_waits_for_all_earlier_decisions() -> None:
+async def test_call_that_locks_the_run_waits_for_earlier_decisions() -> None:
     slot, send = make_slot(), Sender()
 
     async def lock() -> None:
@@ -200,7 +200,7 @@ async def test_cancellation_of_the_sending_call_drops_later_decisions() -> None:
     assert (send.messages, slot.cached, slot.is_in_use) == ([], None, False)
 
 
-async def test_canceled_wait_for_a_turn_alone_ends_the_wait_of_later_calls() -> None:
+async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first = asyncio.create_task(work(slot, send, "0"))
@@ -226,7 +226,7 @@ async def test_failed_message_drops_all_later_decisions(error: Exception) -> Non
     assert (send.messages, slot.cached, slot.is_in_use) == ([["0"]], None, False)
 
 
-async def test_failed_batch_reports_the_error_to_all_calls_of_the_batch() -> None:
+async def test_failed_batch_reports_the_error_to_all_calls() -> None:
     slot, send = make_slot(), Sender(None, StaleCache())
     started = start(*(work(slot, send, str(number)) for number in range(4)))
     expected = [type(None), StaleCache, StaleCache, DroppedDecision]
@@ -244,7 +244,7 @@ async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
         await work(slot, send, "alone")
 
 
-async def test_batch_with_a_used_key_keeps_the_last_committed_run() -> None:
+async def test_batch_with_a_used_key_keeps_the_committed_run() -> None:
     slot, send = make_slot(), Sender(None, KeyConflict("key"))
     started = start(*(work(slot, send, str(number)) for number in range(4)))
     expected = [type(None), KeyConflict, KeyConflict, DroppedDecision]
@@ -297,7 +297,7 @@ class FakeDatabase:
     st.lists(st.sampled_from(Fault), max_size=12),
     st.lists(st.integers(0, 2), min_size=1, max_size=20),
 )
-def test_committed_decisions_are_those_reported_and_follow_each_other(
+def test_committed_decisions_equal_the_reported_ones_in_order(
     faults: list[Fault], pauses: list[int]
 ) -> None:
     reported, unknown, attempts = list[str](), list[str](), count()

@@ -174,7 +174,7 @@ def test_frequent_run_query_uses_the_intended_index(
         assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
-def test_query_of_jobs_in_progress_does_not_read_the_free_jobs(full: ServerDatabase) -> None:
+def test_query_of_active_jobs_reads_no_free_jobs(full: ServerDatabase) -> None:
     """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
     nodes = plan(full, cache.held_jobs_statement(new_id(), cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes

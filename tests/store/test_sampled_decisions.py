@@ -18,7 +18,7 @@ MAX_STATES = max(600, DECISIONS * 3 // 10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-async def test_decisions_of_plan_rules_stored_in_postgresql_match_plan_and_audit(
+async def test_stored_decisions_match_the_plan_rules_and_the_audit(
     world: OrgEnv, shape: Shape, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walked = walk(shape, most=MAX_STATES, is_checked=False)

@@ -62,7 +62,7 @@ def tables(catalog: psycopg.Connection) -> set[str]:
     return {str(row[0]) for row in rows} - OUTSIDE
 
 
-def test_tables_and_partitions_have_row_level_security_enabled_and_forced(
+def test_every_table_and_partition_forces_row_level_security(
     catalog: psycopg.Connection,
 ) -> None:
     unguarded = ask(
@@ -257,7 +257,7 @@ def test_database_owner_without_a_current_org_sees_no_rows(shared_place: ServerD
         assert ask(owner, "select * from org") == []
 
 
-def test_sweep_over_all_orgs_can_read_orgs_but_not_plans(
+def test_sweep_can_read_all_orgs_but_no_plans(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():

@@ -34,11 +34,11 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
         opened.rollback()
 
 
-def test_check_finds_nothing_in_the_schema_and_the_queries(connection: psycopg.Connection) -> None:
+def test_schema_check_passes_for_schema_and_queries(connection: psycopg.Connection) -> None:
     assert list(map(str, check(connection))) == []
 
 
-def test_each_exception_of_the_check_is_needed(connection: psycopg.Connection) -> None:
+def test_every_exception_of_the_schema_check_is_needed(connection: psycopg.Connection) -> None:
     catalog = read_catalog(connection)
     schema = {violation.name for violation in check_schema(connection, catalog)}
     queries = {violation.name for violation in check_queries(query_texts(), catalog)}
@@ -80,7 +80,7 @@ def test_each_exception_of_the_check_is_needed(connection: psycopg.Connection) -
         ),
     ],
 )
-def test_check_finds_a_planted_violation_in_the_schema(
+def test_schema_check_reports_a_planted_violation_in_the_schema(
     connection: psycopg.Connection, planted: str, name: str, rule: str
 ) -> None:
     connection.execute("create table target (id uuid primary key)")
@@ -114,7 +114,7 @@ def test_check_finds_a_planted_violation_in_the_schema(
         ("delete from plan p where org_id = %(org)s and p.at + interval '1 h' < %(t)s", "interval"),
     ],
 )
-def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> None:
+def test_schema_check_reports_a_planted_violation_in_a_query(text: str, rule: str) -> None:
     (violation,) = check_queries({"planted": text}, CATALOG)
     assert rule in violation.rule
 
@@ -127,7 +127,7 @@ def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> Non
         ("select set_config('app.org_id', %(org_id)s, true)", "set_config"),
     ],
 )
-def test_check_finds_a_planted_violation_in_a_query_of_the_owner(text: str, rule: str) -> None:
+def test_schema_check_reports_a_planted_violation_in_owner_query(text: str, rule: str) -> None:
     (violation,) = check_queries({"maintenance/planted": text}, CATALOG)
     assert rule in violation.rule
 
@@ -145,7 +145,7 @@ def test_check_finds_a_planted_violation_in_a_query_of_the_owner(text: str, rule
         "select 1",
     ],
 )
-def test_check_accepts_a_query_with_a_condition_on_each_org(text: str) -> None:
+def test_schema_check_accepts_a_query_with_every_org_condition(text: str) -> None:
     assert [*check_queries({"q": text}, CATALOG)] == []
 
 
@@ -157,17 +157,17 @@ def test_check_accepts_a_query_with_a_condition_on_each_org(text: str) -> None:
         "set local app.org_id = {value};",
     ],
 )
-def test_check_accepts_a_query_of_the_owner_that_nodes_can_run(text: str) -> None:
+def test_schema_check_accepts_an_owner_query_that_nodes_run(text: str) -> None:
     assert [*check_queries({"maintenance/q": text}, CATALOG)] == []
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_check_finds_a_form_that_citus_refuses_in_a_migration(statement: str) -> None:
+def test_schema_check_reports_migrations_that_citus_refuses(statement: str) -> None:
     planted = Migration(99, "planted", f"create index planted on run (org_id);\n{statement};")
     assert list(check_migrations([planted])) == [("0099_planted", REFUSED[statement])]
 
 
-def test_check_finds_set_config_in_the_function_body_of_a_migration() -> None:
+def test_schema_check_reports_set_config_in_a_migration_function() -> None:
     body = "begin perform set_config('app.org_id', one_org::text, true); end"
     planted = Migration(99, "planted", f"do $$ {body} $$")
     assert list(check_migrations([planted])) == [
@@ -186,11 +186,11 @@ def test_check_finds_set_config_in_the_function_body_of_a_migration() -> None:
         "drop index run_awaiting",
     ],
 )
-def test_check_accepts_a_form_that_citus_executes_in_a_migration(statement: str) -> None:
+def test_schema_check_accepts_migrations_that_citus_executes(statement: str) -> None:
     assert list(check_migrations([Migration(99, "planted", statement)])) == []
 
 
-def test_only_migrations_that_citus_refuses_have_a_form_for_clusters(
+def test_only_migrations_that_citus_refuses_have_a_cluster_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tools.schema_check.migrations.cluster_text", lambda _: None)

@@ -38,7 +38,7 @@ def test_audit_seal_of_an_entry_depends_on_the_previous_seal(past: bytes) -> Non
 
 
 @given(st.integers(2, 6), st.data())
-def test_recomputing_seal_of_changed_audit_entry_breaks_the_next_entry(
+def test_recomputed_seal_of_changed_entry_breaks_the_next_entry(
     length: int, data: st.DataObject
 ) -> None:
     entries = make_chain(length)

@@ -135,7 +135,7 @@ async def test_search_never_returns_passages_of_another_org(library: SearchCorpu
         assert set(await library.search(query)) <= set(NOTES)
 
 
-async def test_full_text_match_of_all_terms_ranks_above_a_partial_match(
+async def test_full_match_ranks_above_a_partial_match(
     library: SearchCorpus,
 ) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
@@ -255,7 +255,7 @@ async def test_indexing_the_same_source_twice_adds_no_duplicate(library: SearchC
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
-async def test_documents_not_indexed_or_without_embedding_are_listed_as_such(
+async def test_documents_without_index_or_embedding_are_listed(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")

@@ -19,7 +19,7 @@ ORG = UUID(int=1)
 
 @settings(max_examples=20)
 @given(uuids=st.lists(st.uuids(), min_size=50, max_size=50))
-def test_key_of_a_short_id_is_equal_if_computed_in_sql_or_python(
+def test_short_id_key_is_equal_in_sql_and_python(
     module_place: ServerDatabase, uuids: list[UUID]
 ) -> None:
     with psycopg.connect(module_place.admin_dsn) as admin:
@@ -30,7 +30,7 @@ def test_key_of_a_short_id_is_equal_if_computed_in_sql_or_python(
     assert [row[0] for row in rows] == [short_key(str(uuid)) for uuid in uuids]
 
 
-async def test_short_id_lookup_finds_only_rows_of_the_own_org(world: OrgEnv) -> None:
+async def test_short_id_lookup_finds_only_rows_of_the_org(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     key = parse_short_id(plan["planId"])
     assert key is not None
@@ -62,7 +62,7 @@ def test_full_short_id_cache_drops_the_oldest_entry() -> None:
     assert [cache.get(ORG, IdKind.STEP, short) for short in shorts] == [None, *ids[1:]]
 
 
-def test_short_id_cache_does_not_return_an_id_of_another_org_or_kind() -> None:
+def test_short_id_cache_never_returns_other_org_or_kind() -> None:
     cache, full = ShortIdCache(), new_id()
     short = cache.add(ORG, IdKind.STEP, full.upper())
     assert cache.get(ORG, IdKind.STEP, short) == full
@@ -70,5 +70,5 @@ def test_short_id_cache_does_not_return_an_id_of_another_org_or_kind() -> None:
     assert cache.get(ORG, IdKind.PLAN, short) is None
 
 
-def test_largest_key_of_a_short_id_is_encoded_in_nine_characters() -> None:
+def test_largest_short_id_key_has_nine_characters() -> None:
     assert encode_key(31**9 - 1)[:9] == 9 * "z"

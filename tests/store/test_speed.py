@@ -163,7 +163,7 @@ def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name:
     ] == []
 
 
-def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDatabase) -> None:
+def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
     statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
     table_scans = scans(explain(full, statement))
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
@@ -239,9 +239,7 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["counts", "totals"])
-def test_plans_in_a_rare_status_are_counted_through_the_status_index(
-    full: ServerDatabase, name: str
-) -> None:
+def test_plans_in_rare_status_are_counted_by_index(full: ServerDatabase, name: str) -> None:
     """All plans are executing; to find others with another index, all of them would be read."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
     filters = [node["Filter"] for node in nodes(query_plan) if "Filter" in node]
@@ -256,16 +254,14 @@ LISTS_BY_ACTIVITY = {
 
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
-def test_list_by_activity_reads_a_page_in_the_order_of_an_index(
-    full: ServerDatabase, table: str
-) -> None:
+def test_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
     """Without a limit below the filters, the planner would sort all open plans or runs."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
     assert f"{table}_open_activity" in used_indexes(query_plan)
 
 
-def test_running_plans_and_runs_look_up_failed_steps_by_id(full: ServerDatabase) -> None:
+def test_failed_steps_of_running_work_are_looked_up_by_id(full: ServerDatabase) -> None:
     """A join would read all failed steps of the org."""
     query_plan = explain(full, unbounded_reads()["running"], "enable_seqscan = off")
     used = [i for i in used_indexes(query_plan) if i.startswith(("plan_step", "stage_step"))]
@@ -275,9 +271,7 @@ def test_running_plans_and_runs_look_up_failed_steps_by_id(full: ServerDatabase)
 
 
 @pytest.mark.parametrize("name", ["in trouble", "finished"])
-def test_canceled_plans_are_found_by_audit_entries_of_the_plan(
-    full: ServerDatabase, name: str
-) -> None:
+def test_canceled_plans_are_looked_up_by_audit_entries(full: ServerDatabase, name: str) -> None:
     """A hashed subplan would read all modifications of plans in the org."""
     query_plan = explain(full, unbounded_reads()[name], "enable_seqscan = off")
     used = [i for i in used_indexes(query_plan) if i.startswith("audit_entry")]
@@ -303,7 +297,7 @@ SEARCHES_BY_NAME = {
 
 
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
-def test_search_by_name_selects_words_within_the_index(full: ServerDatabase, index: str) -> None:
+def test_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
     """Under row-level security, only leakproof comparisons are conditions of an index."""
     query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
     texts = conditions(query_plan, index)
@@ -322,9 +316,7 @@ TEXT_INDEXES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
-    full: ServerDatabase, kind: str
-) -> None:
+def test_full_text_search_uses_index_or_only_newest_rows(full: ServerDatabase, kind: str) -> None:
     indexed = full.server.is_embedded
     query = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
     _, _, *statements = text_search_statements(query, 10, indexed=indexed)
@@ -340,7 +332,7 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
 WORKED_PLANS, WORKED_STEPS = 100, 3
 
 
-async def test_updates_change_an_index_only_with_the_status_of_a_plan(
+async def test_only_a_plan_status_change_updates_an_index(
     own_place: ServerDatabase,
 ) -> None:
     """Claim and submit three hundred steps; each plan changes its status when it begins and ends.

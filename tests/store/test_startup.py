@@ -40,7 +40,7 @@ async def test_startup_fails_if_the_database_stays_unreachable() -> None:
     assert len(reports) == 1
 
 
-async def test_startup_does_not_wait_for_the_database_after_a_permanent_error(
+async def test_startup_does_not_wait_after_a_permanent_error(
     own_place: ServerDatabase,
 ) -> None:
     reports = Reports()

@@ -259,7 +259,7 @@ async def test_audit_verification_reports_an_added_entry(
     assert await reported_damage(world, chain) == (last + 1, message)
 
 
-async def test_audit_verification_reports_an_added_entry_even_with_valid_seal(
+async def test_audit_verification_reports_added_entry_with_valid_seal(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
@@ -303,7 +303,7 @@ async def test_audit_verification_reports_a_chain_with_all_seals_recomputed(
     assert await reported_damage(world, chain) == (chain.entries, message)
 
 
-async def test_audit_verification_reports_altered_last_number_or_seal_of_a_chain(
+async def test_audit_verification_reports_altered_end_of_a_chain(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

@@ -85,7 +85,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_rls_policies_allow_only_own_org_rows_apart_from_listed_exceptions(
+def test_rls_policies_allow_only_own_org_except_listed(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(
@@ -191,7 +191,7 @@ def test_every_table_has_not_null_org_id_as_first_column(catalog: psycopg.Connec
 # Permissions
 
 
-def test_serving_role_can_log_in_only_if_server_connects_as_that_role(
+def test_serving_role_can_log_in_only_with_a_separate_url(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")

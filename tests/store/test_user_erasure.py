@@ -47,7 +47,7 @@ async def make_days_work(agent: AgentClient) -> Body:
     return plan
 
 
-async def test_erasing_a_user_removes_the_name_and_leaves_other_orgs_unchanged(
+async def test_erasing_a_user_removes_the_name_and_spares_other_orgs(
     own_world: OrgEnv, name: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -80,18 +80,14 @@ async def test_erasing_a_user_removes_the_name_and_leaves_other_orgs_unchanged(
     # At the end of the test, the fixture verifies every audit chain against its rows.
 
 
-async def test_database_dump_does_not_contain_the_name_of_an_erased_user(
-    own_world: OrgEnv, name: str
-) -> None:
+async def test_database_dump_lacks_the_name_of_an_erased_user(own_world: OrgEnv, name: str) -> None:
     await make_days_work(own_world.agent.acting_as(name))
     await erased(own_world, own_world.agent, name)
     word = name.rsplit(maxsplit=1)[-1]
     assert [line for line in dump(own_world.place).splitlines() if word in line] == []
 
 
-async def test_erasing_a_user_leaves_the_name_in_plan_texts_and_results(
-    world: OrgEnv, name: str
-) -> None:
+async def test_erasing_a_user_keeps_the_name_in_free_text(world: OrgEnv, name: str) -> None:
     agent = world.agent.acting_as(name)
     plan = await agent.plan([make_step(f"Ask {name}.")], name=f"Plan of {name}")
     await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
@@ -104,9 +100,7 @@ async def test_erasing_a_user_leaves_the_name_in_plan_texts_and_results(
     assert {entry.actor for entry in entries} == {erasure.who}
 
 
-async def test_erasing_a_user_does_not_rename_a_user_with_a_longer_name(
-    world: OrgEnv, name: str
-) -> None:
+async def test_erasing_a_user_spares_a_user_with_longer_name(world: OrgEnv, name: str) -> None:
     longer = f"{name} the second"
     plan = await world.agent.acting_as(longer).plan()
     await world.agent.acting_as(name).take(plan)
@@ -203,7 +197,7 @@ async def test_audit_verification_reports_seals_recomputed_after_user_erasure(
     assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 
 
-def test_pseudonymization_of_audit_details_replaces_only_user_fields() -> None:
+def test_pseudonym_replaces_only_user_fields_of_audit_details() -> None:
     to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
     made = Change(Entity.PLAN, "p", "*", None, row).as_json()

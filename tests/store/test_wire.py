@@ -55,7 +55,7 @@ async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: Or
     assert database.wire.pooled
 
 
-def test_prepared_statement_is_planned_again_at_growing_bounded_intervals() -> None:
+def test_prepared_statement_is_planned_again_at_growing_intervals() -> None:
     plans = PreparedPlans()
     replans = [n for n in range(1, 20_000) if plans.needs_replan()]
     assert replans[:4] == [16, 64, 256, 1024]

@@ -39,13 +39,13 @@ ABOUT_ORGS = re.compile(
 CONDITIONS = {"claim", "full_text"}
 
 
-def test_row_level_security_test_includes_every_sql_query_file() -> None:
+def test_rls_test_includes_every_sql_query_file() -> None:
     looked_at = {query.name for query in queries()}
     for file in query_files():
         assert set(load(file)) <= looked_at, file
 
 
-def test_row_level_security_test_leaves_no_org_condition_in_any_query() -> None:
+def test_rls_test_leaves_no_org_condition_in_any_query() -> None:
     left = {}
     for file in query_files():
         for name, query in load(file).items():
@@ -55,7 +55,7 @@ def test_row_level_security_test_leaves_no_org_condition_in_any_query() -> None:
     assert left == {}
 
 
-def test_removed_org_conditions_of_queries_are_restored_after_the_test() -> None:
+def test_org_conditions_are_restored_after_the_rls_test() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(rls_only(query)[1] for query in before)
@@ -78,7 +78,7 @@ def test_removed_org_conditions_of_queries_are_restored_after_the_test() -> None
         "x = org_id",
     ],
 )
-def test_row_level_security_test_detects_org_conditions_not_removed(condition: str) -> None:
+def test_rls_test_detects_org_conditions_not_removed(condition: str) -> None:
     assert CONDITION.search(strip_org_conditions(condition)[0])
 
 
@@ -94,12 +94,10 @@ def test_row_level_security_test_detects_org_conditions_not_removed(condition: s
         ("on conflict (org_id, id) do nothing", None),
     ],
 )
-def test_row_level_security_test_removes_org_conditions_of_every_form(
-    condition: str, left: str | None
-) -> None:
+def test_rls_test_removes_org_conditions_of_every_form(condition: str, left: str | None) -> None:
     assert strip_org_conditions(condition) == ((left, 1) if left else (condition, 0))
 
 
 @pytest.mark.parametrize("name", sorted(OF_ALL_ORGS))
-def test_sql_queries_across_all_orgs_exist_only_in_the_retention_file(name: str) -> None:
+def test_queries_across_orgs_exist_only_for_retention(name: str) -> None:
     assert [file for file in query_files() if name in load(file)] == ["maintenance/retention"]

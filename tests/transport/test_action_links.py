@@ -52,7 +52,7 @@ async def linked_review(
         yield LinkedReview(sent.env, sent.cause, sent.payload["data"], sent.client)
 
 
-async def test_get_of_review_link_shows_evidence_and_decides_nothing(world: OrgEnv) -> None:
+async def test_opening_a_review_link_shows_evidence_and_decides_nothing(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         for decision in ("modify", "reject", "skip"):
             path = linked.path().replace("/approve", f"/{decision}")
@@ -67,7 +67,7 @@ async def test_get_of_review_link_shows_evidence_and_decides_nothing(world: OrgE
     assert "noindex" in reply.headers["x-robots-tag"]
 
 
-async def test_post_to_review_link_records_decision_of_the_user_of_the_link(world: OrgEnv) -> None:
+async def test_review_link_records_the_decision_of_the_link_user(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         first = await linked.post(linked.path())
         assert first.status_code == 303
@@ -104,7 +104,7 @@ async def test_review_link_to_request_changes_requires_feedback(world: OrgEnv) -
         assert await linked.decision() == ("modify", "rita")
 
 
-async def test_review_link_of_an_earlier_attempt_does_not_decide_next_review(
+async def test_review_link_of_earlier_attempt_decides_no_next_review(
     world: OrgEnv,
 ) -> None:
     async with linked_review(world) as linked:
@@ -195,7 +195,7 @@ async def test_agent_cannot_decide_own_review_even_if_review_links_exist(world: 
         assert await linked.decision() == ("approve", "rita")
 
 
-async def test_review_notification_has_no_review_links_if_reviewer_not_in_org(
+async def test_notification_has_no_links_if_reviewer_is_not_in_org(
     world: OrgEnv,
 ) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
@@ -206,7 +206,7 @@ async def test_review_notification_has_no_review_links_if_reviewer_not_in_org(
         assert "actions" not in verified(other.requests[-1])["data"]
 
 
-async def test_secret_of_a_review_link_is_not_stored_in_database_or_message(world: OrgEnv) -> None:
+async def test_secret_of_a_review_link_is_never_stored(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         (delivery,) = await linked.env.deliveries()

@@ -74,7 +74,7 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
     assert (await reader.get("/agents/mallory")).status_code == 404
 
 
-async def test_agents_page_omits_user_without_session_if_sessions_are_known(
+async def test_agents_page_omits_unnamed_agent_if_sessions_are_known(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.acting_as("eve").plan(1)
@@ -121,7 +121,7 @@ async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
 
 
-async def test_list_of_agents_shows_the_latest_clients_of_an_agent_first(
+async def test_agents_page_shows_the_latest_clients_first(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -132,7 +132,7 @@ async def test_list_of_agents_shows_the_latest_clients_of_an_agent_first(
     assert listed.clients == tuple(f"c{n}" for n in range(8, 0, -1))
 
 
-async def test_agent_page_for_a_day_lists_only_events_of_that_day(
+async def test_agent_page_for_a_day_lists_only_that_day(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     plan = await make_work(world)
@@ -181,7 +181,7 @@ async def test_agent_page_omits_changes_of_the_user_on_other_channels(
     ]
 
 
-async def test_pages_of_an_agents_audit_entries_have_no_gaps_or_repetitions(
+async def test_pages_of_agent_entries_have_no_gaps_or_repetitions(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waybook.app.queries.agents.PAGE_SIZE", 3)
@@ -234,7 +234,7 @@ async def test_agent_page_opens_for_names_with_special_characters(
 # Audit
 
 
-async def test_audit_page_shows_names_and_links_of_plan_step_and_agent(
+async def test_audit_page_links_plan_step_and_agent_by_name(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     plan = await make_work(world)
@@ -268,7 +268,7 @@ async def test_audit_page_can_be_filtered_by_session_and_plan_name(
     assert len(table(chosen)) == 1
 
 
-async def test_audit_page_shows_entry_of_a_deleted_step_without_step_name(
+async def test_audit_page_shows_deleted_step_without_name(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

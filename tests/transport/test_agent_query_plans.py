@@ -126,7 +126,7 @@ def index_conditions(plan: str, index: str) -> list[str]:
     return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
 
 
-async def test_queries_of_agents_and_cost_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
+async def test_agent_and_cost_queries_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
     plans = {name: explain(crowded, statement) for name, (statement, _) in QUERIES.items()}
     missing = {
         (name, index): plans[name]
@@ -137,7 +137,7 @@ async def test_queries_of_agents_and_cost_use_indexes_with_many_rows(crowded: Or
     assert missing == {}, "\n\n".join(f"{key}\n{plan}" for key, plan in missing.items())
 
 
-async def test_held_steps_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
+async def test_held_steps_query_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
     """List the held step of an old plan behind 600 newer plans, without reading their steps."""
     plan = await crowded.agent.plan(3, name="Old")
     taken = await crowded.agent.take(plan)
@@ -155,7 +155,7 @@ async def test_held_steps_reads_only_steps_of_started_plans(crowded: OrgEnv) -> 
     assert held.item_id == full_id(taken["stepId"])
 
 
-async def test_indexes_of_agents_serve_conditions_on_the_session(crowded: OrgEnv) -> None:
+async def test_agent_indexes_serve_conditions_on_the_session(crowded: OrgEnv) -> None:
     plans = {
         (name, index): explain(crowded, statement)
         for name, (statement, indexes) in QUERIES.items()

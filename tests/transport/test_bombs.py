@@ -76,7 +76,7 @@ def test_compressed_request_body_returns_415(bomb_replies: list[BombReply]) -> N
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
-def test_command_with_a_costly_file_succeeds_or_reports_an_error_code(
+def test_command_with_costly_file_succeeds_or_reports_error_code(
     bomb_replies: list[BombReply],
 ) -> None:
     for command, name, code, message in of(bomb_replies, "report", "map"):
@@ -84,7 +84,7 @@ def test_command_with_a_costly_file_succeeds_or_reports_an_error_code(
         assert code == 0 or '"code":' in message, (command, name, message)
 
 
-def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(
+def test_costly_tool_arguments_are_parsed_or_rejected(
     bomb_replies: list[BombReply],
 ) -> None:
     codes = {answer for _, _, answer, _ in of(bomb_replies, "arguments")}
@@ -95,7 +95,7 @@ def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(
         }
 
 
-def test_costly_workflow_definitions_are_read_or_rejected_as_bad_recipe(
+def test_costly_workflow_definitions_are_read_or_rejected(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {

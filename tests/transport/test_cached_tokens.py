@@ -120,7 +120,7 @@ async def test_calls_with_a_cached_token_send_no_lookup(
     assert len(lookups) == 1
 
 
-async def test_call_without_database_message_looks_cached_token_up(
+async def test_call_without_database_message_looks_up_a_cached_token(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     issued = await make_token(world.agent)
@@ -133,9 +133,7 @@ async def test_call_without_database_message_looks_cached_token_up(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_call_with_a_cached_token_that_ended_is_refused_without_writes(
-    world: OrgEnv, ending: str
-) -> None:
+async def test_ended_cached_token_is_refused_without_writes(world: OrgEnv, ending: str) -> None:
     issued = await make_token(world.agent)
     async with open_visitor(world) as client:
         plan = await called(client, issued, "create_research_plan", **PLAN)
@@ -198,7 +196,7 @@ async def test_expired_cached_token_is_refused(world: OrgEnv) -> None:
         assert (await call(client, issued, "list_active_plans")).status_code == 401
 
 
-async def test_changed_scopes_apply_to_the_next_call_of_a_cached_token(
+async def test_changed_scopes_apply_to_next_call_of_cached_token(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     issued = await make_token(world.agent)
@@ -237,7 +235,7 @@ async def test_last_use_of_a_cached_token_is_recorded_every_minute(
         assert (await last_used(), len(lookups)) == (first + timedelta(seconds=61), 2)
 
 
-async def test_failed_check_refuses_every_later_transaction_of_the_call(world: OrgEnv) -> None:
+async def test_failed_token_check_refuses_every_later_transaction(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)
     tokens = TokenCache(world.database.now)
     await authenticate_token(services, issued.secret, Channel.MCP, tokens)
@@ -259,7 +257,7 @@ async def test_failed_check_refuses_every_later_transaction_of_the_call(world: O
     assert tokens.get(issued.secret, Channel.MCP) is None
 
 
-async def test_pending_check_of_another_org_refuses_the_transaction(world: OrgEnv) -> None:
+async def test_pending_token_check_of_another_org_refuses_transaction(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent)
     tokens = TokenCache(world.database.now)
     await authenticate_token(services, issued.secret, Channel.MCP, tokens)

@@ -11,7 +11,7 @@ async def refuse() -> bool:
     return False
 
 
-def test_caller_with_call_differs_only_in_the_fields_of_the_call() -> None:
+def test_caller_with_call_differs_only_in_call_fields() -> None:
     caller = Caller(
         org_id=UUID(int=1),
         user="ann",

@@ -31,16 +31,16 @@ async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
     return caller.client
 
 
-async def test_recorded_client_name_over_http_is_that_in_the_mcp_request() -> None:
+async def test_client_name_over_http_comes_from_the_request() -> None:
     assert await client_over_http("2026-07-28") == "claude-code"
 
 
-async def test_recorded_client_name_of_old_mcp_over_http_is_the_user_agent() -> None:
+async def test_older_client_over_http_is_named_by_user_agent() -> None:
     assert await client_over_http("legacy") == "python-httpx2"
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_recorded_client_name_on_a_connection_is_that_of_the_handshake(
+async def test_client_name_on_a_connection_comes_from_handshake(
     mode: Literal["legacy", "2026-07-28"],
 ) -> None:
     dispatcher = RecordingDispatcher()
@@ -51,7 +51,7 @@ async def test_recorded_client_name_on_a_connection_is_that_of_the_handshake(
     assert {caller.client for caller, _, _ in dispatcher.calls} == {"claude-code"}
 
 
-def test_recorded_client_name_has_no_line_breaks_and_no_secrets() -> None:
+def test_client_name_has_no_line_breaks_and_no_secrets() -> None:
     assert clean_name("a\nb\x00\u202ec") == "a b c"
     assert clean_name("x" * 500) == "x" * MAX_CLIENT_LENGTH
     secret = "wb_" + "a" * 43

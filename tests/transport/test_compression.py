@@ -146,7 +146,7 @@ async def test_large_response_compressed_in_a_thread_is_unchanged_when_unpacked(
         (b"gzip;q=nonsense", False),
     ],
 )
-def test_accept_encoding_header_is_read(value: bytes, expected: bool) -> None:  # noqa: FBT001
+def test_accept_encoding_header_decides_whether_gzip_is_used(value: bytes, expected: bool) -> None:  # noqa: FBT001
     assert accepts_gzip(index_headers([(b"accept-encoding", value)])) is expected
 
 

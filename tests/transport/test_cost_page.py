@@ -78,7 +78,7 @@ async def test_cost_page_without_usage_shows_empty_tables(
     assert 'id="unreported"' not in page.text
 
 
-async def test_result_text_that_mentions_usage_is_not_counted_as_reported_usage(
+async def test_result_text_that_mentions_usage_is_not_counted(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -99,7 +99,7 @@ async def test_cost_page_reads_a_limited_number_of_audit_entries(
     assert costs.completed < 3
 
 
-async def test_cost_page_assigns_usage_to_the_session_that_submitted_the_result(
+async def test_cost_page_assigns_usage_to_the_submitting_session(
     world: OrgEnv,
 ) -> None:
     await make_costs(world)

@@ -84,7 +84,7 @@ async def ask_user(
     return plan, await client.call_tool("request_user_review", {**review, "sessionId": "s"})
 
 
-async def test_approval_in_a_review_form_is_recorded_and_continues_the_plan(
+async def test_approval_in_a_review_form_continues_the_plan(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
@@ -107,7 +107,7 @@ async def test_approval_in_a_review_form_is_recorded_and_continues_the_plan(
     assert (details["decision"], details["place"]) == ("approve", "form")
 
 
-async def test_step_can_be_claimed_again_after_a_change_request_in_a_form(
+async def test_change_request_in_a_form_frees_the_step(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "modify", "feedback": "Add lakes."})
@@ -151,7 +151,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
     assert person is None or person.forms == []
 
 
-async def test_review_request_of_an_older_client_returns_the_form_decision(
+async def test_older_client_gets_the_form_decision_as_reply(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
@@ -164,7 +164,7 @@ async def test_review_request_of_an_older_client_returns_the_form_decision(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_review_stays_open_if_the_form_of_an_older_client_is_not_answered(
+async def test_unanswered_form_of_older_client_leaves_review_open(
     agent: AgentClient, action: Action
 ) -> None:
     async with open_client(agent, Person(action), "legacy", one_line=True) as client:
@@ -174,7 +174,7 @@ async def test_review_stays_open_if_the_form_of_an_older_client_is_not_answered(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_decision_in_form_of_older_client_is_stored_after_the_call_ended(
+async def test_late_decision_in_form_of_older_client_is_stored(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -188,7 +188,7 @@ async def test_decision_in_form_of_older_client_is_stored_after_the_call_ended(
         await wait_until_status(agent, plan, "executing")
 
 
-async def test_number_of_open_review_forms_of_an_older_client_is_limited(
+async def test_number_of_open_forms_of_older_client_is_limited(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -218,7 +218,7 @@ async def test_invalid_review_request_shows_no_form(agent: AgentClient) -> None:
 
 
 @pytest.mark.parametrize("state", ["nonsense", "[]"])
-async def test_invalid_request_state_of_a_review_form_raises_an_mcp_error(
+async def test_invalid_state_of_a_review_form_raises_mcp_error(
     agent: AgentClient, state: str
 ) -> None:
     async with open_client(agent, Person()) as client:
@@ -226,7 +226,7 @@ async def test_invalid_request_state_of_a_review_form_raises_an_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_request_state_that_names_a_review_of_another_org_is_rejected(
+async def test_form_state_naming_review_of_another_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

@@ -20,7 +20,7 @@ async def breaking(_: PageContext, __: Request) -> Caller:
     raise ZeroDivisionError
 
 
-async def test_unknown_path_returns_html_page_to_browser_and_json_to_program(
+async def test_unknown_path_returns_html_to_browser_json_to_program(
     browser: httpx2.AsyncClient,
 ) -> None:
     page = await browser.get("/nowhere", headers=HTML)
@@ -54,7 +54,7 @@ async def test_unsupported_method_returns_html_405_page_to_browser(
         (breaking, 500, "Internal error"),
     ],
 )
-async def test_error_page_offers_a_retry_after_an_unavailable_or_internal_error(
+async def test_error_page_offers_retry_after_temporary_errors(
     browser: httpx2.AsyncClient,
     monkeypatch: pytest.MonkeyPatch,
     fault: object,

@@ -107,7 +107,7 @@ async def test_answer_of_a_tool_call_is_a_single_write() -> None:
     assert message["id"] == 1
 
 
-async def test_answer_in_a_single_write_equals_answer_in_asgi_messages() -> None:
+async def test_single_write_answer_equals_answer_in_asgi_messages() -> None:
     at_once = await Line().send(request())
     in_parts = await Line().send(request(headers={"connection": "close"}))
     assert (len(at_once), len(in_parts)) == (1, 2)
@@ -115,7 +115,7 @@ async def test_answer_in_a_single_write_equals_answer_in_asgi_messages() -> None
     assert read_response(b"".join(in_parts)) == (status, {*lines, b"connection: close"}, message)
 
 
-async def test_answer_closes_the_connection_while_the_server_drains() -> None:
+async def test_draining_server_closes_the_connection_after_the_answer() -> None:
     line = Line()
     line.state.default_headers = [DATE, CLOSE_CONNECTION]
     _, lines, _ = read_response(b"".join(await line.send(request())))
@@ -123,7 +123,7 @@ async def test_answer_closes_the_connection_while_the_server_drains() -> None:
     assert line.transport.closed
 
 
-async def test_request_in_several_parts_is_answered() -> None:
+async def test_request_arriving_in_several_parts_is_answered() -> None:
     complete = request()
     head, _, body = complete.partition(b"\r\n\r\n")
     writes = await Line().send(head + b"\r\n\r\n", body[:10], body[10:])
@@ -136,14 +136,14 @@ async def test_pipelined_requests_are_answered_in_the_order_received() -> None:
     assert [read_response(write)[2]["id"] for write in writes] == [1, 2, 3]
 
 
-async def test_connection_answers_a_request_after_another() -> None:
+async def test_connection_answers_several_requests_in_turn() -> None:
     line = Line()
     await line.send(request(1))
     writes = await line.send(request(2))
     assert [read_response(write)[2]["id"] for write in writes] == [1, 2]
 
 
-async def test_body_over_the_limit_is_refused() -> None:
+async def test_request_body_over_the_limit_is_refused() -> None:
     writes = await Line().send(request(size=BODY_LIMIT))
     assert writes[0].startswith(b"HTTP/1.1 413 ")
 
@@ -206,7 +206,7 @@ def outcome(checked: CheckedHeaders) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from(["GET", "POST"]))
-def test_checks_depend_on_no_other_headers_than_the_key_of_the_cache(
+def test_cached_request_checks_depend_only_on_the_cache_key(
     headers: list[tuple[bytes, bytes]], method: str
 ) -> None:
     hosts = AllowedHosts(frozenset({"example.net"}), "example.net")

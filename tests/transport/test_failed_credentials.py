@@ -101,7 +101,7 @@ def test_credential_check_counts_as_failed_until_the_check_succeeds(
     assert not is_refused(failures), "all of them were valid"
 
 
-def test_parallel_checks_of_the_same_secret_count_as_one_pending_failure(
+def test_parallel_checks_of_a_secret_count_as_one_failure(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -112,7 +112,7 @@ def test_parallel_checks_of_the_same_secret_count_as_one_pending_failure(
     assert not is_refused(failures)
 
 
-def test_number_of_parallel_checks_of_the_same_secret_is_limited(
+def test_parallel_checks_of_a_secret_are_limited(
     failures: FailedCredentials,
 ) -> None:
     exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
@@ -167,7 +167,7 @@ def test_credential_check_during_a_database_outage_is_not_a_failure(
     assert not is_refused(failures)
 
 
-def test_rate_limited_address_may_try_a_single_secret_after_an_interval(
+def test_limited_address_may_try_a_secret_after_an_interval(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     exhaust(failures)
@@ -199,7 +199,7 @@ def test_recently_valid_secret_is_rate_limited_after_repeated_failures(
     ]
 
 
-def test_ipv6_addresses_with_the_same_64_bit_prefix_share_a_rate_limit(
+def test_ipv6_addresses_with_a_common_prefix_share_a_limit(
     failures: FailedCredentials,
 ) -> None:
     exhaust(failures, "2001:db8::1")
@@ -207,7 +207,7 @@ def test_ipv6_addresses_with_the_same_64_bit_prefix_share_a_rate_limit(
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_number_of_cached_failed_addresses_and_valid_secrets_is_limited(
+def test_numbers_of_cached_addresses_and_secrets_are_limited(
     failures: FailedCredentials,
 ) -> None:
     for number in range(MAX_ADDRESSES + 10):
@@ -273,7 +273,7 @@ async def no_pause(_: float) -> None:
         ("/plans", {"cookie": f"{SESSION}=guess", "accept": "text/html"}),
     ],
 )
-async def test_authentication_returns_429_without_lookup_after_too_many_failures(
+async def test_too_many_failures_return_429_without_lookup(
     path: str, headers: dict[str, str]
 ) -> None:
     lookups = CountedLookups()
@@ -320,7 +320,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_sign_in_page_looks_up_no_session_after_too_many_failures(world: OrgEnv) -> None:
+async def test_too_many_failures_stop_session_lookup_at_sign_in(world: OrgEnv) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:

@@ -66,7 +66,7 @@ async def complete_stage(agent: AgentClient) -> Body:
     return run
 
 
-async def test_feedback_link_page_shows_stage_and_changes_nothing_on_get(world: OrgEnv) -> None:
+async def test_opening_a_feedback_link_changes_nothing(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         assert "No documents yet." in (await linked.get()).text
         await render_all_orgs(linked.env.services)
@@ -81,7 +81,7 @@ async def test_feedback_link_page_shows_stage_and_changes_nothing_on_get(world: 
     assert "noindex" in reply.headers["x-robots-tag"]
 
 
-async def test_feedback_link_post_starts_the_next_stage_once_as_user_of_the_link(
+async def test_posting_a_feedback_link_starts_the_next_stage_once(
     world: OrgEnv,
 ) -> None:
     async with linked_stage(world) as linked:
@@ -134,7 +134,7 @@ async def test_feedback_link_is_gone_after_expiry(world: OrgEnv) -> None:
         assert (reply.status_code, "expired" in reply.text) == (410, True)
 
 
-async def test_feedback_link_of_canceled_run_says_that_the_run_was_canceled(world: OrgEnv) -> None:
+async def test_feedback_link_of_canceled_run_reports_the_cancellation(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         token = await linked.token()
         await linked.env.agent.call("cancel_run", runId=linked.run["runId"], reason="No need.")
@@ -172,7 +172,7 @@ async def test_feedback_link_of_user_without_the_review_scope_is_refused(world: 
         assert await linked.feedback() == (None, None)
 
 
-async def test_feedback_link_gives_feedback_where_only_people_may_decide(world: OrgEnv) -> None:
+async def test_feedback_link_works_where_only_people_may_decide(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
         await change_org(ctx, policy=ReviewPolicy.HUMAN)
@@ -185,7 +185,7 @@ async def test_feedback_link_gives_feedback_where_only_people_may_decide(world: 
         assert await linked.feedback() == ("Go on.", "rita")
 
 
-async def test_stored_stage_message_and_database_have_no_secret_of_the_link(world: OrgEnv) -> None:
+async def test_secret_of_a_feedback_link_is_never_stored(world: OrgEnv) -> None:
     async with linked_stage(world) as linked:
         secret = linked.path.split("/")[2]
         (delivery,) = await linked.env.deliveries()

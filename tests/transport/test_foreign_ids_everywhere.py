@@ -201,7 +201,7 @@ async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
     assert rows(world) == before
 
 
-async def test_isolation_check_detects_leaks_if_row_level_security_is_turned_off(
+async def test_isolation_check_detects_leaks_without_row_level_security(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(world))

@@ -75,7 +75,7 @@ def test_request_with_a_known_page_version_gets_only_changed_fragments(
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_page_part_changed_outside_of_fragments_is_sent_completely(
+def test_change_outside_of_fragments_sends_the_complete_part(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
@@ -84,7 +84,7 @@ def test_page_part_changed_outside_of_fragments_is_sent_completely(
     assert "<ul" in sent.text
 
 
-def test_new_form_token_or_relative_time_alone_is_no_change_of_a_page(
+def test_new_token_or_age_alone_changes_no_page(
     memory: VersionMemory,
 ) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
@@ -95,7 +95,7 @@ def test_new_form_token_or_relative_time_alone_is_no_change_of_a_page(
     assert "<li" in finish(memory, later, shown, mask="t2").text
 
 
-def test_request_with_an_unknown_page_version_gets_the_complete_page_part(
+def test_unknown_page_version_gets_the_complete_page_part(
     memory: VersionMemory,
 ) -> None:
     text = page({"a": "one"})
@@ -114,7 +114,7 @@ def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     assert finish(memory, latest, versions[9]).version == versions[9]
 
 
-def test_changed_fragment_of_a_map_is_sent_inside_an_svg_element(memory: VersionMemory) -> None:
+def test_changed_map_fragment_is_sent_inside_svg(memory: VersionMemory) -> None:
     def drawn(status: str) -> str:
         box = f'{MARK}box-1{MARK}<g id="box-1" data-status="{status}"/>{END_MARK}'
         return page({"map": mark_drawing(f"<svg>{box}</svg>")})
@@ -126,7 +126,7 @@ def test_changed_fragment_of_a_map_is_sent_inside_an_svg_element(memory: Version
     )
 
 
-def test_stored_text_that_looks_like_a_fragment_marker_is_shown_as_text(
+def test_stored_text_like_a_fragment_marker_stays_text(
     memory: VersionMemory,
 ) -> None:
     text = f"<!--+a-->{MARK}a{MARK}"

@@ -80,9 +80,7 @@ def error_of(result: CallToolResult) -> dict[str, object]:
 
 
 @BOTH_ERAS
-async def test_mcp_client_can_work_on_a_plan_from_creation_to_completion(
-    address: str, era: Era
-) -> None:
+async def test_mcp_client_creates_and_completes_a_plan(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         plan = (await client.call_tool("create_research_plan", dict(PLAN))).structured_content
         assert plan is not None
@@ -107,9 +105,7 @@ AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"
 
 
 @BOTH_ERAS
-async def test_error_for_an_unknown_argument_of_any_tool_names_the_argument(
-    address: str, era: Era
-) -> None:
+async def test_unknown_argument_of_any_tool_is_named(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})
@@ -151,9 +147,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 @BOTH_ERAS
-async def test_run_executed_over_mcp_is_readable_over_rest_and_as_resources(
-    address: str, era: Era
-) -> None:
+async def test_run_executed_over_mcp_is_readable_over_rest(address: str, era: Era) -> None:
     named = {"dagSlug": "deep-research", "name": "Tides", "input": "Why two a day?"}
     async with (
         Client(f"{address}/mcp", mode=era) as client,
@@ -197,7 +191,7 @@ async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
 
 
 @pytest.mark.parametrize("corpus", [NOT_JSON, STRANGE], ids=["not json", "strange"])
-async def test_garbage_body_sent_to_the_mcp_endpoint_never_causes_a_server_error(
+async def test_garbage_sent_to_mcp_never_causes_server_error(
     address: str, corpus: dict[str, bytes]
 ) -> None:
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:

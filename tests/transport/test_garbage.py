@@ -107,7 +107,7 @@ async def test_mcp_endpoint_returns_invalid_request_for_an_invalid_message(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", STRANGE)
-async def test_mcp_endpoint_returns_200_202_400_or_404_for_malformed_content(
+async def test_malformed_mcp_content_returns_a_documented_status(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=STRANGE[name])
@@ -130,7 +130,7 @@ async def test_mcp_endpoint_returns_200_202_400_or_404_for_malformed_content(
     ids=str,
 )
 @BOTH_ERAS
-async def test_mcp_endpoint_returns_200_400_or_406_for_unusual_headers(
+async def test_unusual_mcp_headers_return_a_documented_status(
     http: httpx2.AsyncClient, headers: dict[str, str], changed: dict[str, str]
 ) -> None:
     reply = await http.post(

@@ -242,7 +242,7 @@ async def test_metrics_endpoint_returns_404_without_the_metrics_token(
             assert (await visitor.get("/metrics", headers=headers)).status_code == 404
 
 
-async def test_error_for_a_call_without_the_required_scope_names_the_scope(world: OrgEnv) -> None:
+async def test_missing_scope_error_names_the_scope(world: OrgEnv) -> None:
     reads = await make_token(world.agent, scopes=(Scope.PLAN_READ,))
     headers = {**LEGACY, **bearer(reads)}
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:

@@ -64,7 +64,7 @@ OTHER_ORIGINS = [
 
 
 @pytest.mark.parametrize("route", ROUTES_FOR_OWN_HOSTS)
-async def test_every_route_returns_421_for_a_host_header_that_is_not_allowed(
+async def test_every_route_returns_421_for_forbidden_host(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     for host in OUR_HOSTS:
@@ -102,7 +102,7 @@ async def exchange(address: str, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("route", sorted(HEALTH_PATHS))
-async def test_health_check_answers_to_every_host_name_and_to_none(
+async def test_health_check_accepts_every_host_name_and_none(
     http: httpx2.AsyncClient, address: str, route: str
 ) -> None:
     for host in (*OUR_HOSTS, *OTHER_HOSTS):
@@ -121,7 +121,7 @@ async def test_missing_or_duplicate_host_header_returns_421(address: str, route:
         assert reply.startswith(b"HTTP/1.1 421 "), hosts
 
 
-async def test_request_with_a_second_origin_header_of_another_site_returns_403(
+async def test_second_origin_header_of_another_site_returns_403(
     address: str,
 ) -> None:
     origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"
@@ -186,7 +186,7 @@ async def test_chunked_body_over_limit_returns_413_on_every_route(
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
-async def test_content_length_far_over_limit_returns_413_before_body_is_read(address: str) -> None:
+async def test_huge_content_length_returns_413_before_reading(address: str) -> None:
     head = (
         f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_DRAINED_BYTES + 1}\r\n\r\n"
     )

@@ -55,7 +55,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     assert 'title="2 waiting for you"' in text
 
 
-async def test_decision_form_redirects_to_the_page_where_the_form_was_sent(
+async def test_decision_form_redirects_to_the_sending_page(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, resultSummary="The Nile.")
@@ -69,7 +69,7 @@ async def test_decision_form_redirects_to_the_page_where_the_form_was_sent(
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
-async def test_decision_form_with_an_unsafe_return_url_redirects_to_the_inbox(
+async def test_unsafe_return_url_of_decision_form_leads_to_inbox(
     browser: httpx2.AsyncClient, agent: AgentClient, back: str
 ) -> None:
     reply = await decide(browser, await make_review(agent), "skip", back=back)
@@ -77,7 +77,7 @@ async def test_decision_form_with_an_unsafe_return_url_redirects_to_the_inbox(
 
 
 @given(st.text())
-def test_redirect_after_a_form_leads_to_a_local_path_for_any_input(address: str) -> None:
+def test_redirect_after_a_form_always_stays_local(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
@@ -99,7 +99,7 @@ async def test_change_request_without_feedback_returns_400_and_preserves_input(
     assert again["instructions"].endswith("User feedback: Add\nthe Amazon.")
 
 
-async def test_rejection_in_the_inbox_needs_a_confirmation_and_can_be_canceled(
+async def test_rejection_in_the_inbox_asks_for_confirmation(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
@@ -116,7 +116,7 @@ async def test_rejection_in_the_inbox_needs_a_confirmation_and_can_be_canceled(
     assert (await agent.status(review["plan"]))["status"] == "failed"
 
 
-async def test_second_decision_on_a_review_returns_409_and_shows_typed_text(
+async def test_second_decision_on_a_review_returns_409(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
@@ -155,7 +155,7 @@ async def test_decision_sent_by_javascript_returns_the_card_with_the_outcome(
     assert 'data-status="completed"' in reply.text
 
 
-async def test_decision_on_review_of_other_org_or_without_form_token_is_rejected(
+async def test_decision_on_foreign_review_or_without_token_is_rejected(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -201,7 +201,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
-async def test_inbox_with_too_many_reviews_shows_next_review_after_a_decision(
+async def test_crowded_inbox_shows_next_review_after_a_decision(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     reviews = []
@@ -231,7 +231,7 @@ def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_long_text_on_review_card_is_cut_and_omitted_characters_counted() -> None:
+def test_long_text_on_review_card_is_cut_and_counted() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)
@@ -270,7 +270,7 @@ async def test_inbox_and_front_page_mark_overdue_review(
     assert front.count("<b>overdue</b>") == 1
 
 
-async def test_bulk_approval_redirects_to_outcomes_that_a_reload_shows_again(
+async def test_bulk_approval_shows_outcomes_that_survive_a_reload(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     reviews = [await make_review(agent, name=f"Plan {n}") for n in range(3)]
@@ -303,7 +303,7 @@ async def test_bulk_approval_without_a_selection_shows_an_error(
         assert "Select at least one review." in reply.text
 
 
-async def test_outcomes_page_of_open_review_approves_nothing(
+async def test_outcomes_page_does_not_approve_an_open_review(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent)

@@ -94,7 +94,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
             assert await stored(world) == before
 
 
-async def test_call_with_an_issuer_token_is_audited_under_the_token_subject(world: OrgEnv) -> None:
+async def test_call_with_issuer_token_is_audited_under_the_subject(world: OrgEnv) -> None:
     async with (
         serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
@@ -115,7 +115,7 @@ async def test_call_with_an_issuer_token_is_audited_under_the_token_subject(worl
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
-async def test_issuer_token_returns_503_if_issuer_is_down_and_no_key_is_cached(
+async def test_unreachable_issuer_without_cached_key_returns_503(
     world: OrgEnv,
 ) -> None:
     async with make_team(world) as team, team.browser() as client:
@@ -129,7 +129,7 @@ async def test_issuer_token_returns_503_if_issuer_is_down_and_no_key_is_cached(
 # Tests of decisions that need a person.
 
 
-async def test_review_requested_by_an_agent_can_be_decided_only_by_a_user(
+async def test_only_a_user_can_decide_a_review_of_an_agent(
     world: OrgEnv,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)

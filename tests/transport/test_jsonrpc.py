@@ -17,7 +17,7 @@ from waybook.transport.jsonrpc import (
 
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
-def test_json_rpc_parser_returns_a_message_or_an_error_for_any_bytes(body: bytes) -> None:
+def test_any_bytes_parse_as_json_rpc_message_or_error(body: bytes) -> None:
     assert isinstance(read_message(body), dict | InvalidMessage)
 
 
@@ -43,7 +43,7 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_json_rpc_parser_accepts_only_messages_valid_for_the_mcp_library(
+def test_json_rpc_parser_accepts_only_messages_of_the_library(
     message: dict[str, object],
 ) -> None:
     read = read_message(json.dumps(message).encode())
@@ -80,6 +80,6 @@ def test_compact_json_equals_the_text_of_the_standard_library(body: dict[str, ob
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
-def test_compact_json_of_a_number_that_is_not_finite_is_an_error(number: float) -> None:
+def test_compact_json_of_infinity_or_nan_is_an_error(number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         compact_json({"steps": [number]})

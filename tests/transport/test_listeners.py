@@ -29,7 +29,7 @@ ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 
 
 @given(st.lists(st.tuples(ORGS, st.booleans()), max_size=60), st.integers(1, 6), st.integers(1, 3))
-def test_stream_limiter_refuses_a_stream_only_at_org_or_total_limit(
+def test_stream_is_refused_only_at_org_or_total_limit(
     moves: list[tuple[UUID, bool]], most: int, most_of_org: int
 ) -> None:
     listeners, inside = StreamLimiter(most, most_of_org), list[tuple[UUID, ExitStack]]()
@@ -70,7 +70,7 @@ async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     return page
 
 
-async def test_live_stream_limit_of_an_org_does_not_affect_another_org(
+async def test_stream_limit_of_an_org_spares_another_org(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
@@ -85,7 +85,7 @@ async def test_live_stream_limit_of_an_org_does_not_affect_another_org(
         assert (await make_page(stack, address, theirs)).complete.status_code == 200
 
 
-async def test_subscription_limit_of_an_org_does_not_affect_another_org(
+async def test_subscription_limit_of_an_org_spares_another_org(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)

@@ -22,7 +22,7 @@ def make_client(profile: str = "plan") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_status_tools_in_the_tool_list_link_to_the_map_app(
+async def test_status_tools_link_to_the_map_app(
     profile: str,
 ) -> None:
     async with make_client(profile) as client:
@@ -38,7 +38,7 @@ async def test_status_tools_in_the_tool_list_link_to_the_map_app(
     assert published_tools()["draw_map"].listed.meta == {"ui": {"visibility": ["app"]}}
 
 
-async def test_resource_of_map_app_has_mime_type_and_metadata_of_mcp_apps() -> None:
+async def test_map_app_resource_has_mime_type_and_metadata() -> None:
     async with make_client() as client:
         extensions = client.server_capabilities.extensions or {}
         assert extensions[APPS_EXTENSION] == {"mimeTypes": [MIME_TYPE]}

@@ -28,7 +28,7 @@ def plan_of(reply: httpx2.Response) -> dict[str, str]:
     return {"planId": reply.headers["location"].rpartition("/")[2]}
 
 
-async def test_preview_of_new_plan_shows_a_step_per_line_and_creates_nothing(
+async def test_preview_of_new_plan_creates_nothing(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps="Read <all>\n\nWrite")
@@ -91,7 +91,7 @@ async def test_new_plan_form_keeps_input_when_the_plan_is_refused(
     assert "Read</textarea>" in reply.text
 
 
-async def test_new_plan_form_creates_a_plan_from_a_built_in_template(
+async def test_new_plan_form_accepts_a_built_in_template(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     template = builtin_templates()["code-change"]

@@ -83,7 +83,7 @@ def test_output_response_never_uses_executable_content_type(kind: str) -> None:
 
 
 @given(title=st.text(min_size=1))
-def test_output_download_with_any_title_has_a_safe_file_name_header(title: str) -> None:
+def test_download_with_any_title_has_safe_file_name(title: str) -> None:
     output = Output(
         id="o-1",
         title=title,
@@ -112,7 +112,7 @@ async def test_plan_outputs_endpoint_lists_all_versions_without_content(
     assert "# More" not in reply.text
 
 
-async def test_missing_output_and_output_of_another_org_return_the_same_404(
+async def test_output_of_another_org_returns_404_like_an_unknown_output(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -130,7 +130,7 @@ async def test_missing_output_and_output_of_another_org_return_the_same_404(
 
 @pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
 @pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
-async def test_output_api_returns_the_http_status_that_fits_the_error(
+async def test_output_api_maps_errors_to_http_statuses(
     path: str, fault: type[WaybookError], status: int
 ) -> None:
     async with make_face(ReadApi(make_gateway(RecordingDispatcher(deliverable=fault)))) as client:

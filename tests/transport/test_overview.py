@@ -84,7 +84,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
     assert "Is 0 right? a b 1 2" in needs
 
 
-async def test_overview_page_shows_reason_and_agent_of_failed_or_stalled_work(
+async def test_overview_shows_reason_and_agent_of_troubled_work(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -103,7 +103,7 @@ async def test_overview_page_shows_reason_and_agent_of_failed_or_stalled_work(
     assert ", held by ann): The source is gone." in trouble
 
 
-async def test_overview_lists_a_failed_plan_but_no_canceled_plan_as_trouble(
+async def test_overview_lists_failed_but_not_canceled_plan_as_trouble(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -130,7 +130,7 @@ async def test_overview_lists_a_failed_plan_but_no_canceled_plan_as_trouble(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
 
 
-async def test_overview_page_marks_a_failed_job_without_retries_left(
+async def test_overview_marks_a_failed_job_without_attempts_left(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     run = await world.agent.run(name="Deep rivers")
@@ -163,7 +163,7 @@ async def test_overview_lists_running_plan_and_run_once_with_holder(
     assert "Lakes" in section(text, "trouble")
 
 
-async def test_overview_lists_work_finished_since_last_visit_after_an_absence(
+async def test_overview_lists_work_finished_since_the_last_visit(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -190,7 +190,7 @@ async def test_overview_lists_work_finished_since_last_visit_after_an_absence(
 @pytest.mark.parametrize(
     "value", ["", "x", "1.2.3", "9" * 30 + ".1", "-1.5", "0.0", "9999999999.9999999999"]
 )
-async def test_overview_page_accepts_any_value_of_the_last_visit_cookie(
+async def test_any_last_visit_cookie_is_accepted(
     browser: httpx2.AsyncClient, agent: AgentClient, value: str
 ) -> None:
     await agent.work_through(await agent.plan(1, name="Seas"))
@@ -198,7 +198,7 @@ async def test_overview_page_accepts_any_value_of_the_last_visit_cookie(
     assert (await browser.get("/")).status_code == 200
 
 
-async def test_former_urls_of_the_plan_list_redirect_to_the_current_url(
+async def test_former_plan_list_urls_redirect_to_the_current_url(
     browser: httpx2.AsyncClient,
 ) -> None:
     for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
@@ -213,7 +213,7 @@ async def test_overview_page_sends_only_two_database_messages(
     assert costs == [2, 2, 2]
 
 
-async def test_reassign_form_of_overview_page_makes_the_stalled_step_pending(
+async def test_reassign_form_makes_the_stalled_step_pending(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     plan = await make_stalled_plan(world, "Stalled rivers")
@@ -229,7 +229,7 @@ async def test_reassign_form_of_overview_page_makes_the_stalled_step_pending(
     assert "the plan is at revision 2, you expected 1" in visible_text(reply.text)
 
 
-async def test_retry_form_of_overview_page_retries_failed_jobs_only_once(
+async def test_retry_form_retries_failed_jobs_only_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run(name="Deep rivers")
@@ -269,7 +269,7 @@ async def test_cancel_page_asks_for_a_reason_and_cancels(
     assert late.is_client_error
 
 
-async def test_cancel_page_of_an_unknown_plan_or_run_is_not_found(
+async def test_cancel_page_of_unknown_plan_or_run_is_404(
     browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     await agent.plan(1, name="Rivers")
@@ -302,7 +302,7 @@ async def test_front_page_summarizes_activity_since_the_last_visit(
         assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
 
 
-async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
+async def test_short_or_uneventful_absence_gives_no_summary(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)

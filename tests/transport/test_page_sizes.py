@@ -150,9 +150,7 @@ class OpenPage:
         return received
 
 
-async def test_run_page_of_500_steps_and_live_updates_stay_within_size_limits(
-    site: Site, world: OrgEnv
-) -> None:
+async def test_run_page_of_500_steps_stays_within_size_limits(site: Site, world: OrgEnv) -> None:
     run = await make_large_run(world.agent)
     page, received = await load_cold(site, f"/runs/{full_id(run['runId'])}")
     assert received <= MAX_RUN_BYTES, (received, page.received_bytes)
@@ -176,9 +174,7 @@ async def test_run_page_of_500_steps_and_live_updates_stay_within_size_limits(
     assert tab.fragments == [], "an update without news has no fragments, whatever the time"
 
 
-async def test_live_update_of_a_full_front_page_sends_only_changed_parts(
-    site: Site, world: OrgEnv
-) -> None:
+async def test_update_of_full_front_page_sends_only_changes(site: Site, world: OrgEnv) -> None:
     for n in range(30):
         await world.agent.plan(4, name=f"Compare the sources on river {n} with what was measured")
         world.clock.advance(minutes=1)

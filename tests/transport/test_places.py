@@ -22,7 +22,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_concurrency_limiter_does_not_delay_org_while_another_org_floods() -> None:
+async def test_flooding_org_does_not_delay_another_org() -> None:
     places, begun, end = ConcurrencyLimiter(4, LONG), list[str](), asyncio.Event()
     flood = [asyncio.create_task(begin(places, "theirs", begun, end)) for _ in range(50)]
     await settled()
@@ -35,7 +35,7 @@ async def test_concurrency_limiter_does_not_delay_org_while_another_org_floods()
     assert begun.count("theirs") == 50
 
 
-async def test_concurrency_slot_released_twice_admits_only_one_waiting_request() -> None:
+async def test_slot_released_twice_admits_only_a_single_request() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -51,14 +51,14 @@ async def test_concurrency_slot_released_twice_admits_only_one_waiting_request()
     await asyncio.gather(*waiting)
 
 
-async def test_concurrency_limiter_admits_next_request_if_slot_is_held_too_long() -> None:
+async def test_slot_held_too_long_admits_the_next_request() -> None:
     places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))
 
 
-async def test_concurrency_limiter_loses_no_slot_if_waiting_request_is_canceled() -> None:
+async def test_canceled_waiting_request_loses_no_slot() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours"):
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]

@@ -45,7 +45,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     assert nodes_in(html) <= MAX_NODES
 
 
-def test_plan_map_draws_5000_sibling_steps_as_a_single_box() -> None:
+def test_plan_map_draws_5000_siblings_as_a_single_box() -> None:
     plan = make_large_plan(5_000)
     first = plan.steps[0].id
     star = plan._replace(
@@ -66,7 +66,7 @@ def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
-def test_plan_page_first_shows_the_part_of_the_list_with_the_current_step() -> None:
+def test_plan_page_opens_at_the_current_step() -> None:
     plan = make_large_plan(500)
     assert plan_view(make_plan_detail(plan)).window.number == 3
     pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]
@@ -76,7 +76,7 @@ def test_plan_page_first_shows_the_part_of_the_list_with_the_current_step() -> N
     assert plan_view(make_plan_detail(plan, 0)).window.number == 1
 
 
-def test_plan_page_shows_a_notice_if_the_plan_has_no_steps() -> None:
+def test_plan_page_without_steps_shows_a_notice() -> None:
     plan = make_large_plan(13)._replace(steps=())
     assert "No steps yet." in rendered(make_plan_detail(plan))
 

@@ -21,7 +21,7 @@ def moved(step: str, at: float, status: StepStatus) -> StepStatusChange:
     return StepStatusChange(step, minutes(at), status, "ann", None)
 
 
-def test_timeline_shows_work_waiting_and_retries_as_consecutive_segments() -> None:
+def test_timeline_shows_work_waiting_and_retries_in_sequence() -> None:
     moves = [
         moved("a", 0, StepStatus.IN_PROGRESS),
         moved("a", 5, StepStatus.FAILED),

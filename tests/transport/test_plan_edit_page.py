@@ -35,7 +35,7 @@ async def titles(agent: AgentClient, plan: Body) -> list[str]:
     return [step["title"] for step in (await agent.status(plan))["pendingSteps"]]
 
 
-async def test_move_button_of_the_edit_page_swaps_steps_and_keeps_focus(
+async def test_move_button_swaps_steps_and_keeps_focus(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
     fields = {"action": "reorder_steps", "move": f"up:{plan['stepIds'][2]}", "revision": "1"}
@@ -57,7 +57,7 @@ async def test_edit_page_applies_the_step_order_made_by_dragging(
     assert await titles(agent, plan) == ["Write", "Weigh", "Read"]
 
 
-async def test_edit_page_refuses_step_order_for_an_older_revision_of_the_plan(
+async def test_step_order_for_an_older_revision_is_refused(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
     order = ",".join(reversed(plan["stepIds"]))
@@ -71,7 +71,7 @@ async def test_edit_page_refuses_step_order_for_an_older_revision_of_the_plan(
     assert await titles(agent, plan) == ["Read", "Weigh", "Write"]
 
 
-async def test_budget_form_of_the_edit_page_sets_and_removes_the_budget(
+async def test_budget_form_sets_and_removes_the_budget(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
     limits = {"action": "set_budget", "tokens": "5000", "cost": "1.5"}
@@ -86,7 +86,7 @@ async def test_budget_form_of_the_edit_page_sets_and_removes_the_budget(
     assert "budget" not in await agent.status(plan)
 
 
-async def test_edit_page_refuses_an_invalid_budget_and_shows_the_input_again(
+async def test_invalid_budget_is_refused_and_keeps_the_input(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
     fields = {"action": "set_budget", "tokens": "many", "revision": "1"}
@@ -112,7 +112,7 @@ async def test_edit_page_of_a_plan_refuses_an_unknown_action(
         ({"action": "set_conditions", "conditions": f"[{CONDITION}]"}, "result == 1"),
     ],
 )
-async def test_step_form_of_edit_page_changes_title_dependencies_and_conditions(
+async def test_step_form_changes_title_dependencies_and_conditions(
     browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], expected: str
 ) -> None:
     path = f"/plans/{plan['planId']}/steps/{plan['stepIds'][1]}"
@@ -125,7 +125,7 @@ async def test_step_form_of_edit_page_changes_title_dependencies_and_conditions(
     assert expected in visible_text(unescape((await browser.get(path)).text))
 
 
-async def test_step_form_sent_without_edits_leaves_conditions_unchanged(
+async def test_step_form_without_edits_leaves_conditions_unchanged(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     conditions = [
@@ -180,7 +180,7 @@ async def test_plan_page_shows_forecast_after_five_steps(
             assert f"about {minutes} of work left" in text
 
 
-async def test_copying_plan_on_dashboard_keeps_results_before_the_chosen_step(
+async def test_plan_copied_on_dashboard_keeps_results_before_chosen_step(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
@@ -202,7 +202,7 @@ async def test_copying_plan_on_dashboard_keeps_results_before_the_chosen_step(
     assert 'value="Kept"' in refused.text
 
 
-async def test_copying_a_run_on_the_dashboard_starts_the_chosen_stage_again(
+async def test_run_copied_on_dashboard_restarts_the_chosen_stage(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run()
@@ -222,7 +222,7 @@ async def test_copying_a_run_on_the_dashboard_starts_the_chosen_stage_again(
     assert 'value="Kept"' in refused.text
 
 
-async def test_copy_page_of_plan_shows_the_forecast_from_the_chosen_step(
+async def test_plan_copy_page_shows_forecast_from_chosen_step(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent, plan = world.agent, await world.agent.plan(8)
@@ -242,7 +242,7 @@ async def test_copy_page_of_plan_shows_the_forecast_from_the_chosen_step(
     assert '<option value="3" selected>' in reply.text
 
 
-async def test_copy_page_of_run_shows_jobs_and_forecast_from_the_chosen_stage(
+async def test_run_copy_page_shows_forecast_from_chosen_stage(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run()

@@ -40,7 +40,7 @@ async def make_plan_with_everything(agent: AgentClient) -> Body:
     return plan
 
 
-async def test_audit_in_the_json_export_of_a_plan_replays_to_the_stored_steps(
+async def test_audit_in_plan_export_replays_to_the_stored_steps(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_plan_with_everything(agent)

@@ -61,7 +61,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
-async def test_plan_list_lists_every_plan_once_even_if_plans_change_while_paging(
+async def test_plan_list_has_every_plan_once_despite_changes(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
@@ -79,7 +79,7 @@ async def test_plan_list_lists_every_plan_once_even_if_plans_change_while_paging
     assert seen == made[::-1]
 
 
-async def test_link_to_the_next_page_of_the_plan_list_contains_the_filter(
+async def test_next_page_link_of_plan_list_keeps_the_filter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
@@ -120,7 +120,7 @@ async def test_status_counts_of_the_plan_list_ignore_the_filter(
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
 )
-async def test_plan_list_returns_400_with_a_message_for_an_invalid_query(
+async def test_invalid_query_of_plan_list_returns_400(
     browser: httpx2.AsyncClient, query: str
 ) -> None:
     page = await browser.get(f"/plans?{query}", headers=HTML)

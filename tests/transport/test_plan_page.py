@@ -40,7 +40,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert audit.status_code == 200
 
 
-async def test_plan_page_shows_steps_added_after_start_as_scope_change(
+async def test_steps_added_after_start_are_shown_as_scope_change(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -52,7 +52,7 @@ async def test_plan_page_shows_steps_added_after_start_as_scope_change(
     assert "scope +2" in visible_text(await shown(browser, plan))
 
 
-async def test_plan_page_shows_advice_for_a_stalled_step_and_writes_nothing(
+async def test_plan_page_advises_on_stalled_step_and_writes_nothing(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -67,7 +67,7 @@ async def test_plan_page_shows_advice_for_a_stalled_step_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_plan_page_returns_same_404_for_unknown_plan_and_other_orgs_plan(
+async def test_plan_of_another_org_returns_404_like_an_unknown_plan(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await browser.get(f"/plans/{full_id(world.other_org_plan['planId'])}")
@@ -108,7 +108,7 @@ async def test_edit_page_stale_form_returns_409_and_preserves_input(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_form_on_the_edit_page_returns_403_without_a_form_token(
+async def test_edit_form_without_form_token_returns_403(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

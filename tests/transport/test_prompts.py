@@ -30,7 +30,7 @@ async def text_of(client: Client, name: str, arguments: dict[str, str] | None = 
 
 
 @BOTH_ERAS
-async def test_list_of_prompts_contains_builtin_prompts_and_a_prompt_per_skill(era: Era) -> None:
+async def test_prompt_list_contains_builtin_prompts_and_skills(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_prompts()
     assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
@@ -102,14 +102,14 @@ async def test_request_for_an_unknown_prompt_raises_a_protocol_error(era: Era) -
     )
 
 
-async def test_list_of_prompts_has_only_builtin_prompts_if_listing_skills_fails() -> None:
+async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
     dispatcher = RecordingDispatcher({"list_skills": make_refusal("UNAVAILABLE")})
     async with make_client(dispatcher) as client:
         listed = await client.list_prompts()
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
-async def test_list_of_prompts_omits_skills_in_a_profile_without_skills() -> None:
+async def test_prompt_list_omits_skills_in_profile_without_skills() -> None:
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
@@ -118,7 +118,7 @@ async def test_list_of_prompts_omits_skills_in_a_profile_without_skills() -> Non
 
 
 @BOTH_ERAS
-async def test_runs_profile_adds_the_work_on_run_prompt_to_the_list_of_prompts(era: Era) -> None:
+async def test_runs_profile_adds_the_work_on_run_prompt(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
@@ -138,7 +138,7 @@ async def test_work_on_run_prompt_is_unknown_in_the_plan_profile() -> None:
     assert refusal.value.message == "Unknown prompt: work_on_run"
 
 
-def test_work_on_run_prompt_has_ten_steps_and_names_existing_tools() -> None:
+def test_work_on_run_prompt_names_existing_tools() -> None:
     lines = [line for line in WORK_ON_RUN.text.splitlines() if re.match(r"\d+\. ", line)]
     assert len(lines) == 10
     named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))

@@ -45,7 +45,7 @@ def test_forwarded_header_of_an_untrusted_peer_is_ignored(peer: str, written: li
 
 @given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
 @example(STRANGER, "192.0.2.1, 10.0.0.5", [PROXY])
-def test_client_address_behind_trusted_proxies_is_the_last_untrusted_hop(
+def test_client_address_is_the_last_untrusted_hop(
     origin: str, made_up: str, way: list[str]
 ) -> None:
     *passed, peer = way
@@ -56,9 +56,7 @@ def test_client_address_behind_trusted_proxies_is_the_last_untrusted_hop(
 
 
 @given(PROXIES, MADE_UP)
-def test_client_address_without_trusted_proxies_is_the_address_of_the_peer(
-    peer: str, written: str
-) -> None:
+def test_client_address_without_trusted_proxies_is_the_peer(peer: str, written: str) -> None:
     assert same(read_proxies("").client_address(peer, [written]), peer)
 
 
@@ -80,9 +78,7 @@ def same(address: str, other: str) -> bool:
         ("[2001:db8:9::1]:443", "2001:db8:9::1"),
     ],
 )
-def test_client_address_of_an_unusual_header_is_the_last_usable_address(
-    header: str, counts: str
-) -> None:
+def test_client_address_of_unusual_header_is_last_usable_address(header: str, counts: str) -> None:
     assert read_proxies(TRUSTED).client_address(PROXY, [header]) == counts
 
 

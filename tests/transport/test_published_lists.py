@@ -36,7 +36,7 @@ async def what_is_ours(agent: AgentClient) -> list[str]:
         return [*(reply.model_dump_json() for reply in replies), client.instructions]
 
 
-async def test_lists_of_mcp_tools_and_prompts_are_independent_of_stored_data(world: OrgEnv) -> None:
+async def test_tool_and_prompt_lists_ignore_stored_data(world: OrgEnv) -> None:
     before = await what_is_ours(world.agent)
     ink = MarkedWriter()
     await marked_plan(world.agent, ink)
@@ -45,7 +45,7 @@ async def test_lists_of_mcp_tools_and_prompts_are_independent_of_stored_data(wor
     assert await what_is_ours(world.agent) == before
 
 
-async def test_name_of_a_plan_appears_only_in_title_of_the_mcp_resource(world: OrgEnv) -> None:
+async def test_plan_name_appears_only_in_the_resource_title(world: OrgEnv) -> None:
     ink = MarkedWriter()
     await marked_plan(world.agent, ink)
     (mark,) = [mark for mark, leaf in ink.written.items() if leaf[1:] == ("name",)]

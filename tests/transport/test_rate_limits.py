@@ -132,7 +132,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
 )
-async def test_rate_limit_response_of_http_layer_equals_that_of_dispatcher(
+async def test_rate_limit_responses_of_http_and_dispatcher_are_equal(
     http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
 ) -> None:
     flooded.use_up()
@@ -202,7 +202,7 @@ async def test_report_and_map_endpoints_are_rate_limited(
 
 
 @pytest.mark.parametrize("path", ["/", "/inbox", "/runs", "/audit", "/live/waiting"])
-async def test_page_over_the_rate_limit_of_an_org_returns_429_only_to_that_org(
+async def test_only_the_org_over_the_rate_limit_gets_429_pages(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up(Channel.DASHBOARD)
@@ -224,7 +224,7 @@ async def test_form_over_rate_limit_returns_429_with_retry_after(
     assert theirs.status_code == 404
 
 
-async def test_page_load_counts_as_a_single_call_for_the_rate_limit(
+async def test_page_load_counts_as_a_single_rate_limited_call(
     http: httpx2.AsyncClient,
 ) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
@@ -250,7 +250,7 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
-async def test_rate_limited_call_waits_longer_if_more_calls_of_the_org_wait(
+async def test_rate_limited_call_waits_longer_with_more_waiting_calls(
     flooded: Flooded,
 ) -> None:
     gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))

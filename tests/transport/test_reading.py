@@ -99,7 +99,7 @@ async def test_run_progress_api_returns_report_and_usage(
     assert check(reply.json()) == []
 
 
-async def test_run_progress_api_returns_same_404_for_missing_or_other_orgs_run(
+async def test_run_of_another_org_returns_404_like_an_unknown_run(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await world.other_org.run()
@@ -139,9 +139,7 @@ async def test_run_progress_api_calls_get_run_progress_through_gateway() -> None
         ("UNAVAILABLE", 503),
     ],
 )
-async def test_run_progress_api_returns_the_http_status_that_fits_the_error(
-    code: str, status: int
-) -> None:
+async def test_run_progress_api_maps_errors_to_http_statuses(code: str, status: int) -> None:
     dispatcher = RecordingDispatcher({"get_run_progress": make_refusal(code)})
     async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
@@ -194,7 +192,7 @@ async def test_document_api_returns_400_for_an_unsupported_format(http: httpx2.A
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_document_api_returns_same_404_for_unknown_and_other_orgs_ids(
+async def test_document_of_another_org_returns_404_like_an_unknown_document(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await make_rendered_run(world.other_org)
@@ -224,7 +222,7 @@ async def test_document_api_returns_503_when_the_database_is_unavailable() -> No
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
-def test_document_with_any_name_has_a_safe_content_disposition_header(key: str, model: str) -> None:
+def test_document_with_any_name_has_safe_disposition_header(key: str, model: str) -> None:
     document = make_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
@@ -233,7 +231,7 @@ def test_document_with_any_name_has_a_safe_content_disposition_header(key: str, 
 
 @given(title=st.text())
 @example(title="</title><script>alert(1)</script>")
-def test_title_of_a_document_page_can_never_close_the_title_element(title: str) -> None:
+def test_document_title_cannot_close_the_title_element(title: str) -> None:
     page = build_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
     assert page.count("<script") == 0

@@ -46,7 +46,7 @@ async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
 # Outputs
 
 
-async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
+async def test_outputs_page_lists_latest_and_plan_page_all_versions(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_finished_plan(agent)
@@ -88,7 +88,7 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
         ("application/json", '{"a": "<b>"}', "{&#34;a&#34;: &#34;&lt;b&gt;&#34;}"),
     ],
 )
-async def test_output_page_escapes_content_and_has_a_header_and_links_back(
+async def test_output_page_escapes_content_and_links_back(
     reader: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
 ) -> None:
     plan = await make_finished_plan(agent)
@@ -193,7 +193,7 @@ async def test_audit_page_filters_by_each_query_parameter(
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
-async def test_audit_page_returns_400_with_an_alert_for_an_invalid_filter(
+async def test_invalid_audit_filter_returns_400_with_an_alert(
     reader: httpx2.AsyncClient, asked: str
 ) -> None:
     page = await reader.get(f"/audit?{asked}")
@@ -224,7 +224,7 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentCli
         assert sum(bounded) == 5
 
 
-async def test_csv_export_of_the_audit_escapes_formulas_and_is_an_attachment(
+async def test_audit_csv_escapes_formulas_and_is_an_attachment(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
@@ -284,7 +284,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
     )
 
 
-async def test_tool_calls_and_errors_are_counted_per_tool_within_a_time_window(
+async def test_calls_and_errors_are_counted_per_tool_and_time_window(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls

@@ -50,7 +50,7 @@ async def test_list_of_resources_shows_status_and_progress_of_active_plans(era: 
     ]
 
 
-async def test_next_page_of_resources_uses_the_cursor_of_the_plan_list() -> None:
+async def test_next_page_of_resources_uses_the_plan_cursor() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     dispatcher = RecordingDispatcher({"list_active_plans": page})
     async with make_client(dispatcher) as client:
@@ -141,7 +141,7 @@ async def test_reading_an_unavailable_plan_resource_raises_an_internal_error() -
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_of_resources_returns_the_error_code_if_listing_plans_fails(
+async def test_resource_list_returns_error_code_if_listing_plans_fails(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({"list_active_plans": make_refusal(code)})
@@ -157,7 +157,7 @@ async def test_list_of_resources_returns_the_error_code_if_listing_plans_fails(
     ("typed", "values"),
     [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
 )
-async def test_mcp_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
+async def test_plan_id_is_completed_by_id_prefix_or_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
@@ -169,7 +169,7 @@ async def test_mcp_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
             assert completed.completion.values == values
 
 
-async def test_mcp_completion_of_an_unsupported_argument_returns_no_values() -> None:
+async def test_unsupported_completion_argument_returns_no_values() -> None:
     dispatcher = RecordingDispatcher(ANSWERS)
     async with make_client(dispatcher) as client:
         for ref in (
@@ -196,7 +196,7 @@ async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
 
 
 @BOTH_ERAS
-async def test_list_of_resources_in_the_runs_profile_has_open_runs_before_plans(era: Era) -> None:
+async def test_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
@@ -207,7 +207,7 @@ async def test_list_of_resources_in_the_runs_profile_has_open_runs_before_plans(
     ]
 
 
-async def test_only_first_page_of_the_list_of_resources_contains_runs() -> None:
+async def test_only_first_page_of_resources_contains_runs() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
@@ -248,7 +248,7 @@ async def test_list_of_resource_templates_depends_on_the_profile(
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_reading_an_mcp_resource_calls_the_tool_that_fits_the_uri(
+async def test_reading_a_resource_calls_the_matching_tool(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({})
@@ -272,9 +272,7 @@ async def test_run_resource_cannot_be_read_outside_the_runs_profile() -> None:
     ("typed", "values"),
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
-async def test_mcp_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
-    typed: str, values: list[str]
-) -> None:
+async def test_run_id_is_completed_by_id_prefix_or_name(typed: str, values: list[str]) -> None:
     async with make_client(RecordingDispatcher(), profile="runs") as client:
         for ref, name in (
             (PromptReference(name="work_on_run"), "runId"),
@@ -286,7 +284,7 @@ async def test_mcp_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_of_resources_returns_the_error_code_if_listing_runs_fails(
+async def test_resource_list_returns_error_code_if_listing_runs_fails(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({**ANSWERS, "list_dags": make_refusal(code)})
@@ -310,7 +308,7 @@ async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_failed_read_of_a_document_resource_returns_the_fitting_error_code(
+async def test_failed_read_of_document_resource_has_fitting_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(readable=fault), profile="runs") as client:
@@ -346,7 +344,7 @@ async def test_resource_of_an_output_has_media_type_content_and_author(era: Era)
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_failed_read_of_an_output_resource_returns_the_fitting_error_code(
+async def test_failed_read_of_output_resource_has_fitting_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(deliverable=fault)) as client:

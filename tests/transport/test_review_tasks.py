@@ -59,7 +59,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str) -> None:
         ("reject", "failed", "See how the plan ended."),
     ],
 )
-async def test_mcp_task_of_a_review_completes_with_the_decision_as_result(
+async def test_review_task_completes_with_the_decision_as_result(
     agent: AgentClient, decision: str, step_status: str, why: str
 ) -> None:
     plan, review = await take_step(agent, resultSummary="Nile")
@@ -90,7 +90,7 @@ async def test_mcp_task_of_a_review_completes_with_the_decision_as_result(
         assert again["instructions"].endswith("Add lakes.")
 
 
-async def test_mcp_task_of_a_review_has_the_fields_the_tasks_extension_requires(
+async def test_review_task_has_the_fields_the_extension_requires(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -112,7 +112,7 @@ async def test_mcp_task_of_a_review_has_the_fields_the_tasks_extension_requires(
     assert polled == shape
 
 
-async def test_mcp_task_of_a_review_survives_a_restart_of_the_server(agent: AgentClient) -> None:
+async def test_review_task_survives_a_server_restart(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     async with open_http(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -125,7 +125,7 @@ async def test_mcp_task_of_a_review_survives_a_restart_of_the_server(agent: Agen
     assert polled["result"]["structuredContent"]["decision"] == "skip"
 
 
-async def test_result_of_an_mcp_review_task_is_unchanged_by_later_plan_steps(
+async def test_review_task_result_ignores_later_plan_steps(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -137,7 +137,7 @@ async def test_result_of_an_mcp_review_task_is_unchanged_by_later_plan_steps(
         assert await send(client.session, "tasks/get", task.task_id) == before
 
 
-async def test_repeated_review_request_returns_same_mcp_task_or_the_decision(
+async def test_repeated_review_request_returns_same_task_or_decision(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent, idempotencyKey="k")
@@ -182,7 +182,7 @@ async def test_mcp_task_of_another_org_is_not_found(
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_mcp_task_request_of_client_without_tasks_extension_is_refused(
+async def test_task_request_without_the_extension_is_refused(
     agent: AgentClient, method: str
 ) -> None:
     more: Body = {"inputResponses": {}} if method == "tasks/update" else {}
@@ -194,7 +194,7 @@ async def test_mcp_task_request_of_client_without_tasks_extension_is_refused(
     assert refused.value.error.data == needed
 
 
-async def test_mcp_task_request_with_another_task_id_in_the_header_is_refused(
+async def test_task_request_with_other_id_in_header_is_refused(
     agent: AgentClient,
 ) -> None:
     _, review = await take_step(agent)
@@ -210,7 +210,7 @@ async def test_mcp_task_request_with_another_task_id_in_the_header_is_refused(
     assert refused.value.code == wire.HEADER_MISMATCH
 
 
-async def test_mcp_tasks_are_not_offered_to_clients_of_older_mcp_versions(
+async def test_tasks_are_not_offered_to_older_clients(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -228,7 +228,7 @@ async def test_mcp_tasks_are_not_offered_to_clients_of_older_mcp_versions(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_client_without_tasks_extension_gets_plain_reply_to_review_request(
+async def test_review_request_without_the_extension_gets_plain_reply(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -242,7 +242,7 @@ async def test_client_without_tasks_extension_gets_plain_reply_to_review_request
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_canceling_the_mcp_task_of_a_review_leaves_the_review_open(
+async def test_canceling_a_review_task_leaves_the_review_open(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -255,7 +255,7 @@ async def test_canceling_the_mcp_task_of_a_review_leaves_the_review_open(
         assert (await send(client.session, "tasks/get", task.task_id))["status"] == "completed"
 
 
-async def test_mcp_task_of_a_review_is_canceled_with_the_plan(agent: AgentClient) -> None:
+async def test_canceling_the_plan_cancels_the_review_task(agent: AgentClient) -> None:
     plan, review = await take_step(agent)
     cancel = {"action": "cancel_plan", "reason": "no use"}
     async with open_http(agent, Tasks()) as client:
@@ -278,7 +278,7 @@ async def open_with_forms(agent: AgentClient, tasks: Tasks) -> AsyncIterator[Cli
     assert person.forms == []
 
 
-async def test_review_is_decided_by_the_form_in_the_mcp_task_of_the_review(
+async def test_form_in_the_review_task_decides_the_review(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, review = await take_step(agent)
@@ -303,9 +303,7 @@ async def test_review_is_decided_by_the_form_in_the_mcp_task_of_the_review(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_declining_the_form_of_an_mcp_review_task_leaves_the_review_open(
-    agent: AgentClient, action: str
-) -> None:
+async def test_declined_form_of_a_task_leaves_review_open(agent: AgentClient, action: str) -> None:
     _, review = await take_step(agent)
     async with open_with_forms(agent, Tasks()) as client:
         task = await request_task(client, review)
@@ -319,7 +317,7 @@ async def test_declining_the_form_of_an_mcp_review_task_leaves_the_review_open(
     "response",
     [{"action": "accept", "content": {"decision": "modify"}}, {"action": "perhaps"}, 1],
 )
-async def test_invalid_answer_to_the_form_of_an_mcp_review_task_is_refused(
+async def test_invalid_answer_to_a_task_form_is_refused(
     agent: AgentClient, response: object
 ) -> None:
     plan, review = await take_step(agent)
@@ -332,7 +330,7 @@ async def test_invalid_answer_to_the_form_of_an_mcp_review_task_is_refused(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_mcp_task_of_review_has_no_form_if_requester_may_not_decide(
+async def test_requester_without_permission_gets_task_without_form(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -346,7 +344,7 @@ async def test_mcp_task_of_review_has_no_form_if_requester_may_not_decide(
     assert (polled["status"], "inputRequests" in polled) == ("working", False)
 
 
-async def test_subscription_to_mcp_tasks_without_tasks_extension_is_refused(
+async def test_task_subscription_without_the_extension_is_refused(
     agent: AgentClient,
 ) -> None:
     request = wire.SubscriptionsListenRequest.model_validate(

@@ -161,7 +161,7 @@ async def test_every_route_returns_403_for_other_origins(
         assert (await status_and_headers(app, "POST", path, both))[0] == 403, path
 
 
-async def test_every_route_returns_403_for_cross_site_embedding_or_fetch(
+async def test_every_route_returns_403_for_cross_site_requests(
     face_world: OrgEnv, paths: list[str]
 ) -> None:
     app, ours = full_app(face_world.agent, HOSTS), ("host", "localhost:8750")

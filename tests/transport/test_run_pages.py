@@ -35,7 +35,7 @@ async def test_runs_page_shows_name_status_and_stage_progress(
     assert re.search(r"1 of \d+", page)
 
 
-async def test_progress_of_run_includes_steps_of_stages_not_yet_started(
+async def test_run_progress_includes_steps_of_unstarted_stages(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -73,7 +73,7 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
     assert "No matching runs" in (await reader.get("/runs?dag=other")).text
 
 
-async def test_list_of_runs_filtered_by_state_contains_only_runs_in_that_state(
+async def test_run_list_filtered_by_state_contains_only_that_state(
     agent: AgentClient,
 ) -> None:
     await make_worked_run(agent, "waits")
@@ -133,7 +133,7 @@ async def first_stage(agent: AgentClient, run: Body) -> str:
     return slug
 
 
-async def test_run_page_shows_an_error_for_rejected_feedback_and_preserves_input(
+async def test_rejected_feedback_shows_an_error_and_keeps_input(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -151,7 +151,7 @@ async def test_run_page_shows_an_error_for_rejected_feedback_and_preserves_input
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_form_on_the_run_page_with_a_wrong_csrf_token_changes_nothing(
+async def test_wrong_csrf_token_on_the_run_page_changes_nothing(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -181,7 +181,7 @@ async def test_run_page_shows_an_error_for_an_invalid_action(
         assert "Rivers" in visible_text(page)
 
 
-async def test_run_page_shows_why_a_job_failed_and_lets_the_user_retry(
+async def test_run_page_shows_why_a_job_failed(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -194,7 +194,7 @@ async def test_run_page_shows_why_a_job_failed_and_lets_the_user_retry(
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
-async def test_regenerating_a_document_on_the_run_page_creates_a_claimable_job(
+async def test_regenerating_on_the_run_page_creates_a_job(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -231,7 +231,7 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
     assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
 
 
-async def test_run_page_returns_404_for_a_missing_run_or_a_run_of_another_org(
+async def test_run_of_another_org_returns_404_like_a_missing_run(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     theirs = await world.other_org.run()

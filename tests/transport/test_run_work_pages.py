@@ -42,7 +42,7 @@ async def test_run_page_links_to_page_of_every_step(
         assert f"<h1>{step} " in shown.text
 
 
-async def test_step_page_of_failed_step_shows_error_and_retries_only_that_step(
+async def test_failed_step_page_shows_error_and_retries_that_step(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     steps = (make_recipe_step("left", "all_to_one"), make_recipe_step("right", "all_to_one"))
@@ -108,7 +108,7 @@ async def test_job_page_of_expired_lease_shows_that_the_lease_expired(
     assert "held by ann in session new" in shown
 
 
-async def test_job_page_accepts_short_ids_and_refuses_jobs_of_other_runs(
+async def test_job_page_accepts_short_ids_and_refuses_other_runs(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, other = await agent.run(), await agent.run(name="Other")
@@ -129,7 +129,7 @@ async def test_job_page_accepts_short_ids_and_refuses_jobs_of_other_runs(
         assert (await reader.get(path)).status_code == 404, path
 
 
-async def test_step_page_of_step_with_unusual_characters_opens_from_the_run_page(
+async def test_step_with_unusual_characters_opens_from_run_page(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     key = "a/b ~ ?#%<ü>"
@@ -150,7 +150,7 @@ def job_ids(page: httpx2.Response) -> list[str]:
     return re.findall(r'data-item href="/runs/[^"]+/jobs/([^"]+)"', page.text)
 
 
-async def test_step_page_with_more_than_one_page_of_jobs_has_page_links(
+async def test_step_page_with_many_jobs_has_page_links(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     source = make_recipe_step("source", "per_model", outputs=[{"documentKey": "source"}])

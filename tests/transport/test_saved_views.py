@@ -26,7 +26,7 @@ def views_of(html: str) -> str:
     ("page", "query"),
     [("plans", "state=failed&q=a+b"), ("runs", "state=open"), ("audit", "actor=ann&channel=mcp")],
 )
-async def test_saved_view_of_a_list_page_is_linked_only_on_that_page(
+async def test_saved_view_is_linked_only_on_the_same_list(
     browser: httpx2.AsyncClient, page: str, query: str
 ) -> None:
     reply = await save(browser, page, "  My   view ", query)
@@ -39,7 +39,7 @@ async def test_saved_view_of_a_list_page_is_linked_only_on_that_page(
         assert views_of((await browser.get(f"/{other}")).text) == ""
 
 
-async def test_saved_view_with_the_same_name_is_replaced_and_can_be_deleted(
+async def test_saved_view_can_be_replaced_and_deleted(
     browser: httpx2.AsyncClient,
 ) -> None:
     await save(browser, "plans", "Mine", "mine=1")
@@ -52,7 +52,7 @@ async def test_saved_view_with_the_same_name_is_replaced_and_can_be_deleted(
     assert views_of((await browser.get("/plans")).text) == ""
 
 
-async def test_saved_views_of_a_user_are_not_shown_to_other_users_or_orgs(
+async def test_saved_views_are_shown_only_to_the_owner(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await save(browser, "plans", "Mine", "mine=1")
@@ -69,7 +69,7 @@ async def test_saved_views_of_a_user_are_not_shown_to_other_users_or_orgs(
     [("", "q=x"), ("  ", "q=x"), ("n" * 61, "q=x"), ("a\x07b", "q=x"), ("Fine", ""),
      ("Fine", "before=1"), ("Fine", "q=" + "x" * 1_000), ("Fine", "&".join(["a=1"] * 31))],
 )  # fmt: skip
-async def test_refused_saved_view_is_not_stored_and_form_shows_the_typed_name(
+async def test_refused_saved_view_keeps_the_typed_name(
     browser: httpx2.AsyncClient, name: str, query: str
 ) -> None:
     fields = {"page": "plans", "name": name, "query": query}
@@ -113,7 +113,7 @@ async def test_hostile_name_and_filter_of_a_saved_view_are_escaped(
     assert "&lt;script&gt;" in shown
 
 
-async def test_erasing_a_user_deletes_saved_views_of_or_naming_the_user(
+async def test_erasing_a_user_deletes_saved_views_naming_the_user(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     async with make_browser(world.agent, "Zoë Q") as zoe:

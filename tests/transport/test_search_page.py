@@ -45,7 +45,7 @@ async def test_search_finds_sentence_inside_a_long_result(
     assert (await browser.get(step)).status_code == 200
 
 
-async def test_search_finds_plans_steps_and_runs_by_beginnings_of_words(
+async def test_search_finds_plans_steps_and_runs_by_word_starts(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -128,7 +128,7 @@ async def test_search_page_without_matches_shows_a_message(
     assert ("No results for" in html) == bool(text.replace("\0", "").strip())
 
 
-async def test_search_page_returns_400_and_the_text_for_a_too_long_text(
+async def test_too_long_search_text_returns_400_and_stays_visible(
     browser: httpx2.AsyncClient,
 ) -> None:
     assert (await browser.get("/search", params={"q": "x" * 500})).status_code == 200

@@ -37,7 +37,7 @@ async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_tool_call_passes_caller_and_unchanged_arguments_to_the_dispatcher(era: Era) -> None:
+async def test_tool_call_passes_arguments_unchanged_to_the_dispatcher(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
@@ -55,7 +55,7 @@ async def test_tool_call_without_arguments_passes_an_empty_object(era: Era) -> N
 
 
 @BOTH_ERAS
-async def test_tool_call_returns_an_error_of_the_dispatcher_as_json_text(era: Era) -> None:
+async def test_tool_call_returns_dispatcher_error_as_json_text(era: Era) -> None:
     dispatcher = RecordingDispatcher(
         {"get_next_step": make_refusal("PLAN_TERMINAL", "It is over.")}
     )
@@ -93,7 +93,7 @@ async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
 
 
 @BOTH_ERAS
-async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(era: Era) -> None:
+async def test_lists_are_available_before_the_database_is_ready(era: Era) -> None:
     async def never() -> RecordingDispatcher:
         await asyncio.Event().wait()
         raise AssertionError
@@ -124,7 +124,7 @@ async def test_tool_call_returns_an_error_when_the_dispatcher_is_unavailable(era
 
 
 @BOTH_ERAS
-async def test_exception_text_of_a_tool_call_is_logged_but_not_returned(
+async def test_exception_text_is_logged_but_not_returned(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RecordingDispatcher):

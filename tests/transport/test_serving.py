@@ -76,7 +76,7 @@ def test_server_stops_on_a_signal_without_ending_the_process(number: signal.Sign
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_server_stops_on_a_signal_sent_when_the_address_is_announced(
+def test_signal_right_after_announcing_the_address_stops_the_server(
     number: signal.Signals,
 ) -> None:
     events: list[str] = []
@@ -139,7 +139,7 @@ def test_draining_server_serves_until_a_second_signal() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 3_600])
-def test_delayed_request_is_answered_when_the_server_begins_to_stop(
+def test_stopping_server_answers_delayed_requests(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If the request were delayed until the shutdown times out, uvicorn would cancel it."""

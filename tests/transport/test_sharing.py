@@ -60,7 +60,7 @@ async def test_shared_snapshot_shows_results_without_executing_stored_text(world
     assert not re.search(r'(?:src|href)="(?:https?:)?//', file)
 
 
-async def test_verification_of_shared_snapshot_returns_last_seal_of_the_audit(
+async def test_verified_snapshot_returns_the_last_seal(
     world: OrgEnv,
 ) -> None:
     plan = await worked_plan(world.agent)
@@ -104,12 +104,12 @@ async def test_verification_rejects_a_snapshot_with_any_byte_changed(world: OrgE
 
 
 @pytest.mark.parametrize("content", [b"", b"<html></html>", b"{}", b"[1]", b"\xff", b"x" * 9])
-def test_verification_rejects_a_file_that_is_no_snapshot(content: bytes) -> None:
+def test_verification_rejects_a_file_that_is_not_a_snapshot(content: bytes) -> None:
     with pytest.raises(InvalidInput, match="neither a snapshot"):
         verify_file(content)
 
 
-async def test_shared_snapshot_link_shows_plan_as_of_an_entry_without_sign_in(
+async def test_snapshot_link_shows_past_plan_without_sign_in(
     world: OrgEnv,
 ) -> None:
     plan = await worked_plan(world.agent)
@@ -127,7 +127,7 @@ async def test_shared_snapshot_link_shows_plan_as_of_an_entry_without_sign_in(
     verify_file(file.content)
 
 
-async def test_shared_snapshot_link_gives_access_only_to_the_snapshot(world: OrgEnv) -> None:
+async def test_snapshot_link_gives_access_only_to_the_snapshot(world: OrgEnv) -> None:
     plan, other = await worked_plan(world.agent), await world.agent.plan(1, name="Secret")
     secret = await create_snapshot_link(at(world.agent), full_id(plan["planId"]), 7)
     async with make_visitor(world) as visitor:
@@ -138,7 +138,7 @@ async def test_shared_snapshot_link_gives_access_only_to_the_snapshot(world: Org
             assert (await visitor.get(path)).status_code == 404, path
 
 
-async def test_shared_snapshot_link_returns_410_after_expiry_or_revocation(world: OrgEnv) -> None:
+async def test_snapshot_link_returns_410_after_expiry_or_revocation(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     plan_id = full_id(plan["planId"])
     secrets = [await create_snapshot_link(at(world.agent), plan_id, days) for days in (1, 7)]

@@ -137,7 +137,7 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
         assert (await browser.get("/", headers=PAGE)).status_code == 200
 
 
-async def test_sign_in_returns_the_same_403_for_every_kind_of_invalid_token(
+async def test_every_kind_of_invalid_token_gets_the_same_403(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
@@ -153,7 +153,7 @@ async def test_sign_in_returns_the_same_403_for_every_kind_of_invalid_token(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_sign_in_form_with_a_wrong_form_token_creates_no_session(
+async def test_sign_in_with_wrong_form_token_creates_no_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     """Without the CSRF check, another site could sign the user in as the attacker."""
@@ -163,7 +163,7 @@ async def test_sign_in_form_with_a_wrong_form_token_creates_no_session(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_second_sign_in_creates_a_new_session_and_ends_the_old_session(
+async def test_second_sign_in_ends_the_old_session(
     team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
@@ -197,7 +197,7 @@ async def test_sign_out_with_form_token_ends_session(
         assert (await other.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_session_cookie_can_read_outputs_but_is_refused_by_mcp_and_map_api(
+async def test_session_cookie_reads_outputs_but_not_mcp_or_map(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
@@ -318,7 +318,7 @@ LIES: dict[str, Body] = {
 }
 
 
-async def test_oidc_sign_in_with_invalid_claims_in_the_id_token_returns_403(
+async def test_invalid_claims_in_the_id_token_return_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     let_in = []
@@ -331,7 +331,7 @@ async def test_oidc_sign_in_with_invalid_claims_in_the_id_token_returns_403(
     assert (await browser.get("/inbox")).status_code == 303
 
 
-async def test_oidc_sign_in_altered_or_continued_in_another_browser_returns_403(
+async def test_sign_in_continued_in_another_browser_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     """If one browser could finish another's sign-in, users could work in an attacker's account."""
@@ -349,7 +349,7 @@ async def test_oidc_sign_in_altered_or_continued_in_another_browser_returns_403(
     assert team.there.redeemed == []
 
 
-async def test_oidc_sign_in_returns_a_503_page_when_the_issuer_is_down(
+async def test_sign_in_returns_503_while_the_issuer_is_down(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.there.down = True
@@ -372,9 +372,7 @@ async def test_oidc_user_of_another_org_sees_only_that_org(
     assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
-async def test_sign_in_page_has_no_oidc_route_if_no_issuer_is_configured(
-    world: OrgEnv, given: IssuedToken
-) -> None:
+async def test_oidc_route_is_missing_without_an_issuer(world: OrgEnv, given: IssuedToken) -> None:
     async with make_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:

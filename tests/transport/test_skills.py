@@ -114,7 +114,7 @@ def bytes_of(read: TextResourceContents | BlobResourceContents) -> bytes:
     return b64decode(read.blob) if isinstance(read, BlobResourceContents) else read.text.encode()
 
 
-async def test_media_type_of_a_skill_file_depends_on_the_name_and_content() -> None:
+async def test_media_type_of_skill_file_depends_on_name_and_content() -> None:
     kinds = {
         "assets/logo.png": "image/png",
         "references/one%20file.md": "text/markdown",

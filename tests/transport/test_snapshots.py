@@ -33,7 +33,7 @@ async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncCli
     assert check(reply.json()) == []
 
 
-async def test_map_api_returns_the_map_of_a_run_snapshot_or_workflow_definition(
+async def test_map_api_accepts_a_snapshot_or_a_definition(
     http: httpx2.AsyncClient,
 ) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):

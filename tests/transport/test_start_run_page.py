@@ -62,7 +62,7 @@ async def test_start_run_page_without_a_workflow_lists_the_workflows(
     assert (await browser.get("/runs/new?dag=nothing")).status_code == 404
 
 
-async def test_confirmation_of_a_new_run_shows_job_count_and_lack_of_forecast(
+async def test_confirmation_of_a_new_run_shows_job_count(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     reply = await send(browser, PATH, **FORM)
@@ -92,7 +92,7 @@ async def test_start_run_form_sent_twice_starts_the_run_once(
     assert "Which is longest?" in page.text
 
 
-async def test_forecast_of_a_new_run_is_the_median_of_earlier_runs(
+async def test_forecast_is_the_median_of_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 3)
@@ -105,7 +105,7 @@ async def test_forecast_of_a_new_run_is_the_median_of_earlier_runs(
     assert f", ${int(jobs[1]) / 2:.2f} median" in text
 
 
-async def test_forecast_of_a_new_run_requires_more_than_two_earlier_runs(
+async def test_forecast_requires_more_than_two_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 2)
@@ -144,7 +144,7 @@ async def test_start_run_form_keeps_input_when_the_run_is_refused(
     assert "Which is longest?" in reply.text
 
 
-async def test_edit_button_of_confirmation_returns_to_start_run_form_with_input(
+async def test_edit_button_returns_to_the_form_with_input(
     browser: httpx2.AsyncClient,
 ) -> None:
     reply = await send(browser, PATH, **FORM, step="edit")
@@ -163,7 +163,7 @@ async def test_start_run_form_suggests_the_models_of_earlier_runs(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_start_run_form_sends_each_input_of_the_workflow_under_the_key(
+async def test_start_form_sends_each_input_under_the_right_key(
     browser: httpx2.AsyncClient,
 ) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
@@ -184,7 +184,7 @@ async def test_run_page_shows_the_forecast_of_an_open_run(
     assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
 
 
-async def test_forecast_on_run_page_uses_own_pace_if_no_earlier_run_exists(
+async def test_run_without_earlier_runs_is_forecast_by_own_pace(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run(models="abcdef")

@@ -110,7 +110,7 @@ async def test_step_page_shows_tool_calls_of_step(
     assert "Tool calls" not in visible_text(await shown(browser, plan, 2))
 
 
-async def test_step_page_returns_same_404_for_unknown_step_and_other_orgs_step(
+async def test_step_of_another_org_returns_404_like_an_unknown_step(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, other = await agent.plan(1), await agent.plan(1)
@@ -166,7 +166,7 @@ async def test_step_page_shows_why_an_action_is_unavailable(
     )
 
 
-async def test_stale_form_on_the_step_page_returns_409_with_the_typed_text(
+async def test_stale_step_form_returns_409_with_typed_text(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

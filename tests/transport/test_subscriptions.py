@@ -58,7 +58,7 @@ async def heard(subscription: Subscription, *expected: object) -> None:
             left.discard(event)
 
 
-async def test_client_of_mcp_2026_07_28_is_notified_only_of_subscribed_resources(
+async def test_newest_client_is_notified_only_of_subscribed_resources(
     world: OrgEnv,
 ) -> None:
     agent = world.agent

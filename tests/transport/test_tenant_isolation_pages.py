@@ -58,7 +58,7 @@ async def indexed(agent: AgentClient) -> None:
         pass
 
 
-async def test_activity_of_another_org_does_not_change_pages_or_tool_replies(
+async def test_activity_of_another_org_changes_no_page_or_reply(
     face_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, agent, log = face_world, face_world.agent, face_world.dispatcher.calls

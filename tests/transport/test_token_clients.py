@@ -109,7 +109,7 @@ async def test_revoked_token_is_refused_on_next_call(world: OrgEnv) -> None:
             await client.call_tool("list_active_plans", {})
 
 
-async def test_decision_with_the_token_that_requested_the_review_is_forbidden(
+async def test_requesting_token_cannot_decide_the_review(
     world: OrgEnv,
 ) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
@@ -133,7 +133,7 @@ async def test_decision_with_the_token_that_requested_the_review_is_forbidden(
         assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
 
 
-async def test_requesting_agent_may_decide_a_review_under_the_relayed_policy(world: OrgEnv) -> None:
+async def test_relayed_policy_lets_the_requesting_agent_decide(world: OrgEnv) -> None:
     agents = await make_token(world.agent)
     async with served(world) as address, open_client(address, agents) as agent:
         plan = await called(agent, "create_research_plan", **PLAN)

@@ -45,7 +45,7 @@ async def test_tokens_page_shows_a_new_valid_token_only_once(world: OrgEnv) -> N
     assert (entry.actor, entry.channel) == ("pat", "dashboard")
 
 
-async def test_revoking_a_token_on_the_tokens_page_needs_a_confirmation(world: OrgEnv) -> None:
+async def test_revoking_a_token_on_the_page_asks_for_confirmation(world: OrgEnv) -> None:
     issued = await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         confirmation = await send(browser, "/tokens", act="revoke", id=issued.token.id)
@@ -126,7 +126,7 @@ async def test_invalid_form_on_the_tokens_page_changes_nothing(
     assert await list_members(at(world.agent)) == before
 
 
-async def test_form_on_the_tokens_page_returns_403_without_a_csrf_token(world: OrgEnv) -> None:
+async def test_tokens_form_without_csrf_token_returns_403(world: OrgEnv) -> None:
     await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         answer = await browser.post("/tokens", data={"act": "disable", "user": "ann"})

@@ -183,7 +183,7 @@ def test_tool_argument_description_states_the_purpose_of_the_argument(
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("extensions", [[], [Apps()]])
-async def test_map_app_tool_is_listed_only_to_clients_that_show_apps(
+async def test_map_tool_is_listed_only_to_clients_with_apps(
     mode: ConnectMode, extensions: list[ClientExtension]
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
@@ -194,7 +194,7 @@ async def test_map_app_tool_is_listed_only_to_clients_that_show_apps(
 
 
 @pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
-async def test_map_app_tool_is_listed_to_older_http_clients_that_declare_apps(
+async def test_map_tool_is_listed_to_older_clients_declaring_apps(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")

@@ -17,9 +17,7 @@ from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
         ("all", list(TOOLS)),
     ],
 )
-def test_tools_of_a_profile_are_in_the_order_of_the_tool_table(
-    profile: str, names: list[str]
-) -> None:
+def test_tools_of_a_profile_follow_the_tool_table(profile: str, names: list[str]) -> None:
     assert [tool.name for tool in tools_in_profile(TOOLS, profile)] == names
 
 
@@ -56,7 +54,7 @@ def test_writing_tool_is_not_listed_as_read_only() -> None:
     }
 
 
-def test_only_tools_that_claim_and_submit_work_have_always_load_metadata() -> None:
+def test_only_tools_that_claim_or_submit_are_always_loaded() -> None:
     loaded = {name for name, tool in TOOLS.items() if tool.listed.meta is not None}
     assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
     assert TOOLS["get_next_step"].listed.meta == {"anthropic/alwaysLoad": True}

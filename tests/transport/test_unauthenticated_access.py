@@ -93,7 +93,7 @@ async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None
                 assert reply.status_code in {401, 404}, bent
 
 
-async def test_request_with_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> None:
+async def test_other_host_or_origin_is_rejected_before_sign_in(team: Team) -> None:
     app, ours = team.app(), ("host", "localhost")
     for path, method in product(paths_of(team).values(), ("GET", "POST")):
         for host in () if path in HEALTH_PATHS else OTHER_HOSTS:

@@ -111,7 +111,7 @@ async def test_disconnected_client_leaves_the_wait_queue_and_gets_no_step(
         assert (await env.agent.take(plan))["attempt"] == 1
 
 
-async def test_waiting_http_calls_occupy_no_concurrency_slot_of_the_org(env: WaitingEnv) -> None:
+async def test_waiting_http_calls_occupy_no_concurrency_slot(env: WaitingEnv) -> None:
     plan, _ = await blocked_plan(env)
     async with served(env) as url, http_client() as http:
         posts = [
@@ -142,7 +142,7 @@ async def test_shutdown_answers_waiting_http_calls(
     assert {reply["status"] for reply in replies} == {"no_pending_steps"}
 
 
-async def test_call_that_waits_for_a_step_is_counted_once_in_the_metrics(env: WaitingEnv) -> None:
+async def test_waiting_call_is_counted_once_in_the_metrics(env: WaitingEnv) -> None:
     plan, taken = await blocked_plan(env)
     async with served(env) as url, Client(url) as client:
         arguments = {"planId": plan["planId"], "waitSeconds": 55}

@@ -42,7 +42,7 @@ def worker(
     return WorkerMetrics(shared, index, lambda: metrics, clock or Clock())
 
 
-def test_collect_adds_up_counters_and_histograms_and_labels_gauges() -> None:
+def test_collected_metrics_are_summed_and_gauges_are_labeled() -> None:
     shared = SharedMetrics(2)
     first = worker(shared, 0, [calls(3), waiting(1), group_sizes(2, 1, 0)])
     second = worker(shared, 1, [calls(4), waiting(2), group_sizes(1, 0, 5)])
@@ -68,7 +68,7 @@ def test_new_worker_continues_the_counters_of_the_replaced_worker() -> None:
     assert "waybook_group_commit_calls_count 2\n" in text
 
 
-def test_collect_has_counters_but_no_gauges_of_an_ended_worker() -> None:
+def test_ended_worker_keeps_counters_but_no_gauges() -> None:
     shared, clock = SharedMetrics(2), Clock()
     worker(shared, 1, [calls(3), waiting(5)], clock).publish()
     clock.now += MAX_AGE_SECONDS + 1
@@ -77,7 +77,7 @@ def test_collect_has_counters_but_no_gauges_of_an_ended_worker() -> None:
     assert 'worker="1"' not in text
 
 
-def test_half_written_slot_returns_the_previous_metrics() -> None:
+def test_half_written_metrics_return_the_previous_ones() -> None:
     shared = SharedMetrics(1)
     shared.write(0, Published(1.0, [calls(1)]))
     used = shared._memory[0]
@@ -89,7 +89,7 @@ def test_half_written_slot_returns_the_previous_metrics() -> None:
     assert shared.read(0) is None
 
 
-def test_metrics_beyond_the_size_limit_are_not_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFixture) -> None:
     shared = SharedMetrics(2)
     shared.write(0, Published(1.0, [calls(1)]))
     large = Metric(name="waybook_calls_total", value=1, labels={"tool": "x" * MAX_BYTES})

@@ -134,12 +134,12 @@ def within(inner: Area, outer: Area) -> bool:
 
 @settings(max_examples=120)
 @given(layouts())
-def test_map_layout_boxes_do_not_overlap_and_lines_avoid_boxes(layout: Layout) -> None:
+def test_map_boxes_do_not_overlap_and_lines_avoid_boxes(layout: Layout) -> None:
     check(layout)
 
 
 @each_large
-def test_large_map_layout_has_no_overlapping_boxes_and_lines_avoid_boxes(sketch: Diagram) -> None:
+def test_large_map_has_no_overlaps_and_lines_avoid_boxes(sketch: Diagram) -> None:
     check(compute_layout(sketch))
 
 
@@ -161,9 +161,7 @@ def test_map_layout_is_identical_when_computed_twice(sketch: Diagram, width: int
 
 @settings(max_examples=50)
 @given(sketches(), st.sampled_from([500, 1000, 1500]))
-def test_map_layout_size_is_limited_by_number_of_steps_and_edges(
-    sketch: Diagram, width: int
-) -> None:
+def test_map_size_is_limited_by_number_of_steps_and_edges(sketch: Diagram, width: int) -> None:
     layout = compute_layout(sketch, width=width)
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
@@ -178,7 +176,7 @@ def heights(layout: Layout) -> list[int]:
     return sorted({box.y for box in layout.boxes})
 
 
-def test_map_layout_wraps_a_long_chain_into_rows_in_reading_order() -> None:
+def test_long_chain_wraps_into_rows_in_reading_order() -> None:
     layout = compute_layout(make_chain_of(200))
     assert len(heights(layout)) > 5
     read = sorted(layout.boxes, key=lambda box: (box.y, box.x))
@@ -200,7 +198,7 @@ def test_map_layout_breaks_rows_where_the_fewest_edges_are_cut() -> None:
     assert around == [("d", "e")]
 
 
-def test_map_layout_draws_many_identical_sibling_steps_as_a_single_box() -> None:
+def test_many_identical_siblings_are_drawn_as_a_single_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
     sketch = make_diagram(make_lane(["a", *keys, "z"], edges))
@@ -208,7 +206,7 @@ def test_map_layout_draws_many_identical_sibling_steps_as_a_single_box() -> None
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_map_layout_draws_sibling_with_extra_successor_as_separate_box() -> None:
+def test_sibling_with_extra_successor_is_drawn_as_a_separate_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = make_diagram(
         make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
@@ -216,14 +214,14 @@ def test_map_layout_draws_sibling_with_extra_successor_as_separate_box() -> None
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_map_layout_places_first_step_of_a_short_path_as_late_as_possible() -> None:
+def test_first_step_of_a_short_path_is_drawn_late() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )
     assert [box.layer for box in layout.boxes] == [0, 1, 2, 1, 2, 3]
 
 
-def test_map_layout_orders_boxes_so_that_parallel_lines_do_not_cross() -> None:
+def test_parallel_lines_of_a_map_do_not_cross() -> None:
     keys = [*"abcd", *"stuv"]
     edges = [("a", "v"), ("b", "u"), ("c", "t"), ("d", "s")]
     boxes = compute_layout(make_diagram(make_lane(keys, edges))).boxes
@@ -231,7 +229,7 @@ def test_map_layout_orders_boxes_so_that_parallel_lines_do_not_cross() -> None:
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
-def test_map_layout_draws_a_frame_around_each_of_several_unnamed_stages() -> None:
+def test_each_of_several_unnamed_stages_gets_a_frame() -> None:
     assert compute_layout(make_diagram(make_lane("ab"))).frames == ()
     assert (
         len(
@@ -243,7 +241,7 @@ def test_map_layout_draws_a_frame_around_each_of_several_unnamed_stages() -> Non
     )
 
 
-def test_map_layout_of_an_empty_diagram_is_narrow_and_has_no_boxes() -> None:
+def test_layout_of_empty_diagram_is_narrow_without_boxes() -> None:
     layout = compute_layout(Diagram(name="Nothing", lanes=()))
     assert (layout.boxes, layout.lines) == ((), ())
     assert 0 < layout.width < 100

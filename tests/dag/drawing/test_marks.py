@@ -22,7 +22,7 @@ SNAPSHOT = make_snapshot(
 )
 
 
-def test_step_in_drawing_shows_number_of_done_jobs_or_of_expected_jobs() -> None:
+def test_drawn_step_shows_number_of_done_or_expected_jobs() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.step("thesis", "plan") == Annotation("failed", "1/2")
     assert marks.step("thesis", "write") == Annotation("not_started", "2 jobs")
@@ -30,7 +30,7 @@ def test_step_in_drawing_shows_number_of_done_jobs_or_of_expected_jobs() -> None
     assert marks.step("nowhere", "else") == Annotation("not_started")
 
 
-def test_stage_in_drawing_shows_how_many_steps_and_documents_are_done() -> None:
+def test_drawn_stage_shows_how_many_steps_and_documents_are_done() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.stage("thesis") == Annotation("failed", "0 of 2 steps, 0 of 4 documents")
     assert marks.stage("antithesis") == Annotation("not_started")

@@ -116,7 +116,7 @@ def test_svg_shows_every_status_as_icon_and_label(status: str) -> None:
     assert step[0].text == f"step-1: {STATUS_SYMBOLS[status].label}, 3/9"
 
 
-def test_status_symbols_have_distinct_icons_except_not_started_and_pending() -> None:
+def test_status_symbols_are_distinct_except_not_started_and_pending() -> None:
     looks = [STATUS_SYMBOLS[status] for status in ON_A_MAP - {"not_started"}]
     assert set(Counter(look.icon for look in looks).values()) == {1}
     assert set(Counter(look.symbol for look in looks).values()) == {1}
@@ -157,7 +157,7 @@ def test_svg_legend_fits_width_of_narrow_drawing() -> None:
     assert max(ends) < int(root.attrib["width"])
 
 
-def test_svg_box_of_several_steps_shows_the_share_of_each_status() -> None:
+def test_svg_box_of_several_steps_shows_share_per_status() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
@@ -215,7 +215,7 @@ def test_svg_links_only_the_steps_that_have_an_address() -> None:
     assert root.attrib["role"] == "group"
 
 
-def test_svg_contains_a_style_element_only_with_option_styled() -> None:
+def test_svg_contains_a_style_element_only_if_styled() -> None:
     layout = compute_layout(make_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1

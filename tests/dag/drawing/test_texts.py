@@ -31,7 +31,7 @@ MARKS = Annotations(
 
 @settings(max_examples=30)
 @given(st.data())
-def test_mermaid_text_has_a_node_for_each_step_and_a_line_for_each_edge(
+def test_mermaid_text_has_all_steps_and_edges(
     data: st.DataObject,
 ) -> None:
     sketch = data.draw(sketches())

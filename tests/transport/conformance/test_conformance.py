@@ -77,7 +77,7 @@ async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     assert len(outcomes) - len(failed) == APPLICABLE[revision]
 
 
-def test_lock_file_of_mcp_conformance_suite_has_hashes_and_no_urls() -> None:
+def test_conformance_lock_file_has_hashes_and_no_urls() -> None:
     lock = (HERE / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
