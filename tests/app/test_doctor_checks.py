@@ -71,7 +71,7 @@ async def test_doctor_warns_if_the_two_clocks_differ(
     assert "apart" in clock.message
 
 
-async def test_doctor_fails_if_a_rendered_document_loses_its_text(
+async def test_doctor_fails_if_a_rendered_document_is_empty(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials, "render", lambda *_: Rendered(markdown="", html=""))

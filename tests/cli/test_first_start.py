@@ -82,8 +82,8 @@ def test_interrupted_first_start_is_silent_and_can_be_repeated(empty: Path, comm
         env=os.environ | {"WAYBOOK_DATA_DIR": str(empty), "TMPDIR": str(temporary)},
         start_new_session=True,
     )
-    found = empty.parent.rglob
-    eventually(lambda: [*found("cluster.unfinished-*"), *found("PG_VERSION")], "initdb runs")
+    search = empty.parent.rglob
+    eventually(lambda: [*search("cluster.unfinished-*"), *search("PG_VERSION")], "initdb runs")
     os.killpg(process.pid, signal.SIGINT)
     assert process.communicate() == (b"", b"")
     assert process.returncode == 128 + signal.SIGINT
@@ -107,7 +107,7 @@ def test_ascii_terminal_gets_every_output_without_an_error(terminal: Terminal) -
     assert "Gr??e der Elbe > Ergebnis v" in listed
 
 
-def test_mcp_answers_calls_whose_input_ends_at_once(terminal: Terminal) -> None:
+def test_mcp_answers_calls_after_the_end_of_input(terminal: Terminal) -> None:
     version = {"protocolVersion": "2025-06-18", "capabilities": {}}
     client: dict[str, object] = {**version, "clientInfo": {"name": "pipe", "version": "1"}}
     requests: list[tuple[str, dict[str, object]]] = [

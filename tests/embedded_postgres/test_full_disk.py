@@ -55,7 +55,7 @@ async def readiness(dispatcher: Dispatcher) -> tuple[int, dict[str, Any]]:
     return response.status_code, json.loads(bytes(response.body))
 
 
-def test_first_start_on_too_small_disk_names_it_and_can_be_repeated(small_disk: Path) -> None:
+def test_first_start_on_small_disk_reports_the_free_bytes(small_disk: Path) -> None:
     failed = Terminal(small_disk).run("plans")
     message = " ".join(failed.stderr.split())
     assert failed.exit_code == 1

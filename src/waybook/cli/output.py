@@ -12,7 +12,7 @@ from waybook.core.hidden_characters import contains_hidden, escape_hidden
 
 #: Separators for JSON output without whitespace.
 COMPACT_SEPARATORS: Final = (",", ":")
-#: Characters shown in place of ours by a terminal that has only ASCII; "?" stands for all others.
+#: ASCII characters for terminals that cannot show ours; all other characters become "?".
 ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )

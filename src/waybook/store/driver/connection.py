@@ -35,7 +35,6 @@ from waybook.store.driver.wire import (
     NO_BACKEND_PID,
     NO_ORG,
     REFUSALS,
-    STALE_ERRORS,
     KeyConflict,
     PreparedStatementLost,
     WireSettings,
@@ -92,7 +91,6 @@ class DbConnection:
             StaleCache: a statement's expected state does not match the database.
             StaleCredential: the caller's cached credential does not match the database.
             Busy: a row lock was not granted in time, or a pooler was detected; nothing was written.
-            DiskFull: the disk of the database is full; nothing was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
         try:
@@ -127,8 +125,6 @@ class DbConnection:
             check(results)
         except errors.UniqueViolation as error:
             raise KeyConflict(error.diag.constraint_name or "") from error
-        except tuple(STALE_ERRORS) as error:
-            raise STALE_ERRORS[type(error)] from error
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
             raise PreparedStatementLost from error
         except tuple(REFUSALS) as error:

@@ -61,14 +61,11 @@ class StaleCache(Exception):
     """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
 
 
-#: Errors by which a statement reports outdated cached data. Other statements never cause them.
-STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
+#: Errors of SQL statements after which nothing was written, and the error for the caller. The first
+#: two report outdated cached data; other statements never cause them.
+REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,
-}
-
-#: Errors of SQL statements after which nothing was written, and the caller may try again.
-REFUSALS: Final[Mapping[type[psycopg.Error], type[Busy]]] = {
     errors.LockNotAvailable: Busy,
     errors.DeadlockDetected: Busy,
     errors.QueryCanceled: Busy,

@@ -130,8 +130,7 @@ def list_pending(dsn: str) -> list[str]:
     """Return the names of the migrations that `migrate` would apply.
 
     Raises:
-        Misconfigured: as for `migrate`.
-        Unavailable: the database cannot be reached.
+        Misconfigured, Unavailable: as for `migrate`.
     """
     with owner_connection(dsn) as connection:
         return [migration.title for migration in pending_in(connection)]
@@ -170,10 +169,9 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
                 yield connection
             except psycopg.errors.InsufficientPrivilege as error:
                 raise _no_owner(connection) from error
-    except psycopg.errors.DiskFull as error:
-        raise DiskFull from error
     except psycopg.OperationalError as error:
-        raise Unavailable(f"cannot reach the database: {error}") from error
+        is_full = isinstance(error, psycopg.errors.DiskFull)
+        raise DiskFull if is_full else Unavailable(f"cannot reach the database: {error}") from error
 
 
 def _no_owner(connection: psycopg.Connection) -> Misconfigured:
