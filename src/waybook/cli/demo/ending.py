@@ -39,7 +39,7 @@ NEXT = {
     "waybook serve": "serve agents and the dashboard over HTTP",
 }
 AGAIN = {"waybook demo --keep": "repeat the demo, and keep its results"}
-KEPT = {
+STORED = {
     "waybook plans --all": "list the plan of this demo",
     "waybook runs --all": "list the run of this demo",
 }
@@ -70,7 +70,7 @@ async def print_summary(
         console.print(Text(line, "dim"))
     _heading(console, "Next")
     _print_path(console)
-    console.print(_facts({**NEXT, **(KEPT if keep else AGAIN)}))
+    console.print(_facts({**NEXT, **(STORED if keep else AGAIN)}))
 
 
 async def _print_document(
