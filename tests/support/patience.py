@@ -1,4 +1,4 @@
-"""How long a test waits for something that must happen."""
+"""Limits of the time that a test waits for something that must happen."""
 
 from typing import Final
 
