@@ -2,11 +2,9 @@
 
 import orjson
 import pytest
-from splintr import Tokenizer
 
 from org_env import AgentClient, Body, OrgEnv
-
-ENCODER = Tokenizer.from_pretrained("o200k_base")
+from tokens import count_tokens
 
 
 class CountingAgent:
@@ -20,7 +18,7 @@ class CountingAgent:
     async def call(self, tool: str, **arguments: object) -> Body:
         reply = await self._agent.call(tool, **arguments)
         self.calls += 1
-        self.tokens += len(ENCODER.encode(orjson.dumps(reply).decode()))
+        self.tokens += count_tokens(orjson.dumps(reply).decode())
         return reply
 
     async def work_through_plan(self, steps: int) -> Body:

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from splintr import Tokenizer
-
 from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
 from plugins.anthropic_server import ScriptedModel, last_reply, serve_model
 from plugins.scripted_agent import PROMPT, Call
+from tokens import count_tokens
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = ROOT / "src" / "waybook" / "plugins" / "claude-code"
@@ -168,8 +167,7 @@ def longest_notice(contexts: list[list[str]]) -> int:
     """Return the number of tokens of the longest hook notice in these requests."""
     texts = [text for context in contexts for text in context]
     notices = {notice for text in texts for notice in NOTICE.findall(text)}
-    encoder = Tokenizer.from_pretrained("o200k_base")
-    return max(len(encoder.encode(notice)) for notice in notices)
+    return max(map(count_tokens, notices))
 
 
 def create_plan(client: Client) -> str:

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.extension import ClientExtension
-from splintr import Tokenizer
 
+from tokens import count_tokens
 from transport.apps_client import Apps
 from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
 from transport.messages import LEGACY, make_request
@@ -113,7 +113,6 @@ def test_every_tool_has_all_four_hints_in_the_tool_list(name: str) -> None:
 
 def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
     """Return the size of these tools in a model's context, in tokens and in bytes."""
-    encoder = Tokenizer.from_pretrained("o200k_base")
     texts = [
         orjson.dumps(
             {
@@ -125,7 +124,7 @@ def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
         for tool in tools
         if tool.name not in APP_TOOLS
     ]
-    return sum(len(encoder.encode(text)) for text in texts), sum(len(t.encode()) for t in texts)
+    return sum(map(count_tokens, texts)), sum(len(t.encode()) for t in texts)
 
 
 @pytest.mark.parametrize("profile", MAX_TOKENS)

@@ -1,0 +1,15 @@
+"""Number of tokens that a model reads, counted with the o200k vocabulary."""
+
+from functools import cache
+
+from splintr import AnyTokenizer, Tokenizer
+
+
+@cache
+def _tokenizer() -> AnyTokenizer:
+    """Return the tokenizer; loading it takes half a second."""
+    return Tokenizer.from_pretrained("o200k_base")
+
+
+def count_tokens(text: str) -> int:
+    return len(_tokenizer().encode(text))
