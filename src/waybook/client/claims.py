@@ -153,16 +153,25 @@ class Claim(ABC):
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
-        is_beating = self._heartbeat.is_running
-        # Stop the heartbeat first: one after the result would be refused and look like a lost
-        # claim.
-        await self._heartbeat.stop()
         key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
         named = {name: value for name, value in arguments.items() if value is not None}
-        try:
+        async with self._without_heartbeat():
             reply = await self._caller.call(
                 tool, **named, sessionId=self._session_id, idempotencyKey=key
             )
+        self._state = State.ENDED
+        return reply
+
+    @asynccontextmanager
+    async def _without_heartbeat(self) -> AsyncIterator[None]:
+        """Stop the heartbeat for a call that ends the claim; restart it if the call is refused.
+
+        A heartbeat after such a call would be refused and look like a lost claim.
+        """
+        is_beating = self._heartbeat.is_running
+        await self._heartbeat.stop()
+        try:
+            yield
         except StaleAttempt as error:
             self._state, self._loss, self._loss_is_reported = State.LOST, error, True
             raise
@@ -170,8 +179,6 @@ class Claim(ABC):
             if is_beating:
                 self._heartbeat.start()
             raise
-        self._state = State.ENDED
-        return reply
 
     def _mark_ended(self) -> None:
         self._state = State.ENDED

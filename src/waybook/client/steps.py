@@ -97,8 +97,8 @@ class Step(Claim):
         Raises:
             HoldLost: this client no longer holds the step.
         """
-        await self._modify({"action": "fail_step", "reason": reason, "retry": retry})
-        await self._heartbeat.stop()
+        async with self._without_heartbeat():
+            await self._modify({"action": "fail_step", "reason": reason, "retry": retry})
         self._mark_ended()
 
     async def _beat(self) -> None:
