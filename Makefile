@@ -64,9 +64,8 @@ generate: env ## write all generated files: schema, tool list, parts of the docu
 	@$(BIN)/python -m tools.generate
 
 # Not part of `generate`, because the pictures contain plan ids, which are new every time.
-pictures: env ## draw the pictures of the documentation that show a demo run
-	@$(BIN)/python tools/pictures/watch.py
-	@$(BIN)/python tools/pictures/run_map.py
+pictures: env ## make the pictures of the documentation from scripted plans and runs
+	@$(BIN)/python -m tools.pictures
 
 # The site generator is installed apart from the packages that Waybook and its tests need.
 docs: env ## build the documentation site in build/site; a broken link is an error
@@ -97,7 +96,7 @@ lock: env ## update the lock files and the bill of materials after a change in p
 lock-clients: env ## update the lock files of the clients that `make clients` tests
 	@$(BIN)/python -m tools.clients.lock $(ONLY)
 
-# Not part of `lock`: after an update, docs/performance.md needs new figures.
+# Not part of `lock`: after an update, docs/evidence/performance.md needs new figures.
 lock-bench: env ## update the lock files of the systems that `make bench` compares with Waybook
 	@for name in $(PEERS); do $(LOCK) --upgrade requirements/bench-$$name.in -o requirements/bench-$$name.lock; done
 
