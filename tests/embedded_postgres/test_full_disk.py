@@ -83,7 +83,7 @@ def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path)
             assert error["code"] == "DISK_FULL"
             assert "disk" in error["message"]
             assert error["next"]["tool"] == "create_research_plan"
-            assert error["next"]["why"].startswith("retry the same call")
+            assert error["next"]["why"].startswith("Retry the same call")
             status, body = await readiness(dispatcher)
             assert (status, body["error"]["code"]) == (503, "DISK_FULL")
             listed = await dispatcher.dispatch(caller, "list_active_plans", {})
