@@ -50,26 +50,28 @@ def oldest(pythons: Iterable[Path], version: str) -> tuple[Version, Path] | None
     """Return the oldest of these programs that is the version of Python, if any is."""
     known = [(exact, python) for python in pythons if (exact := exact_version(python))]
     wanted = tuple(map(int, version.split(".")))
-    return min((one for one in known if one[0][:2] == wanted), default=None)
+    return min((pair for pair in known if pair[0][:2] == wanted), default=None)
 
 
 def main() -> int:
     """Run the tests on each supported Python, print a table, and return the exit code."""
     table, has_failed = [], False
     for version in supported():
-        found = oldest(candidates(version), version)
-        if found is None:
+        python = oldest(candidates(version), version)
+        if python is None:
             table.append(f"{version:8} not found")
             continue
-        exact = ".".join(map(str, found[0]))
-        sys.stdout.write(f"Python {exact}: {found[1]}\n")
+        exact = ".".join(map(str, python[0]))
+        sys.stdout.write(f"Python {exact}: {python[1]}\n")
         sys.stdout.flush()
         start = time.monotonic()
-        make = ["make", "--silent", "test", f"PYTHON={found[1]}", f"VENV=.venv-{version}"]
+        make = ["make", "--silent", "test", f"PYTHON={python[1]}", f"VENV=.venv-{version}"]
         code = subprocess.run(make, cwd=ROOT, check=False).returncode
         has_failed = has_failed or code != 0
         minutes = (time.monotonic() - start) / 60
-        table.append(f"{exact:8} {'failed' if code else 'passed'} in {minutes:.1f} min, {found[1]}")
+        table.append(
+            f"{exact:8} {'failed' if code else 'passed'} in {minutes:.1f} min, {python[1]}"
+        )
     sys.stdout.write("\n".join(["", *table, ""]))
     return int(has_failed)
 

