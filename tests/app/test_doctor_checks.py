@@ -40,7 +40,7 @@ async def server_checks(world: OrgEnv) -> dict[str, CheckResult]:
 @pytest.mark.parametrize(
     ("statement", "failing", "quoted"),
     [
-        (b"alter table plan owner to waybook_app", "roles", "row-level security does not hold"),
+        (b"alter table plan owner to waybook_app", "roles", "row-level security does not restrict"),
         (b"alter table plan no force row level security", "row-level security", "plan"),
         (b"grant update, delete on audit_entry to waybook_app", "audit", "may update, delete"),
     ],

@@ -86,7 +86,7 @@ async def test_extract_data_reports_endpoint_message_after_second_400_answer(wor
         (answer({}, 429), "answered 429"),
         (answer({}, 429, retry_after="3600"), "answered 429"),
         (answer({"error": {"message": f"no such key: {KEY}"}}, 401), "answered 401"),
-        (answer("<html>"), "no JSON"),
+        (answer("<html>"), "not answer with JSON"),
         (answer({"choices": []}), "that is no "),
         (answer([]), "that is no "),
         (endless_body, "more than"),

@@ -216,7 +216,7 @@ async def test_text_notification_starts_with_the_subject_line(world: OrgEnv) -> 
         "Rivers: step 1 waits for your decision\n\n"
         "The Nile, probably.\n"
         "There is one question.\n"
-        "ann asks; 0 of 1 steps are done, and nothing starts until you decide.\n"
+        "ann asked for it; 0 of 1 steps are done, and nothing starts until you decide.\n"
         f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}#review\n"
     )
 

@@ -93,7 +93,10 @@ def test_dag_add_rejects_oversized_definition(large: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("command", [CALL, FEEDBACK])
 def test_command_refuses_endless_stdin_at_the_size_limit(command: tuple[str, ...]) -> None:
-    assert f"longer than {MAX_ARGUMENT_BYTES:,} bytes" in little(*command, typed=ENDLESS).stderr
+    assert (
+        f"longer than the limit of {MAX_ARGUMENT_BYTES:,} bytes"
+        in little(*command, typed=ENDLESS).stderr
+    )
 
 
 @pytest.mark.parametrize("command", [("report",), ("map",), ADD])

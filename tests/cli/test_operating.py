@@ -165,7 +165,5 @@ def test_doctor_command_lists_loaded_skills_and_warns_of_invalid_skill(
     results = [check for check in report["checks"] if check["check"] == "skills"]
     assert [check["state"] for check in results] == ["ok", "warn"]
     assert results[0]["said"] == "2: deep-research, quick-scan"
-    assert results[1]["said"].startswith(
-        f"{tmp_path / 'Bad-Name'} is left out: the name 'Bad-Name'"
-    )
+    assert results[1]["said"].startswith(f"{tmp_path / 'Bad-Name'} is ignored: the name 'Bad-Name'")
     assert results[1]["todo"]

@@ -78,7 +78,7 @@ def test_review_command_refuses_second_decision(terminal: Terminal) -> None:
     failed = terminal.run("review", plan_id, "--approve")
     assert failed.exit_code == 1
     assert "already decided: " in failed.stderr
-    assert "said approve" in failed.stderr
+    assert "chose approve" in failed.stderr
 
 
 def test_review_command_with_two_decisions_is_a_usage_error(terminal: Terminal) -> None:

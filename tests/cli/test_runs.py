@@ -237,7 +237,7 @@ def test_feedback_command_starts_next_stage_and_is_audited(terminal: Terminal) -
     shown = terminal.say("run", run_id, columns=100)
     assert f'waybook feedback {run_id} thesis "…"' in shown
     output = terminal.say("feedback", run_id, "thesis", "Say what it costs.")
-    assert "✓ your feedback on thesis is kept" in output
+    assert "✓ your feedback on thesis is stored" in output
     assert "antithesis has started: 1 job is ready" in output
     (newest, *_) = terminal.json_output("audit", "list", run_id)
     assert newest["channel"] == "cli"

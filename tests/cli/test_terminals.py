@@ -140,5 +140,5 @@ def test_review_command_reports_decision_made_meanwhile_elsewhere(
         os.write(screen.pty, b"a\n")
         assert screen.to_the_end() == 0
         assert "already decided: " in screen.text
-        assert "said skip" in screen.text
+        assert "chose skip" in screen.text
         assert "Nothing is waiting for you." in screen.text

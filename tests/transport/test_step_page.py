@@ -188,7 +188,7 @@ async def test_step_page_preview_shows_effect_and_changes_nothing(
     assert "Preview." in moved
     assert "step 2 becomes step 1" in moved
     removed = visible_text((await change(browser, plan, 1, "remove_step", preview="1")).text)
-    assert "step 1 goes, step 2 becomes step 1, step 3 becomes step 2" in removed
+    assert "step 1 is removed, step 2 becomes step 1, step 3 becomes step 2" in removed
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 

@@ -11,12 +11,13 @@ from uuid import UUID
 
 from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
+from waybook.store.driver import wire
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.wire import NO_ORG, SQL, WireSettings
+from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
 
 
@@ -238,7 +239,7 @@ class Database:
         Raises:
             DiskFull: the disk is still full. Unavailable: the database cannot be reached.
         """
-        probe = ("set local work_mem = '64kB'", SQL["write_temporary_file"]())
+        probe = ("set local work_mem = '64kB'", wire.SQL["write_temporary_file"]())
         await self.read_global("select app_now()", *(probe if self.wire.is_disk_full else ()))
         self.wire.is_disk_full = False
 
