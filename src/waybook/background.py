@@ -1,7 +1,7 @@
 """Background loops: stalls, reminders, rendering, indexing, retention, webhooks, and events.
 
-Any number of processes may run these loops concurrently. The leader of the database does the
-periodic work for all orgs; every process also does the work that its own calls caused, at once.
+Any number of processes may run these loops concurrently. One of them, the leader, does the periodic
+work for all orgs. Every process also does at once the work that its own calls caused.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ async def repeat(
 ) -> None:
     """Call `turn` repeatedly, until it returns True or the task is canceled.
 
-    No exception ends the loop. Each failure is logged, and consecutive failures increase the delay.
-    Only the first of them is logged with a traceback, unless it is a `WaybookError`.
+    No exception ends the loop. Each failure is logged, and the delay grows with consecutive
+    failures. A traceback is logged only for the first of them, and not for a `WaybookError`.
     """
     while True:
         begun = asyncio.get_running_loop().time()
@@ -75,7 +75,7 @@ async def repeat(
 
 
 def backoff_seconds(failures: int) -> float:
-    """Return the delay before a retry after this many consecutive failures, with jitter.
+    """Return the delay in seconds after this many consecutive failures, with random variation.
 
     >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
     True
@@ -123,7 +123,7 @@ async def count_all_orgs(services: Services) -> int:
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run a function for every org, even if it fails for one; return the sum.
+    """Run a function for every org, even if it fails for some; return the sum of the results.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -136,7 +136,7 @@ async def _in_orgs(
     orgs: Iterable[UUID],
     work: Callable[[RequestContext], Awaitable[int]],
 ) -> int:
-    """Run a function for these orgs, even if it fails for one; return the sum.
+    """Run a function for these orgs, even if it fails for some; return the sum of the results.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -206,7 +206,7 @@ async def index_loop(services: Services, every_seconds: float) -> None:
 
 
 async def index_all_orgs(services: Services) -> int:
-    """Index a batch of pending research in every org; return the sum of the orgs' counts."""
+    """Index a batch of pending research in every org; return how much was indexed in total."""
     return await _in_every_org(services, index_research)
 
 
@@ -248,7 +248,7 @@ async def deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
 
 
 async def leadership_loop(services: Services) -> None:
-    """Become the leader of the database as soon as no other process is."""
+    """Become the leader of the database as soon as no other process is the leader."""
 
     async def turn() -> None:
         await hold_leadership(services.database, services.leadership)
@@ -271,7 +271,7 @@ async def event_publish_loop(services: Services) -> None:
 async def event_listen_loop(services: Services) -> None:
     """Listen for change events of other processes, once there is a subscriber.
 
-    Through a connection pooler none arrive; `change_poll_loop` then finds the changes.
+    Through a connection pooler, no events arrive; `change_poll_loop` then finds the changes.
     """
 
     async def turn() -> bool:

@@ -68,8 +68,7 @@ from waybook.store.maintenance.serving_checks import check_schema, check_serving
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two polls for changes that no notification announced, while there are
-#: subscribers.
+#: Seconds between two polls for changes without a notification, while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
 #: Maximum seconds for writing the remaining telemetry at shutdown.
 FLUSH_SECONDS = 1.0
@@ -82,7 +81,7 @@ class Application:
     dispatcher: Dispatcher
     settings: Settings
     owner_dsn: str = ""
-    #: Owner of the configured API token; None without a token.
+    #: Owner of the configured API token; None if no token is configured.
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
@@ -93,7 +92,8 @@ class Application:
             org_id=LOCAL_ORG,
             user=self.settings.user,
             channel=channel,
-            # Without sign-in, only a caller on the dashboard can be assumed to be a person.
+            # Without sign-in, only a caller on the dashboard is assumed to be a person and may
+            # review.
             scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
         )
 
@@ -124,7 +124,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """PostgreSQL connection strings for the server and for migrations, and the server's role."""
+    """PostgreSQL connection strings, for the server and for migrations, and the server's role."""
 
     app_dsn: str
     owner_dsn: str
@@ -274,7 +274,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a connection pool with the server's database role; for `serving`, with short deadlines.
+    """Yield a database with the server's role; if `serving` is true, with short deadlines.
 
     Raises:
         Misconfigured: the user of the database URL cannot switch to the server's role.
@@ -319,11 +319,11 @@ async def _working(
                 await task
         with contextlib.suppress(
             TimeoutError
-        ):  # Only telemetry, so do not wait for an unreachable database.
+        ):  # It is only telemetry, so do not wait for an unreachable database.
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                # Other processes also find the changes by polling.
+                # If sending fails, other processes find the changes by polling.
                 with contextlib.suppress(WaybookError):
                     await pg_notify.send_pending(services.database, services.bus)
 
@@ -331,8 +331,8 @@ async def _working(
 def freeze_gc() -> None:
     """Exclude all present objects from garbage collection; call this after startup.
 
-    The thresholds are raised, because a call creates thousands of objects that reference counting
-    frees without a collection.
+    The thresholds are raised too, because a call creates thousands of objects that are freed by
+    reference counting, without a collection.
     """
     gc.collect()
     gc.freeze()

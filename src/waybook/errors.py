@@ -36,15 +36,15 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: Longer error messages, which quote other texts, are cut.
+#: Maximum length of an error message; longer ones, which quote other texts, are cut.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Beginning of the field `why` of a suggested call that repeats the call just made.
+#: Start of the field `why` in a suggested call that repeats the call just made.
 SAME_CALL: Final = "Retry the same call"
 
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """Suggested next call; it is destructive only if it repeats the call just made."""
+    """Suggested next call; it may be destructive only if it repeats the call just made."""
 
     tool: str
     args: Mapping[str, object]
@@ -52,7 +52,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """Return whether this repeats the last call; `args` then has only the changed arguments."""
+        """Return whether this repeats the last call; `args` then has only arguments to change."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -60,7 +60,7 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Seconds after which to retry; None if that does not help or the time is unknown.
+    #: Seconds after which to retry; None if a retry does not help or the time is unknown.
     retry_after: ClassVar[int | None] = None
 
     def __init__(

@@ -27,8 +27,8 @@ from waybook.settings import Settings
 #: Maximum seconds that `waybook serve` waits at startup for a stdio process to stop serving the
 #: dashboard.
 MAX_HANDOVER_SECONDS: Final = 10.0
-#: Maximum seconds that `waybook serve` waits for `serve.lock`, which stdio processes hold for an
-#: instant to check it.
+#: Maximum seconds that `waybook serve` waits for `serve.lock`. Stdio processes hold it for an
+#: instant when they check it.
 MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
@@ -50,7 +50,7 @@ class PageRecord:
 
 
 def read_record(control_dir: ControlDirectory) -> PageRecord | None:
-    """Return the last recorded address; None if the file is missing or invalid."""
+    """Return the last recorded address of the dashboard; None if the file is missing or invalid."""
     try:
         record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -72,13 +72,13 @@ def find_page_server(settings: Settings) -> PageRecord | None:
 
 
 def current_base_url(settings: Settings) -> str:
-    """Return the base URL of the dashboard served now, or the configured one."""
+    """Return the base URL of the dashboard that is served now; if none is, the configured one."""
     server = None if settings.public_url else find_page_server(settings)
     return server.url if server else settings.base_url
 
 
 def can_serve_pages(settings: Settings) -> bool:
-    """Return whether a stdio process may serve the dashboard to the local user."""
+    """Return whether a process of `waybook mcp` may serve the dashboard to the local user."""
     is_elsewhere = settings.database_url or settings.public_url
     needs_credentials = settings.token or settings.requires_auth
     return settings.pages == "on" and not is_elsewhere and not needs_credentials
@@ -122,7 +122,7 @@ class PageClaim:
     def try_record_server(self, url: str) -> bool:
         """Record the URL of a `waybook serve`; return False if another process holds the claim.
 
-        A stdio process soon stops serving the dashboard and releases the claim.
+        If that is a stdio process, it soon stops serving the dashboard and releases the claim.
         """
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
@@ -130,9 +130,9 @@ class PageClaim:
         return True
 
     def wait_for_handover(self) -> None:
-        """Wait until a stdio process that serves the dashboard has released port and claim.
+        """Wait until a stdio process that serves the dashboard has released its port and the claim.
 
-        Another `waybook serve` keeps its claim, so do not wait for one.
+        Another `waybook serve` keeps its claim, so do not wait for that.
         """
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):

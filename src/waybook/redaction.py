@@ -12,14 +12,14 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: Shorter known secrets are not searched for; they could be ordinary words.
+#: Minimum length of known secrets that are masked; shorter ones could be ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: Password in a URL, except `password`, which messages use as a placeholder.
+#: Password in a URL. The text `password` is excepted, because messages use it as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Secrets, each with its replacement.
+#: Patterns of secrets, each with its replacement.
 _SHAPES: Final = (
     # API tokens of Waybook, API keys of model endpoints, and webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
@@ -58,7 +58,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Quick first check: a text without a match, like most, has nothing that the patterns above match.
+#: Quick first check: most texts have no match, and then none of the patterns above matches.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

@@ -17,7 +17,7 @@ class Settings:
     #: URL of a PostgreSQL database, version 15 or later. If it is not set, an embedded server in
     #: the data directory is used.
     database_url: str | None = field(default=None, repr=False)
-    #: URL with which the owner of the database connects to run migrations, needed if the server
+    #: URL with which the owner of the database connects to run migrations. Needed if the server
     #: uses a different database user.
     owner_url: str | None = field(default=None, repr=False)
     #: URL of a standby of the database, from which the pages of the dashboard are read.
@@ -35,12 +35,13 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
-    #: Number of server processes, which share the listening socket; for the use of all cores.
+    #: Number of server processes, which share the listening socket. More than one process can use
+    #: several cores.
     workers: int = 1
     #: Time in seconds for which the server keeps an idle HTTP connection open for the next request.
     keep_alive_seconds: int = 75
-    #: Time in seconds for which a stopping server still serves, while it reports on /readyz that it
-    #: is not ready, so that a load balancer sends new requests to other servers.
+    #: Time in seconds for which a stopping server still serves requests. Meanwhile it reports on
+    #: /readyz that it is not ready, so that a load balancer sends new requests to other servers.
     drain_seconds: int = 0
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"
@@ -48,9 +49,8 @@ class Settings:
     #: Time in seconds after which a claimed job without a heartbeat can be claimed by another
     #: agent.
     lease_seconds: int = 900
-    #: Number of days for which data is kept: the call log, the stored answers to calls (for
-    #: repeated calls), signed-out browser sessions, and closed plans and runs. 0 keeps the data
-    #: forever.
+    #: Number of days for which data is kept: the call log, the stored answers for repeated calls,
+    #: signed-out browser sessions, and closed plans and runs. 0 keeps the data forever.
     keep_calls_days: int = 30
     keep_answers_days: int = 30
     keep_sessions_days: int = 30
@@ -70,7 +70,7 @@ class Settings:
     #: is still starting.
     database_wait_seconds: int = 60
     log_level: str = "WARNING"
-    #: Source of embeddings for search: the vocabulary table shipped with Waybook, or an external
+    #: Source of embeddings for search: the vocabulary table that is part of Waybook, or an external
     #: endpoint.
     embedder: str = "shipped"
     #: URL of an endpoint with the wire format of OpenAI's embeddings API, the name of the model at
@@ -111,15 +111,15 @@ class Settings:
     webhook_events: str = ""
     #: Format of the webhook body: standard, slack or text.
     webhook_format: str = "standard"
-    #: Folder with webhook templates, which are used in place of the built-in templates.
+    #: Folder with webhook templates, which replace the built-in templates.
     webhook_templates_dir: str | None = None
-    #: Name of the user in whose name a review is decided by a link in a review message, without
-    #: sign-in; if it is not set, only messages in local mode have such links.
+    #: User in whose name reviews are decided by the links in review messages, without sign-in. If
+    #: it is not set, only messages in local mode have such links.
     webhook_reviewer: str | None = None
     #: Number of days for which the links in a review message can be used; 0 for no links.
     action_link_days: int = 7
     #: Maximum number of calls per second for each org (0 for no limit), and number of calls that an
-    #: org may make at once.
+    #: org may make in a burst.
     calls_per_second: int | None = None
     burst: int = 120
     #: URL of the OpenID Connect issuer whose tokens are accepted, exactly as in the `iss` claim of
@@ -128,12 +128,11 @@ class Settings:
     #: Audience that an access token from the issuer must have; by default, this is the URL to which
     #: agents connect.
     oidc_audience: str | None = None
-    #: Id with which the dashboard is registered as a client at the issuer, for sign-in with a
-    #: browser.
+    #: Client id of the dashboard at the issuer, for sign-in with a browser.
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: Org to which all users of the OpenID Connect issuer belong, or, in place of a fixed org, the
-    #: claim that contains the org of a user.
+    #: Org to which all users of the OpenID Connect issuer belong or, if their orgs differ, the
+    #: claim that contains a user's org.
     oidc_org: str | None = None
     oidc_org_claim: str | None = None
     #: Claim whose value becomes the user's name in the audit; an email address is used only if it
@@ -161,7 +160,7 @@ class Settings:
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Accepted values of the Host header, in addition to local host names."""
+        """Accepted values of the Host header, besides local host names."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
         if self.public_url or self.host not in WILDCARD_HOSTS:
             named.add(host_header(self.base_url))

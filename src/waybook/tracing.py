@@ -1,7 +1,7 @@
 """Tracing: spans of tool calls and of the messages that they send to the database.
 
 Tracing is off unless the standard environment variables of OpenTelemetry configure it. While it is
-off, a call only checks that there is no tracer. Spans have ids, counts and error codes, and no
+off, a call only checks whether there is a tracer. Spans have ids, counts and error codes, but no
 texts of callers.
 """
 
@@ -11,47 +11,41 @@ from typing import Final, Protocol
 
 #: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
 TRACE_FIELDS: Final = ("traceparent", "tracestate")
-#: The same fields as ASGI header names.
+#: The names of these fields as ASGI headers.
 TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
-#: Maximum length of such a field; longer fields are ignored.
+#: Maximum length of a trace field; longer fields are ignored.
 MAX_FIELD_LENGTH: Final = 512
-#: Attributes of a span, and the fields of arguments and replies they are read from.
+#: Attributes of a span, and the fields of arguments and replies from which they are read.
 ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
 #: Maximum length of an id in an attribute.
 MAX_ID_LENGTH: Final = 64
 
 
 class CallSpan(Protocol):
-    """Span of a tool call."""
-
     def is_recording(self) -> bool:
-        """Return whether the span is sampled, so that attributes are worth their cost."""
+        """Return whether the span is sampled; if not, attributes need not be set."""
 
-    def set_attributes(self, attributes: Mapping[str, str], /) -> None:
-        """Add attributes."""
+    def set_attributes(self, attributes: Mapping[str, str], /) -> None: ...
 
-    def mark_failed(self) -> None:
-        """Set the span's status to error."""
+    def mark_failed(self) -> None: ...
 
 
 class Tracer(Protocol):
-    """Creator of spans."""
-
     def call(self, tool: str, /) -> AbstractContextManager[CallSpan]:
-        """Return the span of a tool call, the current span within its block."""
+        """Return the span of a tool call; within its block, it is the current span."""
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
         """Return the span of a database message; None if the call is not sampled."""
 
     def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
-        """Return a block whose spans belong to the trace that these fields name."""
+        """Return a context manager whose spans belong to the trace that these fields identify."""
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span; none outside a span."""
+        """Return the ids of the current trace and span, or nothing outside a span."""
 
 
 class Tracing:
-    """Tracer of this process; None while tracing is off."""
+    """Holds the tracer of this process, or None while tracing is off."""
 
     __slots__ = ("tracer",)
 
@@ -69,7 +63,7 @@ def describe_call(
     arguments: Mapping[str, object],
     reply: Mapping[str, object],
 ) -> None:
-    """Add org, ids and outcome of a call to its span, if that is sampled."""
+    """Add the org, ids and outcome of a call to its span, if the span is sampled."""
     if not span.is_recording():
         return
     attributes = {"waybook.org": str(org_id), "waybook.outcome": outcome}
@@ -86,7 +80,7 @@ def describe_call(
 def trace_fields(
     headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the trace context of an MCP message over HTTP; its metadata precede the headers.
+    """Return the trace context of an MCP message over HTTP; its metadata override the headers.
 
     >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"tracestate": "b=1"}}})
     {'traceparent': '00-a'}

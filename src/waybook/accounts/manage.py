@@ -1,7 +1,7 @@
 """Rules that change an org, its users and its tokens, and return an audit entry of the change.
 
-None of the eight kinds of audit events is specific to orgs, so their entries have the kind
-`plan_modified` and an action that names the change.
+No kind of audit event is specific to orgs, so these entries have the kind `plan_modified`, and an
+action that names the change.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,6 @@ KINDS = {Org: Entity.ORG, User: Entity.USER, Token: Entity.TOKEN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUser:
-    """A user to be added."""
-
     name: str
     scopes: tuple[Scope, ...]
     email: str | None = None

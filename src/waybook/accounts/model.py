@@ -68,7 +68,7 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return the fields of an org, user or token, except its id, as audited."""
+    """Return the fields of an org, user or token, except its id, as the audit records them."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 

@@ -47,6 +47,6 @@ def hash_token(secret: str) -> bytes:
     """Return the hash under which a token's secret is stored.
 
     The database looks up the hash, so the duration of the lookup reveals nothing about the secret.
-    The code of the org at its end is not hashed.
+    If the secret ends with the code of its org, the code is not hashed.
     """
     return sha256(without_org(secret).encode()).digest()

@@ -285,7 +285,7 @@ def _replayed_answer(stored: StoredAnswer) -> Answer:
 
 
 def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key | None:
-    """Return the identity of a call, the same for full and short ids.
+    """Return the key under which the answer is stored; it is the same for full and short ids.
 
     Return None if the call has no idempotency key.
     """
@@ -298,7 +298,7 @@ def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) ->
 
 
 def _earlier_forms(user: str, full_args: ToolArguments) -> tuple[Json, ...]:
-    """Return the values that earlier versions hashed for the same call."""
+    """Return the values that earlier versions of Waybook hashed for the same call."""
     full: Json = full_args.model_dump(mode="json", exclude=NOT_HASHED)
     return {"user": user, "arguments": full}, full
 

@@ -135,6 +135,5 @@ def app() -> None:
 
 
 def main() -> Any:  # noqa: ANN401 - click ends the process itself
-    """Run the command line."""
     replace_unprintable_characters()
     return app(prog_name="waybook")

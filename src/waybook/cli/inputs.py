@@ -14,7 +14,7 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: Maximum size of a snapshot file; 100,000 jobs take about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: A too long line of up to this size is skipped; a longer one ends the reading with an error.
+#: A line that is too long is skipped up to this size; a longer one is an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: Maximum size of an argument read from standard input, as for a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE

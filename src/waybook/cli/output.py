@@ -19,7 +19,7 @@ ASCII_LOOKALIKES: Final = dict(
 
 
 def replace_unprintable_characters() -> None:
-    """Print an ASCII character in place of each that stdout or stderr cannot encode."""
+    """Print an ASCII character instead of each that stdout or stderr cannot encode."""
     codecs.register_error("lookalike", _lookalikes)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):

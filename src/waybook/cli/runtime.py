@@ -27,7 +27,7 @@ class AppSession:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the caller, for what no tool provides."""
+        """Return a request context of the caller, for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )

@@ -26,7 +26,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 MIN_DELAY_SECONDS: Final = 0.1
 MAX_DELAY_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 10.0
-#: Seconds between two checks of the workers; the death of one ends the wait.
+#: Seconds between two checks of the workers; if one dies, the next check is made at once.
 CHECK_SECONDS: Final = 1.0
 
 
@@ -38,7 +38,7 @@ class SupervisorLink:
     index: int
     #: The worker writes here when it serves.
     reports: int
-    #: Nothing can be read here until the supervisor has ended, for any reason.
+    #: End of a pipe that becomes readable only when the supervisor has ended, for any reason.
     lifeline: int
 
     def report_serving(self) -> None:

@@ -32,7 +32,7 @@ class Caller(Protocol):
 
 
 class ClaimTerms(NamedTuple):
-    """Terms on which this client holds a step or job."""
+    """Session, error handling and heartbeat interval of a claim."""
 
     session_id: str
     on_error: OnError
@@ -68,17 +68,18 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: Whether the agent already got an error about the loss of the claim, which it may have
-        #: handled.
+        #: Whether an error already told the agent that the claim was lost; the agent may have
+        #: handled it.
         self._loss_is_reported = False
-        #: Task that executes the `async with` block, and the cancellation requests it had before.
+        #: Task that executes the `async with` block, and its cancellation requests when the block
+        #: began.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
 
     @property
     def is_held(self) -> bool:
-        """True until a result is accepted, the claim is given back, or the hold is lost."""
+        """True until a result is accepted, or the claim is given back or lost."""
         return self._state is State.HELD
 
     async def __aenter__(self) -> Self:
@@ -137,7 +138,7 @@ class Claim(ABC):
             )
 
     async def _try_give_back(self, error: BaseException | None) -> None:
-        """Give the claim back within a time limit; only log a failure, to keep `error` visible."""
+        """Give the claim back within a time limit; log a failure instead of raising it."""
         try:
             async with asyncio.timeout(MAX_GIVE_BACK_SECONDS):
                 await self._give_back(error)
@@ -145,7 +146,7 @@ class Claim(ABC):
             log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
 
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Make the call that ends this claim; after a refusal it is still held.
+        """Make the call that ends this claim; if the call is refused, the claim is still held.
 
         The idempotency key is derived from the arguments, so a call repeated after a timeout, even
         by another process, gets the stored answer.

@@ -21,7 +21,7 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Work that stopped until a person or another agent intervenes.
+#: Statuses of a plan or run that stopped until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
-    #: Calls of this session that are waiting at the server for work.
+    #: Number of calls of this session that are waiting at the server for work.
     waiting: int = 0
 
 
@@ -76,7 +76,7 @@ class Client:
         self._retry = retry or Retry()
         self._heartbeat_seconds = heartbeat_seconds
         self._wait_seconds = wait_seconds
-        #: Claims that this client has given out, by session and plan or run.
+        #: Claims of this client that are still open, by session and by plan or run.
         self._claims: defaultdict[tuple[str, str], _OpenClaims] = defaultdict(_OpenClaims)
 
     async def __aenter__(self) -> Self:
@@ -263,7 +263,7 @@ class Client:
         until: Until,
         **arguments: object,
     ) -> ClaimT:
-        """Claim a step or job, or resume one that this session held before a restart.
+        """Claim a step or job, or get back one that this session held before a restart.
 
         If nothing is ready, wait at the server, unless the plan or run is complete.
         """
@@ -302,7 +302,7 @@ class Client:
         return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether the loop over steps or jobs ends; before returning False, wait.
+        """Return whether the loop over steps or jobs ends; if it goes on, wait first.
 
         Raises:
             NothingReady: no other agent and no person is expected to act.
@@ -318,7 +318,7 @@ class Client:
 
 
 def _is_final(reply: Mapping[str, Any]) -> bool:
-    """Return whether waiting is useless: no agent or person will make work free."""
+    """Return whether waiting is useless, because the work is complete or stopped."""
     return reply["status"] in COMPLETE | STUCK or _has_only_failures(reply)
 
 

@@ -40,7 +40,7 @@ class Unreachable(Unavailable):
     """A call got no answer; it may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    # No default delay: the client's own backoff determines it.
+    # No default delay before a retry: the client's own backoff determines it.
     retry_after: ClassVar[int | None] = None
 
 

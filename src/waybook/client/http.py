@@ -11,7 +11,7 @@ from waybook.errors import WaybookError
 
 #: Revision of the MCP protocol; it needs neither a handshake nor headers that repeat the body.
 REVISION = "2025-11-25"
-#: Servers and proxies are temporarily unable to serve.
+#: HTTP statuses of a server or proxy that is temporarily unable to serve.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -82,7 +82,7 @@ def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
 
 
 def _with_header(error: WaybookError, response: httpx2.Response) -> WaybookError:
-    """Add the delay in `Retry-After` to an error without a delay."""
+    """Add the delay from the `Retry-After` header to an error without a delay."""
     header = response.headers.get("retry-after", "")
     if header.isascii() and header.isdigit():
         error.details.setdefault("retryAfter", int(header))

@@ -14,7 +14,7 @@ from waybook.client.replies import (
     Usage,
 )
 
-#: Number of heartbeats within the lease of a job.
+#: Number of heartbeats sent during one lease of a job.
 BEATS_PER_LEASE = 3
 
 
@@ -38,9 +38,9 @@ class Job(Claim):
         self.inputs: Sequence[JobInput] = reply.get("inputs") or []
         #: Documents that the job has to produce.
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
-        #: End of the text submitted so far, if this job continues another one's result.
+        #: If this job continues the text of another job: the end of that text.
         self.so_far: str = reply.get("soFar") or ""
-        #: Whether this session already held the job.
+        #: Whether this session already held the job before the call.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property
@@ -48,7 +48,7 @@ class Job(Claim):
         return self.job_id
 
     async def read_input(self, job_input: JobInput) -> str:
-        """Return the complete text of an input; the claim may have only its beginning."""
+        """Return the complete text of an input; `get_next_job` may have returned only its start."""
         text = job_input["content"]
         rest: dict[str, Any] | None = (job_input.get("cut") or {}).get("get")
         while rest is not None:

@@ -146,7 +146,7 @@ class _Server:
         """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
-                # Skip lines that are not JSON, such as the output of print().
+                # Skip lines that are not JSON, such as the output of print() in the server process.
                 with suppress(ValueError):
                     self._pass_on(json.loads(line))
         finally:

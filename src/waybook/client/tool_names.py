@@ -1,4 +1,4 @@
-"""Tool names, by whether a call may be repeated; a test compares them with the server."""
+"""Tool names, grouped by whether a call may be repeated; a test compares them with the server."""
 
 from typing import Final
 

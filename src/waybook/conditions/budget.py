@@ -3,7 +3,7 @@
 The rates are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
 
 - each node of the expression costs 1, paid before the evaluation starts;
-- each round of a macro costs the nodes of its body, and 1;
+- each iteration of a macro costs 1 plus the number of nodes in its body;
 - copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`;
 - comparing lists and maps costs `COMPARED_PAIR` per list, map and element, at any depth;
 - searching a list for an element costs `COMPARED_ITEM` for each comparison;
@@ -112,7 +112,7 @@ class SharedBudget:
 class Frame:
     """State of one evaluation: variables, macro variables, and budget.
 
-    It is mutable, but only that evaluation changes it.
+    It is mutable, but only this evaluation changes it.
     """
 
     values: Mapping[str, Json]

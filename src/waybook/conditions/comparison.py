@@ -43,8 +43,8 @@ TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 class Comparison:
     """Field, operator and value of a condition, as texts of a form.
 
-    A value that is a number, `true`, `false`, `null` or a text in double quotes is read as JSON;
-    every other value is a text.
+    If the value is a number, `true`, `false`, `null` or a text in double quotes, it is read as
+    JSON; any other value is a text.
     """
 
     field: str
@@ -106,7 +106,7 @@ def read_comparison(source: str) -> Comparison | None:
 
 
 def _path(node: Node) -> str | None:
-    """Return the source text of a field; None if the node is not one."""
+    """Return the source text of a field; None if the node is not a field."""
     match node:
         case Name(name=name):
             return name
@@ -124,7 +124,7 @@ def _path(node: Node) -> str | None:
 
 
 def _value_text(node: Node) -> str | None:
-    """Return a literal as the text of a form field; None if the node is not one."""
+    """Return a literal as the text of a form field; None if the node is not a literal."""
     match node:
         case Literal(value=str() as text):
             return _plain_or_quoted(text)
@@ -136,7 +136,7 @@ def _value_text(node: Node) -> str | None:
 
 
 def _plain_or_quoted(text: str) -> str:
-    """Return a text unchanged if a form field keeps it, else in double quotes."""
+    """Return a text unchanged if a form would read it back as this text, else in double quotes."""
     is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
     return text if is_kept and _json_literal(text) is None else _quote(text)
 
@@ -151,7 +151,7 @@ def _text(value: str) -> str:
 
 
 def _json_literal(text: str) -> str | None:
-    """Return a text that is a JSON scalar, else None."""
+    """Return the text if it is a JSON scalar, else None."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

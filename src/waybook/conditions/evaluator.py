@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: Slot with the value of each macro variable.
+#: For each macro variable, the index of its value in the frame.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 

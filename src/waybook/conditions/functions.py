@@ -176,7 +176,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the earlier error, or else `new`; charge the budget for it."""
+    """Return the first error, `known` or else `new`, and charge the budget for ignoring one."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

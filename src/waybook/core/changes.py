@@ -1,9 +1,9 @@
-"""Audit entries and the row changes they record, as a rule returns them.
+"""Audit entries, and the row changes that they record.
 
 A change is the old and the new value of one field of one row. The changes of an entry are applied
 to the rows, and the entry is written to the audit, so a replay of the audit always gives the stored
 rows. The field `*` is the whole row: a change from null creates it, a change to null removes it.
-Long texts are stored once, in their rows; the audit has their hashes.
+Long texts are stored once, in their rows; the audit has only their hashes.
 """
 
 from collections.abc import Iterable, Mapping

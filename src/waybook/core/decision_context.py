@@ -24,8 +24,8 @@ class ReviewPolicy(StrEnum):
 
     #: An agent may submit its user's decision; the review records that it was relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, on a web page or with another credential than
-    #: the agent's. The credential that requested the review may not decide it.
+    #: Only a user with the review scope may decide, on a web page or with a credential other than
+    #: the one that requested the review.
     HUMAN = "human"
 
 
@@ -47,12 +47,12 @@ class Actor(NamedTuple):
 
 
 class DecisionContext(NamedTuple):
-    """Inputs of a rule besides the plan or run: the time, the actor, and new ids."""
+    """Inputs of a rule besides the plan or run: the time, the actor, and a source of ids."""
 
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: Read only by rules that decide a review.
+    #: The org's review policy; set only for rules that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 

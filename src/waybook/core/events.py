@@ -25,7 +25,7 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """A changed plan or run, with the number of its latest audit entry."""
+    """Event that reports a changed plan or run, with the number of its latest audit entry."""
 
     kind: str
     id: str
@@ -43,7 +43,7 @@ class EventBatch(NamedTuple):
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield NOTIFY payloads within the size limit that contain all these events."""
+    """Yield NOTIFY payloads that together contain all these events, each within the size limit."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:

@@ -38,7 +38,7 @@ class Estimate:
 class Forecast:
     """Expected time and cost of work, and what they are based on."""
 
-    #: Time in seconds, and cost in millionths of a dollar; None with too little history.
+    #: Time in seconds, and cost in millionths of a dollar; None if there is too little history.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

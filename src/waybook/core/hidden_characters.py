@@ -1,9 +1,9 @@
 """Detection of hidden characters, which are invisible or change how text is displayed.
 
 Texts are stored unchanged. Replies list the hidden characters in their texts, and pages show them
-as code points. Exempt is what languages and emoji need: joiners between emoji or between letters of
-scripts that join, breaks between words of scripts without spaces, flag emojis made of tag
-characters, and one variation selector after an ideograph.
+as code points. Characters that languages and emoji need are exempt: joiners between emoji or
+between letters of scripts that join, breaks between words of scripts without spaces, flag emojis
+made of tag characters, and one variation selector after an ideograph.
 """
 
 import re
@@ -38,8 +38,8 @@ _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fff
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: A variation selector is not legitimate after these: ASCII except keycap bases, whitespace, and
-#: hidden characters.
+#: Characters after which a variation selector is hidden text: ASCII except keycap bases,
+#: whitespace, and hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
 #: Legitimate sequences with hidden characters; matched before single hidden characters.
 _FITTING: Final = "|".join(
@@ -55,8 +55,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that no hidden character has (`_PLAIN`), and beginnings of JSON escapes for control
-#: characters (`_ESCAPED`).
+#: Bytes that occur in no hidden character (`_PLAIN`), and beginnings of the JSON escape sequences
+#: of control characters (`_ESCAPED`).
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -69,7 +69,7 @@ def _odd() -> re.Pattern[str]:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Match hidden characters by kind, but no legitimate sequences."""
+    """Return a pattern that matches hidden characters by kind, but no legitimate sequences."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 

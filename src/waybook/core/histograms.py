@@ -17,7 +17,7 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """`bounds` are the upper bounds of the buckets, ascending."""
+        """Create empty buckets; `bounds` are their upper bounds, ascending."""
         self.bounds = bounds
         #: Values per bucket; the last bucket has no upper bound.
         self.counts = [0] * (len(bounds) + 1)

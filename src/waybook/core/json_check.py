@@ -10,8 +10,8 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits for values checked by their JSON: levels below the first, values per object or array, and
-#: characters of all names and texts in it.
+#: Limits for `is_plain_json`: levels below the first, values per object or array, and characters of
+#: all names and texts in it.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -50,9 +50,9 @@ def _bounded(size: int) -> int:
 def is_plain_json(value: object) -> bool:
     """Return whether a JSON object or array is small and can certainly be stored.
 
-    Most arguments are; the others need `check_json`, which takes longer.
+    This is true of most arguments; the others need `check_json`, which takes longer.
     """
-    # Only small values, because orjson crashes if it runs out of memory.
+    # Serialize only small values, because orjson crashes if it runs out of memory.
     if type(value) not in CONTAINERS or not _is_small(value, MAX_PLAIN_DEPTH):
         return False
     try:
@@ -92,7 +92,8 @@ def check_json(value: object, depth: int = 0) -> int:
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
     if isinstance(value, dict):
-        # Check names and texts as one text. Names count with quotes, texts also with commas.
+        # Join all names and texts, and check them as one text. Names count with quotes, texts also
+        # with commas.
         texts = [inner for inner in value.values() if type(inner) is str]
         others = [inner for inner in value.values() if type(inner) is not str]
         size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)

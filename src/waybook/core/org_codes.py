@@ -2,8 +2,8 @@
 
 Tokens, web sessions and links are looked up by the hash of their secret. A single server has one
 index of the hashes; a cluster would have to ask every node. So a secret created in a cluster ends
-with the code of its org. The code is not part of the hash and grants nothing: the org's node must
-know the hash.
+with the code of its org. The code is not part of the hash and grants no access: the org's node must
+have the hash.
 """
 
 from string import ascii_letters, digits

@@ -11,12 +11,11 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields with a person's name or credential, or with the reason why something ended: their
-#: suffixes and names.
+#: Row fields that contain a person's name or credential, or the reason why something ended, are
+#: recognized by these suffixes and names.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Suffixes and names of fields with a person's name or a reason, in the details of audit entries
-#: and in replies.
+#: Keys in replies and in the details of audit entries are recognized in the same way.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
@@ -87,7 +86,7 @@ def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> d
 
 
 def _renamed_change(change: Json, to: Pseudonymization) -> Json:
-    """Return a group of changes, or a change as earlier versions stored it, with the name replaced.
+    """Return one element of an audit entry's changes, with the person's name replaced.
 
     >>> _renamed_change(["step", "1", {"held_by": [None, "ann"]}], Pseudonymization("ann", "x"))
     ['step', '1', {'held_by': [None, 'x']}]
@@ -102,7 +101,7 @@ def _renamed_change(change: Json, to: Pseudonymization) -> Json:
 
 
 def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Json:
-    """Convert each old and new value in a group of changes."""
+    """Convert each old and new value in the changes of one row."""
     match group:
         case [entity, row_id, dict() as fields]:
             converted: dict[str, Json] = {
@@ -164,7 +163,7 @@ def _blank(value: Json, to: Pseudonymization) -> Json:
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """Return a stored answer with the name replaced in person fields and in error messages.
+    """Return a stored answer with the name replaced in error messages and in fields for persons.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

@@ -1,6 +1,6 @@
 """Replay of audit entries, which must always give the stored rows.
 
-Rows are plain mappings: entity → id → field → value. The fields are not interpreted.
+Rows are plain mappings: entity → id → field → value. The replay does not interpret the fields.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +10,8 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
-#: Changed fields of a row, each with a list of old and new value, or only of the new one; see
-#: `new_value`.
+#: Changed fields of a row. The value of each is a list of the old and the new value, or of only the
+#: new one.
 ChangedFields = dict[str, Json]
 
 ENTITIES = frozenset(map(str, Entity))
@@ -48,7 +48,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _is_same_row(row: Row, old: Json) -> bool:
-    """Return whether two rows are equal; null equals a missing column, as columns can be added."""
+    """Return whether two rows are equal; a missing column equals null, as columns can be added."""
     return isinstance(old, dict) and _values(row) == _values(old)
 
 
@@ -97,10 +97,10 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
 
 
 def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
-    """Yield entity, id and changed fields of each group of changes in an audit entry.
+    """Yield the entity, the id and the changed fields of each row that an audit entry changes.
 
     Raises:
-        ReplayError: an earlier version stored the entry, without groups.
+        ReplayError: an earlier version of Waybook stored the entry, without groups.
     """
     groups = details.get("changes")
     if not isinstance(groups, list):

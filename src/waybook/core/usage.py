@@ -14,7 +14,7 @@ DOLLAR = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Usage reported with one result; None if not reported."""
+    """Usage reported with one result; a field is None if it was not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -71,7 +71,7 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """Return the totals as stored and audited."""
+        """Return the totals in the form in which the database and the audit store them."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,

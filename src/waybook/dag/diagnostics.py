@@ -23,7 +23,6 @@ class Diagnostic:
     message: str
 
     def as_json(self) -> dict[str, str]:
-        """Return the diagnostic in the form in which an error contains it."""
         return {"fault": self.name, "at": self.at, "message": self.message}
 
 

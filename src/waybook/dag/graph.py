@@ -1,10 +1,10 @@
-"""Graph of a recipe: order of the steps, roots and leaves, and the sources of documents.
+"""Graph of a stage's steps: their order, roots and leaves, and the sources of documents.
 
-Everything here is one pass over steps and edges. The walker decides which steps of a stage close
-and open after work has ended. There is no barrier: a step opens when its predecessors are closed,
-regardless of other steps; it opens once, with all its units, and closing is final. The primary
-source of a `per_source_document` step is the predecessor that produces its first input; the step
-has one unit per output of that predecessor.
+Everything here is one pass over steps and edges. The function `walk` decides which steps of a stage
+close and open after work has ended. There is no barrier: a step opens when its predecessors are
+closed, regardless of other steps; it opens once, with all its units, and closing is final. The
+primary source of a `per_source_document` step is the predecessor that produces its first input; the
+step has one unit per output of that predecessor.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ MAX_CYCLE_SHOWN = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All steps in topological order; where there is a choice, by step number, then by place in the
-    #: recipe.
+    #: All steps in topological order; where there is a choice, by step number, then in declared
+    #: order.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -33,7 +33,7 @@ class Graph:
 
 
 def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
-    """Return the recipe's graph.
+    """Return the graph of a recipe, which is the steps of a stage and the edges between them.
 
     Raises:
         BadRecipe: the recipe has no steps, duplicate keys, a cycle, or dangling or duplicate edges.
@@ -45,7 +45,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
-    """Return the recipe's graph, or all errors if the recipe is invalid."""
+    """Return the graph of a recipe (the steps of a stage), or all errors if it is invalid."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
         return faults
@@ -157,7 +157,7 @@ class StepState:
 
     opened: bool
     closed: bool
-    #: Number of units, and of completed ones.
+    #: Number of jobs, and of completed ones.
     total: int
     done: int
 
@@ -167,7 +167,7 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and to open, in graph order; a step without units is in both."""
+    """Steps to close and to open, in graph order; a step without jobs is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
@@ -176,7 +176,7 @@ class Walk:
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
     """Return the finished steps to close and the ready steps to open.
 
-    `count_of` returns the number of units of a step that opens; a step without units is closed at
+    `count_of` returns the number of jobs of a step that opens; a step without jobs is closed at
     once. One pass is enough: all predecessors of a step are decided before it.
     """
     over: set[str] = set()
@@ -202,12 +202,12 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the steps to open at the start: roots, and steps after roots without units."""
+    """Return the steps to open at the start: roots, and steps after roots without jobs."""
     return walk(graph, {}, count_of)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
-    """Return the keys of the documents that each unit produces, without duplicates."""
+    """Return the keys of the documents that each job of a step produces, without duplicates."""
     if not step.outputs:
         return (step.output_type,)
     return tuple(dict.fromkeys(output.document_key for output in step.outputs))
@@ -223,7 +223,7 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """Return the possible primary sources; a valid recipe has exactly one."""
+    """Return the possible primary sources of a step; in a valid workflow, there is only one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
@@ -234,9 +234,9 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
-    """Return the predecessor whose outputs determine this step's units, if any.
+    """Return the predecessor whose outputs determine this step's jobs, if any.
 
-    In a checked recipe there is exactly one if the strategy is `per_source_document` and the step
+    In a valid workflow there is exactly one if the strategy is `per_source_document` and the step
     is not a root.
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:

@@ -1,6 +1,6 @@
-"""Data model of a workflow: stages, each with a recipe of steps and dependency edges.
+"""Data model of a workflow: stages, each with a recipe, which is its steps and the edges between.
 
-It has only the structure; the progress of a run is passed separately, as evidence.
+It has only the structure; the progress of a run is passed separately.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 
 class JobType(StrEnum):
-    """Kind of job. RENDER jobs are the server's, and not part of recipes and progress."""
+    """Kind of job.
+
+    RENDER jobs are done by the server, and are not part of definitions and progress.
+    """
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -63,7 +66,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Document that each unit of a step produces."""
+    """Document that each job of a step produces."""
 
     document_key: str
     #: Template for the document; None if people do not read it.
@@ -71,7 +74,7 @@ class Output:
 
 
 class RecipeStep(NamedTuple):
-    """Step of a recipe; a tuple, because a recipe may have ten thousand steps."""
+    """Step of a stage; a tuple, because a stage may have ten thousand steps."""
 
     key: str
     number: int
@@ -79,8 +82,8 @@ class RecipeStep(NamedTuple):
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: Inputs of the step; None if the recipe declares none, and the only predecessor is the primary
-    #: source.
+    #: Inputs of the step; None if the definition declares none. The only predecessor is then the
+    #: primary source.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None

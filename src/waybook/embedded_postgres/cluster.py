@@ -41,8 +41,8 @@ PROGRAMS = {"initdb", "postgres"}
 #: Free disk space in bytes without which no cluster is created: its files, the database and a
 #: second segment of the write-ahead log.
 NEW_CLUSTER_BYTES = 100_000_000
-#: Free disk space in bytes below which a failure of PostgreSQL is explained by the full disk: one
-#: segment of the write-ahead log.
+#: If less disk space than this (in bytes) is free, a failure of PostgreSQL is reported as a full
+#: disk. It is one segment of the write-ahead log.
 MIN_FREE_BYTES = 16 * 1024 * 1024
 EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -149,7 +149,7 @@ def create_cluster(
 
 
 def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
-    """Return whether the cluster exists and was set up with the current setup and these passwords.
+    """Return whether the cluster exists and was set up by this version with these passwords.
 
     Raises:
         Misconfigured: the cluster has another major version.
@@ -182,8 +182,8 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
         shutil.rmtree(remains, ignore_errors=True)
     require_space(home.directory, NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # Reject all connections until the access rules (`ACCESS`) are written: no passwords are set
-    # yet.
+    # Reject all connections until the access rules (`ACCESS`) are written, because no passwords are
+    # set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)

@@ -41,7 +41,7 @@ def server_account(owner: int | None = None) -> Account:
     with the user who created it.
 
     Raises:
-        Misconfigured: the process is root and neither account exists.
+        Misconfigured: this process runs as root, and neither account exists.
     """
     if os.geteuid() != 0:
         return Account(name="", uid=os.geteuid(), gid=os.getegid(), is_other_user=False)
@@ -69,7 +69,7 @@ def drop_privileges(account: Account) -> None:
 
 
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
-    """Run a command as the system account; return its result, or None if not permitted."""
+    """Run a command as the system account; return its result, or None if it may not run it."""
     try:
         if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line
@@ -158,7 +158,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
 
 
 def clean_places() -> None:
-    """Remove the clusters whose data directories were deleted; the caller must be root."""
+    """Remove clusters whose data directories were deleted; the caller must be root."""
     remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
@@ -239,7 +239,7 @@ def _make(directory: Path, mode: int) -> bool:
         directory.mkdir(mode)
     except FileExistsError:
         return False
-    directory.chmod(mode)  # Restore the permissions that the umask removed.
+    directory.chmod(mode)  # The umask may have removed permissions.
     return True
 
 

@@ -80,7 +80,7 @@ class ServerContext:
 
 
 def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
-    """Detach into a separate process, and supervise the embedded PostgreSQL."""
+    """Run the supervisor of the embedded PostgreSQL, detached in a process of its own."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
@@ -136,7 +136,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies; stop it after a grace period without any client."""
     idle_since: float | None = None
-    # Some file systems always report a link count of zero; it then cannot show a deletion.
+    # On some file systems the link count is always zero, and then shows no deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -164,7 +164,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
 def _clean_up(server_context: ServerContext) -> None:
     """Remove the sockets of a deleted data directory, but keep its cluster.
 
-    The data directory may have been copied elsewhere before, and the copy then uses the
+    The data directory may have been copied elsewhere before it was deleted; the copy then uses the
     cluster.
     """
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
@@ -213,7 +213,8 @@ def _prepare(
 ) -> None:
     """Create the cluster if it does not exist.
 
-    A running server is stopped first if there is no cluster, or if the durability setting changed.
+    A running server is stopped first if there is no cluster, or if `same` is false because the
+    durability setting changed.
     """
     prepared = is_ready(home, connection.passwords)
     if prepared and same:

@@ -39,7 +39,7 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
 
     Raises:
         Misconfigured: PostgreSQL cannot run on this system.
-        Unavailable: PostgreSQL did not start.
+        Unavailable: PostgreSQL did not start in time.
     """
     if running := _running(control_dir):
         return running

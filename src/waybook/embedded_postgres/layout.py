@@ -43,7 +43,7 @@ SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is check
 
 @dataclass(frozen=True, slots=True)
 class ControlDirectory:
-    """Part of a data directory that clients and the supervisor share."""
+    """The subdirectory of a data directory that clients and the supervisor process share."""
 
     data_dir: Path
 
@@ -112,12 +112,12 @@ class ServerDirectory:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a short, stable name for a long path."""
+    """Return a short name for a path, which is the same each time."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket directory; in /tmp if its path would be too long or have a comma."""
+    """Return the socket directory; it is in /tmp if its usual path is too long or has a comma."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -179,10 +179,10 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a too large log file to a second file.
+    """Move the content of a log file that is too large to a second file.
 
-    The file is then truncated. The writer keeps its descriptor, and as it opened the file for
-    appending, it continues at the beginning.
+    The log file is then truncated. Its writer keeps the file open and continues at the beginning,
+    because it opened the file for appending.
     """
     try:
         if path.stat().st_size <= largest:
@@ -198,7 +198,7 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
 
 
 def tail(path: Path, start: int = 0) -> str:
-    """Return the last lines written to a log file since `start`, for an error message."""
+    """Return the last lines of a log file, for an error message; nothing before offset `start`."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

@@ -1,11 +1,11 @@
-"""Removal of clusters outside data directories, a month after the data directory was deleted.
+"""Removes PostgreSQL clusters that are outside a data directory which was deleted a month ago.
 
 Next to such a cluster is its record, `<its name>.origin`, in a directory that only root can write
-to. The record is also hard-linked into the data directory, so its link count shows whether that was
-deleted. As the data directory may have been copied to another file system before, a cluster without
-it is only marked at first, and removed a month later. If a supervisor starts for a copy in the
-meantime, it claims the cluster and removes the mark. The supervisor locks the record while it
-lives. A cluster is removed only if its record was linked and no longer is, and if no process has
+to. The record is also hard-linked into the data directory, so its link count shows whether the data
+directory was deleted. But the data directory may have been copied to another file system before, so
+the cluster is only marked at first, and removed a month later. If a supervisor starts for the copy
+in the meantime, it claims the cluster and removes the mark. The supervisor locks the record while
+it lives. A cluster is removed only if its record was linked and no longer is, and if no process has
 the cluster as its working directory. If the two directories are on different file systems, the
 record cannot be linked, and the cluster is never removed.
 """
@@ -52,7 +52,7 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Hard-link the cluster's record into the data directory; return whether it succeeded."""
+    """Hard-link the cluster's record into the data directory; return whether that was possible."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -71,8 +71,8 @@ def is_deleted(descriptor: int) -> bool:
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
     """Mark clusters whose data directory was deleted; remove those marked a month ago.
 
-    Run as root, in directories that only root can write to. Returns the removed clusters; `now` is
-    in seconds since the epoch.
+    Run this as root, with directories (`bases`) that only root can write to. Return the removed
+    clusters; `now` is in seconds since the epoch.
     """
     at = time.time() if now is None else now
     records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
@@ -96,7 +96,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
     except OSError:
-        # Another process is removing the cluster; otherwise the next start tries again.
+        # Another process is removing the cluster. If that fails, the next start tries again.
         return None
     finally:
         os.close(record)
@@ -113,7 +113,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the cluster was marked over a month ago; mark it if it is not."""
+    """Return whether the cluster was marked over a month ago; if it has no mark, mark it."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -138,7 +138,8 @@ def _write(record: int, origin: dict[str, object]) -> None:
 def _is_used(home: Path) -> bool:
     """Return whether a process has the cluster as working directory, as PostgreSQL does.
 
-    A process of the cluster's user whose working directory cannot be read counts as one.
+    If the working directory of a process of the cluster's user cannot be read, it is assumed to be
+    the cluster.
     """
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, private if new; return its descriptor."""
+    """Open the lock file, and create it as private if it is new; return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 

@@ -1,9 +1,9 @@
 """A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
 A killed supervisor leaves a running server or a stale pid file behind. The process id in a pid file
-is not trusted, because it may have been reused. A process counts as our server only if the kernel
-reports that it listens on the socket in our private directory, or that its working directory is our
-cluster. No other process is ever signaled.
+is not trusted, because it may have been reused. A process is taken for our server only if the
+kernel reports that it listens on the socket in our private directory, or that its working directory
+is our cluster. Waybook sends signals to no other process.
 """
 
 import os
@@ -40,7 +40,7 @@ class ChildServer:
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; the pid cannot be reused before this process reaps it."""
+        """Send a signal; until this process reaps the child, its pid cannot be reused."""
         self.process.send_signal(number)
 
 
@@ -81,7 +81,6 @@ def open_process(pid: int) -> AdoptedServer | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process with this process id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -112,13 +111,13 @@ def spawn(
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
-    """Wait until PostgreSQL accepts connections; False if it ends or time runs out."""
+    """Wait until PostgreSQL accepts connections; return False if it ends or the deadline passes."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        # A busy server logs every probe, so the pauses grow.
+        # A busy server logs every probe, so each pause is longer than the last.
         if condition is ProbeStatus.BUSY:
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
@@ -142,7 +141,7 @@ SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """Wait for a running PostgreSQL to accept connections and return it; None if none runs.
+    """Wait for a running PostgreSQL to accept connections and return it; None if none is running.
 
     Raises:
         Unavailable: a server listens, but its process cannot be determined.
@@ -159,7 +158,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop our server if it runs without its socket, or delete a stale pid file.
+    """Stop a server of this cluster that has lost its socket, or delete a stale pid file.
 
     Call this only while no server listens. PostgreSQL does not start if its pid file names an
     existing process, even a dead one that is not reaped yet.
@@ -174,7 +173,7 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    # This process listens on the socket.
+    # The opened process still listens on the socket.
     if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(
@@ -184,7 +183,7 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
 
 
 def _number(pid_file: Path) -> int:
-    """Return the process id in a pid file: negative for single-user mode, 0 without a file."""
+    """Return the process id in a pid file (negative in single-user mode), or 0 without a file."""
     try:
         return int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):

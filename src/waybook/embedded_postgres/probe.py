@@ -1,7 +1,7 @@
 """Readiness probe for a PostgreSQL socket, which sends only the startup message.
 
-It needs neither a password nor a driver: a server that accepts connections requests authentication,
-and one that is still starting returns an error.
+The probe needs neither a password nor a driver: a server that accepts connections answers with a
+request for authentication, and one that is still starting with an error.
 """
 
 import socket

@@ -27,7 +27,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """Claim on the embedded server, which runs until the last claim is closed."""
+    """Use of the embedded server by one client; the server runs until the last use is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -58,12 +58,12 @@ def attach(
 ) -> Attachment:
     """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
-    Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed, for
-    tests. `durable` and `grace_seconds` apply only if this call starts the server.
+    The call returns when a connection has succeeded. `durable=False` is faster but may lose data,
+    for tests. `durable` and `grace_seconds` apply only if this call starts the server.
 
     Raises:
         Misconfigured: the server cannot run on this system, or runs without the requested
-            durability.
+        durability.
         Unavailable: the server did not start; the message contains the end of its log.
     """
     if sys.platform == "win32":

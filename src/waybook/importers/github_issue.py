@@ -1,4 +1,4 @@
-"""GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
+"""Parser for GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Reference to an issue at the beginning of an item; other items refer to it by this number.
+#: Issue number or URL at the beginning of an item; other items refer to the item by this number.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -32,7 +32,7 @@ _CUT: Final = "(The rest of this issue is too long for a step.)"
 def read_github(text: str) -> ItemList:
     """Return the tasks of one issue, or one task for each issue of a list.
 
-    Lines in errors about the task list of one issue are those of the issue's body.
+    An error about the task list of an issue names a line of the issue's body, not of the file.
 
     Raises:
         InvalidInput: the JSON contains no issue, or the issue no tasks; the error names the line.
@@ -175,7 +175,7 @@ def _listed_issue(issue: LocatedObject, place: int) -> Item:
 
 
 def _children(issues: list[LocatedObject], items: list[Item]) -> dict[str, list[tuple[str, int]]]:
-    """Return the sub-issues of each issue, from `parent` and `subIssues`, with lines."""
+    """Return the sub-issues of each issue with line numbers, read from `parent` and `subIssues`."""
     listed = {item.key for item in items}
     children: dict[str, list[tuple[str, int]]] = {}
     for issue, item in zip(issues, items, strict=True):

@@ -27,7 +27,7 @@ _CLOSED: Final = frozenset({"closed", "merged"})
 
 @dataclass(frozen=True, slots=True)
 class IssueDocument:
-    """Issue or list of issues, unwrapped."""
+    """Issue or list of issues, taken out of the fields that wrap it."""
 
     issues: list[Any]
     is_list: bool
@@ -99,7 +99,7 @@ def is_pull_request(issue: LocatedObject) -> bool:
 
 
 def address_of(issue: LocatedObject) -> str:
-    """Return the address of an issue's web page; the API's `url` is not one."""
+    """Return the address of an issue's web page; the API's `url` field is not a web page."""
     return text_field(issue, "html_url") or text_field(issue, "url")
 
 

@@ -13,7 +13,7 @@ from waybook.plan.model import StepType
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: Opening fence of a GitHub task list, whose text is not code.
+#: First line of a GitHub task list, which looks like a code block but contains no code.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -26,7 +26,7 @@ _LEADING_NUMBER: Final = re.compile(
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
-#: Maximum length of a line in characters; no text of a step may be longer.
+#: Maximum length of a line in characters; a longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
 DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
@@ -73,12 +73,12 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of check lists; references to other items keep their `#`."""
+    """Return the items of check lists; the keys of referenced items keep their `#`."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return list items keyed by their numbers if these are unique, else by position."""
+    """Return list items with their numbers as keys or, if these repeat, with their positions."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -101,7 +101,7 @@ def split_lines(text: str) -> Iterator[Line]:
     for number, line in enumerate(ended, start=1):
         if len(line) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        # A comment that is never closed is text.
+        # An HTML comment that is never closed counts as text.
         if is_comment or (not fence and number <= last_end and _COMMENT.match(line)):
             is_comment = "-->" not in line
             continue
@@ -159,7 +159,7 @@ def _list(
     pattern: re.Pattern[str],
     read: Callable[[re.Match[str]], tuple[str, bool]],
 ) -> Iterator[Item]:
-    """Yield the items with the smallest indentation; deeper lines are their text."""
+    """Yield the list items with the smallest indentation; lines with more belong to their text."""
     starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
     if not starts:
         return
@@ -178,7 +178,7 @@ def _list(
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    """Yield the lines after a list item that belong to it: deeper ones, and code."""
+    """Yield the following lines that belong to a list item: more indented lines, and code."""
     for line in lines:
         if line.heading():
             return
@@ -226,7 +226,7 @@ def _item(
     for line in body:
         rest, more = (line.text, []) if line.is_code else take_references(line.text)
         after += [(key, line.number) for key in more]
-        # A line with only references is not part of the instructions.
+        # A line with only references to other tasks is not part of the instructions.
         if not more or rest:
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)

@@ -45,7 +45,8 @@ _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: First surrogate. Entities from here on are not replaced, because surrogates cannot be stored.
+#: First surrogate code point. Entities from this number on are not replaced, because surrogates
+#: cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
 #: Maximum length of a line in characters, and maximum number of arrows.
 MAX_LINE_LENGTH: Final = 10_000
@@ -285,7 +286,7 @@ def _is_character(digits: str) -> bool:
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the arrows between nodes; one at a subgraph becomes one per node in it."""
+    """Yield the arrows between nodes; an arrow at a subgraph becomes one for each of its nodes."""
     count = 0
     for source, target, label, line in chart.edges:
         targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])

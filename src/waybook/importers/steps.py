@@ -56,7 +56,7 @@ class ImportedPlan:
     lines: tuple[int, ...] = ()
     #: Number of done tasks, which are not imported.
     left_out: int = 0
-    #: Number of ignored references to tasks that the file lacks.
+    #: Number of references that were ignored, because the file has no such task.
     ignored: int = 0
     #: Number of pull requests in a list of issues, which are not imported.
     pull_requests: int = 0
@@ -160,7 +160,7 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
 def _without_done(
     items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
 ) -> list[list[tuple[int, int]]]:
-    """Return each item's dependencies, without those of and on done items."""
+    """Return each item's dependencies on open items; a done item has no dependencies."""
     return [
         [] if item.done else [edge for edge in edges if not items[edge[0]].done]
         for item, edges in zip(items, before, strict=True)
@@ -187,10 +187,10 @@ def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) 
 
 
 def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Raise an error if dependencies form a cycle.
+    """Check that the dependencies contain no cycle.
 
     Raises:
-        InvalidInput: they do; the error names a line.
+        InvalidInput: there is a cycle; the error names one of its lines.
     """
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:

@@ -41,9 +41,9 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 
 
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
-    """Return the tasks of one tag; a parent depends on its subtasks, which are tasks too.
+    """Return the tasks of one tag; a subtask becomes a task on which its parent depends.
 
-    If `subtasks` is false, they are a list in the text of their parent instead.
+    If `subtasks` is false, subtasks become a list in the text of their parent instead.
 
     Raises:
         InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
@@ -122,7 +122,7 @@ def _subtask(
 ) -> Item:
     """Return a subtask as an item, with the dependencies of its parent added."""
     references = [str(reference).strip() for reference in list_field(part, "dependencies")]
-    # A number without a dot is a subtask of the same task; “5.2” is a subtask of any task.
+    # “2” refers to subtask 2 of the same task, and “5.2” to subtask 2 of task 5.
     after = [
         target
         for reference in references

@@ -29,7 +29,7 @@ _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: Field with code, which an inserted value could change.
+#: Field that contains code; it has no placeholders, because a value could change the code.
 _CODE_FIELD: Final = "conditionExpression"
 
 

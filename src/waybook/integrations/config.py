@@ -30,7 +30,7 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether messages to the webhook cross a network unencrypted."""
+        """Return whether messages to the webhook cross the network without encryption."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
@@ -77,10 +77,10 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings of links that decide a review; None if messages have none.
+    """Return the settings of links in review messages; None if messages have no links.
 
-    Without authentication, the links decide as the local user; otherwise as the user whom the
-    operator configured.
+    Without authentication, a review is decided by link in the name of the local user, otherwise in
+    the name of the user whom the operator configured.
     """
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
@@ -118,14 +118,14 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Issuer URL exactly as in the issuer's tokens, which are compared with it.
+    #: Issuer URL, exactly as in the tokens of the issuer.
     issuer: str
-    #: URL to which agents connect; the `resource` in the metadata of RFC 9728.
+    #: URL to which agents connect, published as `resource` in the metadata of RFC 9728.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org of all users. If not set, a token's `org_claim` has the user's org.
+    #: Org of all users. If it is not set, the claim `org_claim` of a token names the user's org.
     org: str | None
     org_claim: str
     user_claim: str

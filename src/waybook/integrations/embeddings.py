@@ -9,7 +9,7 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Maximum number of texts per request, of their characters together, and of bytes in the answer.
+#: Maximum number of texts in a request, of characters in these texts, and of bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -17,12 +17,12 @@ SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 #: Seconds before the second attempt; twice as long before the third.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: Seconds after a failure during which the endpoint is not called, so that callers do not wait for
-#: it again and again.
+#: Seconds after a failure during which the endpoint is not called, so that not every caller waits
+#: for it in vain.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: Statuses with which an endpoint may reject `dimensions`. The request is then repeated without it,
-#: and vectors have the endpoint's own dimensions.
+#: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
+#: repeated without it, and the endpoint chooses the number of dimensions.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -39,7 +39,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """`url` may or may not end in `/embeddings`."""
+        """Create the client; `url` may or may not end in `/embeddings`."""
         #: Model name stored with the vectors.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -52,7 +52,7 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether the endpoint accepts `dimensions`; assumed until it rejects it.
+        #: Whether the endpoint accepts the parameter `dimensions`; assumed until it is rejected.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
@@ -71,7 +71,7 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """Do nothing: a model at an endpoint need not be loaded."""
+        """Do nothing, because the model runs at the endpoint and need not be loaded here."""
 
     async def close(self) -> None:
         await self._exchange.close()

@@ -1,4 +1,4 @@
-"""Clients of the configured endpoints; HTTP modules are imported on demand."""
+"""Creates clients of the configured endpoints; modules for HTTP are imported only when needed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.tracing import TRACING
 
-#: Environment variables that name the endpoint of traces.
+#: Environment variables with the URL to which traces are sent.
 TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
@@ -56,7 +56,7 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
-    """Yield the OpenID Connect issuer; None if not configured, or if authentication is off."""
+    """Yield the OpenID Connect issuer's client; None without an issuer or authentication."""
     configured = issuer_from_settings(settings)
     if configured is None or not settings.requires_auth:
         yield None
@@ -118,7 +118,7 @@ async def open_webhook_sender(
 
 
 def trace_exporter(environment: Mapping[str, str]) -> str | None:
-    """Return the name of the exporter of traces, or None without configuration.
+    """Return the name of the trace exporter, or None if no exporter is configured.
 
     >>> trace_exporter({}) or trace_exporter({"OTEL_TRACES_EXPORTER": "none"}) or "off"
     'off'
@@ -136,7 +136,7 @@ def trace_exporter(environment: Mapping[str, str]) -> str | None:
 
 @asynccontextmanager
 async def open_tracing(environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Trace the calls within the block, if the environment variables of OpenTelemetry say so.
+    """Trace the calls within the block, if OpenTelemetry's environment variables say so.
 
     Raises:
         Misconfigured: the packages of the extra `otel` are missing, or there is no such exporter.

@@ -1,6 +1,6 @@
 """HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
 
-Every request ends with an answer or with one type of error, however the server behaves. The time
+Whatever the server does, a request ends in time, with an answer or with `EndpointFailed`. The time
 limit includes waits and retries. Redirects are not followed, because the API key must be sent to
 this URL only. The server's error texts are reported without the key.
 """
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 2 * 1024 * 1024
 #: Maximum number of open connections; further requests wait for one, within their time limit.
 MAX_CONNECTIONS = 10
-#: Statuses after which a request is retried if there is a Retry-After header, and maximum number of
-#: retries.
+#: Statuses after which a request is retried if the answer has a Retry-After header, and maximum
+#: number of retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
 #: Statuses for a wrong API key; the error text often repeats a part of the key.
@@ -165,7 +165,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Leave out the original message, which may contain a header.
+            # Leave out the original message, which may contain a secret header.
             raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:

@@ -1,7 +1,7 @@
 """Wire format of Anthropic's Messages API.
 
-The schema of the answer is enforced as the input schema of a tool that the model must call. Models
-without forced tool calls answer in text that contains JSON.
+The answer's schema is given as the input schema of a tool that the model must call. Models that
+cannot be forced to call a tool answer in text that contains JSON.
 """
 
 import json
@@ -55,7 +55,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool whose input is an object with the data: tool input must be an object."""
+    """Return a tool with an object as input, which has the data in a field."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -88,8 +88,8 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: Fields whose sum is the number of input tokens: the API reports uncached tokens, and those
-#: written to and read from the cache, separately.
+#: Fields whose sum is the number of input tokens. The API reports separately the uncached tokens,
+#: those written to the cache, and those read from it.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

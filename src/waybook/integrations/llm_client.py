@@ -19,8 +19,6 @@ UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    """Client for one language model endpoint."""
-
     def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
         """Create the client without sending a request.
 

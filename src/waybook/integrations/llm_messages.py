@@ -11,19 +11,19 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: Maximum token count that is accepted from an endpoint as plausible.
+#: Maximum token count that is accepted from an endpoint; a larger one is not plausible.
 MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    #: Instructions of the server for the model.
+    #: The server's instructions for the model.
     instructions: str
-    #: Untrusted text that the model processes.
+    #: Untrusted text for the model to process.
     text: str
     #: JSON Schema that the answer must match.
     schema: dict[str, Json]
-    #: Whether the endpoint should enforce the schema, which not every endpoint supports.
+    #: Whether to request that the endpoint enforces the schema, which not every endpoint supports.
     structured: bool = True
 
 
@@ -32,7 +32,7 @@ class ModelReply:
     """Reply of a language model, with the token usage that the endpoint reported."""
 
     text: str
-    #: Usage (tokens) as the endpoint reported it.
+    #: Token usage as the endpoint reported it.
     usage: Usage
     #: Whether the endpoint cut the reply off.
     truncated: bool = False
@@ -51,15 +51,15 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """Wire format of a language model API, as pure functions."""
+    """Wire format of a language model API, as functions without side effects."""
 
-    #: Returns the URL for requests, from the configured one.
+    #: Converts the configured URL to the URL for requests.
     address: Callable[[str], str]
-    #: Returns the HTTP headers for an API key, if there is one.
+    #: Returns the HTTP headers for an API key, or for no key.
     headers: Callable[[str | None], dict[str, str]]
-    #: Returns the JSON body of a request to a model.
+    #: Converts a request to the JSON body for the named model.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: Reads a model's reply from the JSON answer.
+    #: Converts the JSON answer of the named model to a reply.
     read: Callable[[Json, str], ModelReply]
 
 
@@ -136,7 +136,7 @@ def _pieces(answer: str) -> Iterator[str]:
 def _decoded(piece: str) -> Json:
     """Decode the JSON value at the start of a text.
 
-    Text may follow the value only if the value is an array or an object.
+    Other text may follow the value only if the value is an array or an object.
     """
     piece = piece.strip()
     value: Json

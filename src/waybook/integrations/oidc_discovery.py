@@ -30,7 +30,7 @@ from waybook.integrations.oidc_login import Claims, check_times
 #: Maximum size in bytes of a token from the issuer; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: Type of key that each accepted algorithm requires and, if the type has curves, the curve.
+#: For each accepted algorithm, the type of key it requires and, if that type has curves, the curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -189,7 +189,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
-    """Return all keys that the issuer publishes, whether or not they can verify signatures.
+    """Return all keys that the issuer publishes, even those that cannot verify signatures.
 
     Raises:
         EndpointFailed: there is no usable answer.
@@ -238,10 +238,10 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 class IssuerCheck:
     """Result of an issuer check, which may be incomplete because of an error."""
 
-    #: Why the discovery failed, and why fetching the keys failed.
+    #: Reasons for which the discovery of endpoints and the download of the keys failed.
     error: str | None = None
     keys_fault: str | None = None
-    #: Number of published keys and of usable ones, and the usable ones' algorithms.
+    #: Number of published keys, number of usable keys, and algorithms of the usable keys.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()

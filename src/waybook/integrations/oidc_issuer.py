@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 #: Minimum seconds between two fetches of the keys.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Age in seconds after which keys are fetched again in the background, so that withdrawn ones
-#: disappear.
+#: Age in seconds after which keys are fetched again in the background, so that keys which the
+#: issuer has withdrawn disappear.
 STALE_SECONDS: Final = 900.0
 
 
@@ -142,7 +142,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the header names; if it names none, the only suitable key."""
+        """Return the key that the header names; if it names no key, the only suitable one."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -154,7 +154,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch keys and endpoints unless just tried; wait for a running fetch."""
+        """Fetch keys and endpoints, unless just tried; if a fetch is running, wait for it."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

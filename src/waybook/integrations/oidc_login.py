@@ -29,7 +29,7 @@ MAX_NAME_LENGTH: Final = 200
 
 
 class AuthorizationEndpoint(Protocol):
-    """Issuer endpoint that the browser is redirected to for sign-in."""
+    """Issuer endpoint to which the browser is redirected for sign-in."""
 
     @property
     def authorize(self) -> str:
@@ -37,7 +37,7 @@ class AuthorizationEndpoint(Protocol):
 
 
 class IssuerClient(Protocol):
-    """The issuer client, as authentication uses it."""
+    """The part of the issuer client that authentication uses."""
 
     @property
     def settings(self) -> IssuerSettings:
@@ -61,9 +61,9 @@ class IssuedIdentity:
     subject: str
     name: str
     email: str | None
-    #: Program that acts for the user.
+    #: Program that acts in the name of the user.
     client: str
-    #: Waybook scopes that the token grants; others are ignored.
+    #: Waybook scopes that the token grants; all other scopes of the token are ignored.
     scopes: frozenset[Scope]
 
 
@@ -225,7 +225,7 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """Check that the ID token is for this client and attempt; return its claims."""
+    """Check that the ID token is for Waybook and for this attempt; return its claims."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")

@@ -15,7 +15,7 @@ PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryCall:
-    """Span of a tool call; the current span within its block."""
+    """Span of a tool call. Within the block, it is the current span."""
 
     __slots__ = ("_outer", "_recording", "_span", "_token")
 
@@ -49,13 +49,11 @@ class OpenTelemetryCall:
 
 
 class OpenTelemetryTracer:
-    """Creator of OpenTelemetry spans."""
-
     def __init__(self, tracer: trace.Tracer) -> None:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        """Return the span of a tool call, which is the current span within the block."""
+        """Return the span of a tool call; within its block, it is the current span."""
         # Pass the context on: the library would otherwise look it up four times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
@@ -84,7 +82,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def remote(self, fields: Mapping[str, str], /) -> Iterator[None]:
-        """Create spans within the block in the trace that these W3C fields name."""
+        """Make spans within the block part of the trace that these W3C fields identify."""
         token = context.attach(PROPAGATOR.extract(fields))
         try:
             yield
@@ -92,7 +90,7 @@ class OpenTelemetryTracer:
             context.detach(token)
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span; none outside a span."""
+        """Return the ids of the current trace and span, or nothing outside a span."""
         current = trace.get_current_span().get_span_context()
         if not current.is_valid:
             return {}

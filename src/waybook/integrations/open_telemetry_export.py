@@ -24,7 +24,7 @@ EXPORTERS: Final[dict[str, Callable[[], SpanExporter]]] = {
 
 
 class TraceExport:
-    """Tracer whose spans are exported in the background, until it is closed."""
+    """Exports the spans of a tracer in the background, until it is closed."""
 
     def __init__(self, exporter: str) -> None:
         """Start the export with the named exporter.
@@ -41,7 +41,7 @@ class TraceExport:
             shutdown_on_exit=False,
         )
         self._provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))
-        # The MCP library creates spans for messages that it answers.
+        # The MCP library creates spans for the messages that it answers itself.
         trace.set_tracer_provider(self._provider)
         self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
 

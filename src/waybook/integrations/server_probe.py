@@ -11,7 +11,7 @@ import httpx2
 from waybook.errors import InvalidInput
 
 MAX_SERVERS: Final = 64
-#: Maximum seconds for all answers of one server, and maximum bytes of an answer.
+#: Maximum seconds in which one server must answer all requests, and maximum bytes of an answer.
 PROBE_SECONDS: Final = 5.0
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\d+(?:\.\d+)?)$")
@@ -20,15 +20,15 @@ LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class ServerState(NamedTuple):
-    """Answers of one server; some values may be missing."""
+    """State of one server as far as it is known."""
 
     url: str
     is_alive: bool = False
     is_ready: bool = False
     version: str | None = None
-    #: Number of the newest migration in the server's program.
+    #: Number of the newest migration that the server's program has.
     schema: str | None = None
-    #: Whether a process of the server does the background work.
+    #: Whether a process of this server is the leader, which does the periodic work for all orgs.
     leads: bool | None = None
     #: Largest lag of the background work in seconds; known only for the leader.
     lag_seconds: float | None = None
@@ -82,7 +82,7 @@ async def probe_server(url: str, metrics_token: str | None) -> ServerState:
 
 
 async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -> tuple[int, str]:
-    """Return the status and the beginning of the answer."""
+    """Return the status code and the beginning of the response body."""
     body = b""
     async with client.stream("GET", path, headers=headers) as answer:
         async for chunk in answer.aiter_bytes():
@@ -93,7 +93,7 @@ async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -
 
 
 def read_metrics(url: str, text: str) -> ServerState:
-    """Return the state that metrics in the Prometheus text format show.
+    """Return the state of a server from its metrics in the Prometheus text format.
 
     >>> read_metrics("http://a", 'waybook_leader{worker="1"} 1').leads
     True
@@ -122,7 +122,7 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def differences(states: Sequence[ServerState]) -> list[str]:
-    """Return sentences about differences between servers that should be equal.
+    """Return a sentence about each difference between servers that should be equal.
 
     >>> differences([ServerState("a", version="1"), ServerState("b", version="2")])
     ['The servers have different versions: 1, 2.']

@@ -21,7 +21,7 @@ from waybook.json_values import Json
 ACTION_PATH: Final = "/act"
 #: Last part of the path of a stage's feedback page.
 FEEDBACK_ACTION: Final = "feedback"
-#: Linked actions for each kind of message.
+#: Actions that a message of each kind links to.
 LINKED_ACTIONS: Final = MappingProxyType(
     {
         NotificationKind.REVIEW_REQUESTED: ("approve", "modify", "reject"),
@@ -41,7 +41,7 @@ class ActionLinks:
     """Settings of the links by which a person can act on a message."""
 
     key: bytes = field(repr=False)
-    #: User in whose name the links decide.
+    #: User who is recorded as the reviewer when a link is used.
     reviewer: str
     lifetime: timedelta
     #: Whether the reviewer must have an account, as in server mode.

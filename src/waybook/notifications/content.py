@@ -1,9 +1,9 @@
 """Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-Each kind of notification has one template, whose first line is the subject. It uses the same
-language as prompts, with the same restrictions and cost limits. The operator can replace it with a
-file of the same name in the configured folder. The sample payloads validate templates and serve as
-examples.
+Each kind of notification has one template, whose first line is the subject. Templates are written
+in the language of prompts, with the same restrictions and cost limits. The operator can replace a
+template with a file of the same name in the configured folder. The sample payloads are used to
+validate templates, and as examples.
 """
 
 from collections.abc import Callable, Mapping

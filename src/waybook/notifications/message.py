@@ -52,9 +52,9 @@ class WebhookSender(Protocol):
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
-#: Random share of a delay that is added or subtracted, so that retries do not coincide.
+#: Up to this share of a delay is added or subtracted at random, so that retries do not coincide.
 JITTER = 0.2
-#: From this exponent on, every delay is the maximum.
+#: Largest exponent in the formula of the delay, which has reached its maximum by then.
 MAX_EXPONENT = 12
 
 #: How long delivery of a message is attempted.
@@ -77,16 +77,16 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Next attempt; meaningful only while waiting.
+    #: Time of the next attempt; meaningful only while the status is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response, and the error; None if there was none.
+    #: HTTP status of the last response, and error of the last attempt; None if not applicable.
     answered: int | None
     error: str | None
 
 
 class Deliveries(NamedTuple):
-    """Numbers and times of an org's webhook deliveries."""
+    """Counts and times of an org's webhook deliveries."""
 
     waiting: int
     given_up: int
@@ -96,7 +96,7 @@ class Deliveries(NamedTuple):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: Next attempt; used only if the status is waiting.
+    #: Time of the next attempt; used only if the status is waiting.
     due_at: datetime
 
 

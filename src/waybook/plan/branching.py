@@ -143,7 +143,7 @@ def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
 
 
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
-    """Return the branch of a condition that added these steps.
+    """Add new steps to the dependencies of pending steps, and return the condition's branch.
 
     Pending steps that depend on the completed step now depend on the added steps too.
     """

@@ -1,7 +1,7 @@
 """Copy of a plan as of an earlier time, with the results of the steps completed by then.
 
-The original's state at that time is given as rows rebuilt from its audit. All steps are copied with
-new ids. A step that was completed or skipped by then keeps its result and records the id of the
+The state of the original plan at that time is rebuilt from its audit. All steps are copied with new
+ids. A step that was completed or skipped by then keeps its result and records the id of the
 original step. Every other step is pending, at its first attempt.
 """
 
@@ -183,8 +183,8 @@ def _copy_conditions(
 ) -> None:
     """Copy the conditions; those of pending steps are reset to not evaluated.
 
-    A pending step's condition that fired and added steps is not copied: the added steps are already
-    part of the copy, and it would add them again.
+    If a pending step's condition has fired and added steps, it is not copied: the added steps are
+    already part of the copy, and the condition would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried

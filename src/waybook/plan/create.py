@@ -31,7 +31,7 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     Raises:
         InvalidInput: the plan has no step, or a part of it is malformed.
         TooLarge: the plan exceeds a size limit.
-        InvalidStepReference: a condition or dependsOn names an order that does not exist, or the
+        InvalidStepReference: a condition or dependsOn names a position that does not exist, or the
             dependencies form a cycle.
         BadExpression: a condition does not compile.
     """

@@ -1,10 +1,11 @@
 """Draft of a plan, which applies changes to the plan and records them for the audit.
 
-The rules in this package take an immutable plan, change a draft of it, and return a decision. All
-changes go through the draft, so none can be missing from the audit.
+A rule is a function that takes an immutable plan, changes a draft of it, and returns a `Decision`:
+the reply, and the changes to write. All changes go through the draft, so none can be missing from
+the audit.
 
-The module also has the class of decisions, and errors that several rules raise; each error suggests
-a call that is safe to make instead.
+The module also has errors that several rules raise; each suggests a call that is safe to make
+instead.
 """
 
 from collections.abc import Mapping
@@ -33,8 +34,8 @@ from waybook.plan.ordering import renumber, resolve_dependencies
 from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
-#: Maximum seconds that a call waits. Shorter than the shortest usual time limit of clients and
-#: proxies, 60 seconds.
+#: Maximum seconds that a call may wait. Clients and proxies usually end a call after 60 seconds or
+#: more.
 MAX_WAIT_SECONDS = 55
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -46,12 +47,12 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
-    #: Steps whose heartbeat the call renews.
+    #: Steps that get a heartbeat from this call.
     touched: tuple[StepId, ...] = ()
     #: Error to raise after the changes are written: for example, a late result is stored, then
     #: refused.
     refusal: Refused | None = None
-    #: Texts of new rows, by row id; the audit has only their hashes.
+    #: Long texts of new rows, by row id; the audit stores only their hashes.
     texts: Mapping[str, str] = NO_TEXTS
 
 
@@ -159,13 +160,16 @@ class Draft:
         self.plan = self.plan._replace(texts=texts)
 
     def set_result(self, step_id: StepId, **values: Json) -> None:
-        """Store a step's result; the old value is null, because results are written once."""
+        """Store a step's result.
+
+        Results are written once, so the audit records null as the old value.
+        """
         for name in RESULT_FIELDS:
             if values.get(name) is not None:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Store the plan's usage totals; the old value is null if no usage was reported before."""
+        """Store the plan's usage totals; at first, the audit records null as the old value."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
@@ -198,7 +202,7 @@ class Draft:
     # Row creation and removal
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
-        """Insert pending steps after position `after`, and renumber the steps behind them."""
+        """Insert pending steps after position `after`, and renumber the steps that follow."""
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
@@ -246,8 +250,8 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        Other steps no longer depend on it, and a heartbeat that this call recorded for it is
-        dropped.
+        The step is also removed from other steps' dependencies, and from the heartbeats of this
+        call.
         """
         self._touched = [touched for touched in self._touched if touched != step_id]
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
@@ -259,7 +263,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Number the steps in the order of these ids, and remove all others."""
+        """Number the steps in the order of these ids, and remove steps that are not listed."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -274,12 +278,12 @@ class Draft:
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record the creation of a row with a long text; the audit has only its hash."""
+        """Record the creation of a row with a long text; the audit stores only the text's hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Record a change to an entity that is not part of `Plan`."""
+        """Record a change to a row that is not part of `Plan`."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:

@@ -69,13 +69,12 @@ class NewStep:
     required_sources: int | None = None
     #: How many holders may stop responding before the step fails; None for the default.
     max_attempts: int | None = None
-    #: Conditions to evaluate when the step completes.
     conditions: tuple["NewCondition", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCondition:
-    """Requested branching condition, which names steps by position."""
+    """Requested branching condition; it refers to steps by their positions."""
 
     expression: str
     action: BranchAction
@@ -84,18 +83,18 @@ class NewCondition:
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
-    #: First of the steps that `repeat` copies; the last one is the condition's own step. None if
-    #: only that one is copied.
+    #: First step that `repeat` copies; it copies up to the condition's own step. If None, it copies
+    #: only that step.
     from_step_order: int | None = None
     max_repeats: int | None = None
-    #: Ids of the target step and of the first step to copy, once resolved. A condition of a step
-    #: that may be added later is stored with ids, because positions change.
+    #: Ids of the target step and of the first step to copy; None until the positions are resolved.
+    #: Conditions are stored with ids, because positions change.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
 
 class Step(NamedTuple):
-    """State of a step, without its result; its texts are in `Plan.texts`."""
+    """State of a step, without its result; its title and instructions are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -107,7 +106,7 @@ class Step(NamedTuple):
     #: When the step last became in_progress, so that waiting for a person before that does not
     #: count as work.
     in_progress_since: datetime | None
-    #: Time of the last heartbeat. It is telemetry: neither in the audit nor rebuilt from it.
+    #: Time of the last heartbeat. Heartbeats are not in the audit, so a replay does not restore it.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
@@ -118,7 +117,7 @@ class Step(NamedTuple):
     max_attempts: int | None = None
     #: Number of holders replaced because they stopped responding; None if there were none.
     silent_holders: int | None = None
-    #: Step in another plan from which the result was copied.
+    #: Step of the original plan from which the result was copied.
     copied_from: StepId | None = None
 
     @property
@@ -160,10 +159,10 @@ class Condition:
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
     outcome: BranchOutcome | None = None
-    #: First of the steps that `repeat` copies; None if only the condition's step is copied.
+    #: First step that `repeat` copies, up to the condition's step; if None, only that step.
     from_step_id: StepId | None = None
     max_repeats: int | None = None
-    #: How many copies existed when this condition was created; None for the original steps.
+    #: How often the steps were already repeated when this condition was created; None if never.
     repeats: int | None = None
 
 
@@ -200,12 +199,13 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """Plan as loaded for a call, with only the parts that the call needs.
+    """Plan as loaded for a call: all steps, but only those large parts that the call needs.
 
-    All steps are loaded. Of the large parts, only these are:
-    - the texts of steps that may be assigned;
-    - conditions that are not evaluated yet or belong to the step that ends;
-    - the last review, and the caller's session if the plan knows it.
+    The large parts that are loaded:
+    - the texts of steps that the caller may get;
+    - conditions that are not evaluated yet, or belong to the step that the call completes;
+    - the last review;
+    - the caller's session, if it used the plan before.
     """
 
     id: PlanId
@@ -225,11 +225,10 @@ class Plan(NamedTuple):
     #: Total reported usage, and the budget for it.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: User who created the plan, and thereby wrote its name, question and first instructions, and
-    #: the time.
+    #: User who created the plan (and wrote its name, question and first instructions), and when.
     created_by: str | None = None
     created_at: datetime | None = None
-    #: Plan of which this is a copy, and its audit entry at that time; None if this is not a copy.
+    #: If this plan is a copy: the original plan, and the number of the audit entry that was copied.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
 
@@ -266,5 +265,5 @@ MAX_REPEATS = 100
 #: Maximum nesting of conditions: one may add steps with conditions, which may add steps again.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
-#: Maximum number of sources a step may require; the loader counts no further.
+#: Maximum number of sources a step may require; no more sources than this are loaded and counted.
 MAX_REQUIRED_SOURCES = 50

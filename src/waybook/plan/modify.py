@@ -80,7 +80,7 @@ class CancelPlan:
     reason: str
 
 
-#: Modifications that concern a single step.
+#: Modifications of a single pending step.
 PendingEdit = SetTitle | SetDependencies | SetConditions
 StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | PendingEdit
 Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification
@@ -247,8 +247,8 @@ def _set_conditions(
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
     """Return the conditions that may still fire and skip forward to this step.
 
-    Not included are conditions of skipped steps, which are never evaluated, and the step's own,
-    which are removed with it.
+    Conditions of skipped steps are left out, because they are never evaluated, and so are the
+    step's own conditions, because they are removed with the step.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
@@ -327,7 +327,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
     """Return why a modification would be refused, or None if it is allowed.
 
-    It calls `modify` and discards the result, so that both always agree.
+    This calls `modify` and discards the result, so the two never disagree.
     """
     try:
         modify(plan, (modification,), context)

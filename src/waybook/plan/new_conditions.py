@@ -116,7 +116,7 @@ def build_condition(
 
 
 def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
-    """Replace positions in a condition by step ids, also in the steps it may add."""
+    """Replace the positions in a condition by step ids, also within the steps that it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:

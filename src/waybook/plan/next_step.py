@@ -31,7 +31,7 @@ class StepReady:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedHolder:
-    """Holder that lost its step after no heartbeat within the stall threshold."""
+    """Holder that lost its step because it sent no heartbeat within the stall threshold."""
 
     user: str
     session: str | None
@@ -78,14 +78,14 @@ def next_step(
     1. the step that the caller's session still holds, unless it asks for another;
     2. an unassigned step that a reviewer sent back;
     3. the first pending step without unfinished dependencies;
-    4. the first step whose holder stopped responding for `patience`, the server's threshold.
+    4. the first step whose holder sent no heartbeat for `patience` (set by the server).
     """
     draft = Draft(plan, context)
     return draft.decide(take_step(draft, another=another, patience=patience))
 
 
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
-    """Assign the next step to the caller, as `next_step` does, in a draft of the plan."""
+    """Assign the next step to the caller, by the rules of `next_step`, in a draft of the plan."""
     plan = draft.plan
     if plan.status is PlanStatus.COMPLETED:
         return PlanComplete()
@@ -133,7 +133,7 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield the steps of other, inactive holders, each with the time of inactivity."""
+    """Yield the steps of inactive holders other than the caller, each with the inactive time."""
     me = context.actor.holder
     for step, gap in stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
@@ -151,7 +151,7 @@ def _nothing_to_take(plan: Plan) -> NextStep:
 
 
 def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
-    """Give an inactive holder's step to the caller, as the next attempt."""
+    """Give the step of an inactive holder to the caller, as the next attempt."""
     replaced = ReplacedHolder(
         step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
     )
@@ -182,7 +182,7 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
-    """Return whether these entries reassign a step because its holder was inactive."""
+    """Return whether these audit entries reassign a step because its holder was inactive."""
     return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 
@@ -233,7 +233,7 @@ def _record_start(
 
 
 def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies are finished, even if skipped or failed."""
+    """Return whether all dependencies of the step have ended: completed, skipped or failed."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 

@@ -16,7 +16,7 @@ from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import plan_outcome, plan_progress
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: For each plan status that triggers a notification, the kind of the notification.
+#: Kind of notification to send when a plan changes to this status.
 NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType(
     {
         PlanStatus.AWAITING_REVIEW: NotificationKind.REVIEW_REQUESTED,

@@ -69,7 +69,7 @@ def parse_text_type(media_type: str) -> str:
     """Return a media type in lower case, without parameters because content is always UTF-8.
 
     Raises:
-        InvalidInput: the value is not a media type, or not that of a text format.
+        InvalidInput: the value is not a media type, or its format is not text.
 
     >>> parse_text_type("Text/Markdown; charset=utf-8")
     'text/markdown'
@@ -134,7 +134,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """The new version, or the latest one if the content is unchanged."""
+    """Result of storing an output: the new version, or the latest one if nothing changed."""
 
     output: Output
     is_new: bool

@@ -1,8 +1,7 @@
-"""Progress counts and the soft budget of a plan.
+"""Progress of a plan, its soft budget, and the detection of stalls.
 
-An exceeded budget causes a warning, never a refusal: finished work is always accepted.
-The module also detects stalls: a step stalls if it is in progress and had no heartbeat for longer
-than its threshold.
+An exceeded budget causes a warning, never a refusal: finished work is always accepted. A step
+stalls if it is in progress and had no heartbeat for longer than its threshold.
 """
 
 from collections import Counter
@@ -198,7 +197,7 @@ def time_until_stall(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stalled since the plan was resumed; none if it is not executing."""
+    """Return the steps that stalled since the plan was resumed; empty if it is not executing."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at

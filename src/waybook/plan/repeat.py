@@ -18,7 +18,7 @@ from waybook.plan.model import (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The added steps, or the reason why none were added."""
+    """Result of `repeat`: the added steps, or the reason why none were added."""
 
     added: list[StepId] = field(default_factory=list)
     note: str | None = None
@@ -26,7 +26,7 @@ class Repeated:
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that this condition repeats; none if their order has changed."""
+    """Return the steps that this condition repeats; an empty list if their order has changed."""
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -34,7 +34,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 
 
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
-    """Return the steps whose texts are needed if a condition of this step repeats steps.
+    """Return the steps whose texts are needed if a condition of this step repeats them.
 
     Without `step_id`, the conditions of all steps are considered.
     """
@@ -52,8 +52,8 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
     """Insert copies of the steps that a condition repeats, after the completed step.
 
-    Their conditions are copied too; dependencies and targets within the range refer to the copies.
-    The condition of the last copy counts the repetitions so far.
+    Their conditions are copied too. Dependencies and targets that refer to a repeated step refer to
+    its copy instead. The condition on the last copy stores the number of repetitions so far.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:

@@ -1,8 +1,8 @@
 """Storage of research: versioned findings of an agent, with their sources.
 
 Research with the plan, kind and title of an existing artifact becomes its next version, unless the
-content is identical. Research with and without a plan has the same rows; only the audit chain
-differs.
+content is identical. Research without a plan is stored in the same way, but has an audit chain of
+its own.
 """
 
 import json
@@ -41,8 +41,6 @@ class ResearchSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Research:
-    """Research to be stored."""
-
     kind: str
     title: str
     content: Json
@@ -60,7 +58,7 @@ class Research:
 
 
 class ExistingResearch(NamedTuple):
-    """Latest stored version of an artifact, and the sources already in its audit chain."""
+    """Latest stored version of an artifact, and the sources already recorded in its audit chain."""
 
     artifact_id: str | None = None
     version: int = 0
@@ -79,7 +77,7 @@ class StoredResearch:
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply for research without a plan, and its audit entry if it was stored."""
+    """Reply for research without a plan; if the research was stored, also its audit entry."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -92,7 +90,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research for a plan, as a heartbeat of its step.
+    """Store research for a plan; this also counts as a heartbeat of its step.
 
     Raises:
         PlanTerminal: the plan is closed; the research can still be stored without a plan.

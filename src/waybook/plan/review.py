@@ -29,7 +29,7 @@ class ReviewSurface(StrEnum):
     TASK = "task"
 
 
-#: Places in which a decision reaches the agent in the reply to its own call.
+#: Places from which a decision is returned to the agent in the reply to its own call.
 RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 
@@ -221,7 +221,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the plan's open review; if it is decided, raise an error that names the reviewer."""
+    """Return the open review; if it was already decided, raise an error that names the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

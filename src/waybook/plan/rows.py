@@ -7,7 +7,7 @@ from waybook.json_values import Json
 from waybook.plan.model import Condition, NewCondition, NewStep, Review, Step, StepId, StepText
 from waybook.plan.states import StepStatus
 
-#: Fields of a step to be added that are stored only if set.
+#: Optional fields of a step that a condition may add; they are stored only if set.
 OPTIONAL_FIELDS = frozenset({"depends_on", "required_sources", "max_attempts", "conditions"})
 
 
@@ -63,7 +63,7 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return the condition of such a step, as JSON with step ids."""
+    """Return a condition of a step that is not added yet, as JSON with step ids."""
     names = ("expression", "action", "target_step_id", "reason", "from_step_id", "max_repeats")
     row = {name: as_json(getattr(new, name)) for name in names}
     steps: dict[str, Json] = {"steps": [new_step_row(s) for s in new.steps]} if new.steps else {}
@@ -71,7 +71,7 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a field; none if None, because old audit entries lack it."""
+    """Return the field `required_sources`, or no field if None, as in older audit entries."""
     return {} if sources is None else {"required_sources": sources}
 
 

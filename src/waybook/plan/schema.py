@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 
-#: Keywords whose cost or meaning is unpredictable.
+#: Keywords that can make validation arbitrarily expensive or ambiguous.
 UNSUPPORTED_KEYWORDS = frozenset(
     {
         "$ref",
@@ -35,7 +35,7 @@ NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchem
 #: Keywords whose value is data, not a schema.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: Path of a missing or invalid part of a value, and a message about it.
+#: One violation of a schema: the path within the value, and a message.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -43,8 +43,8 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: A text of this length counts as one part of a value; long texts cost more because error messages
-#: repeat them.
+#: A text counts as one part per this many characters: error messages repeat texts, so long texts
+#: cost more.
 CHARACTERS_PER_PART = 100
 
 
@@ -171,7 +171,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:
-    """Yield every keyword of a schema and its subschemas, except `$schema` at the root."""
+    """Yield all keywords of a schema and of the schemas in it, except `$schema` at the root."""
     waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
     while waiting:
         here = waiting.pop()

@@ -1,10 +1,11 @@
 """Updates that follow a change of a plan: its status, its sessions, and its usage.
 
-The stored status becomes the one derived from the steps, by way of `executing` if there is no
-direct transition. Two stored statuses cannot be derived and are kept: `planning` while every step
-is pending, and `stalled` while the derived status is `executing`. The first call of a new session
-on a plan with history is recorded as a resumption. Usage is recorded once per submission and added
-to the plan's totals.
+The stored status becomes the one derived from the steps; if there is no direct transition, it
+changes to `executing` in between. Two stored statuses cannot be derived, so they are kept:
+`planning` while every step is pending, and `stalled` while the derived status is `executing`.
+
+The first call of a new session on a plan with history is recorded as a resumption. Usage is
+recorded once per submission and added to the plan's totals.
 """
 
 from waybook.core.changes import Entity, Event, as_json
@@ -56,10 +57,10 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
 
 
 def register_session(draft: Draft) -> None:
-    """Record the caller's session with the plan, unless it is known.
+    """Record the caller's session with the plan, if it is new to the plan.
 
-    It counts as a resumption only if the plan was changed after its creation, so an agent that
-    claims the first step of a new plan does not resume it.
+    The session counts as a resumption only if the plan was changed after its creation: an agent
+    that claims the first step of a new plan does not resume it.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):
@@ -72,7 +73,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session of a reading call, unless it is known or the plan is new."""
+    """Record the session of a call that only reads, unless the plan knows it or is new."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)

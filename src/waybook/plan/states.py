@@ -62,12 +62,10 @@ DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 
 def can_move_plan(old: PlanStatus, new: PlanStatus) -> bool:
-    """Return whether a plan's status may change from `old` to `new`."""
     return new in PLAN_MOVES[old]
 
 
 def can_move_step(old: StepStatus, new: StepStatus) -> bool:
-    """Return whether a step's status may change from `old` to `new`."""
     return new in STEP_MOVES[old]
 
 

@@ -99,7 +99,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """The finished step, and the branches of its conditions."""
+    """Result of a submission: the finished step, and what each of its conditions did."""
 
     step: Step
     branches: tuple[Branch, ...] = ()
@@ -127,7 +127,7 @@ def submit_and_take_next(
     context: DecisionContext,
     patience: timedelta = DEFAULT_STALL_THRESHOLD,
 ) -> Decision[StepDone]:
-    """Complete a step, and claim the caller's next step in the same decision.
+    """Complete a step, and claim the caller's next step in the same call.
 
     Raises:
         PlanTerminal: the plan is closed.

@@ -1,4 +1,4 @@
-"""Hook of coding agents that keeps an agent on its Waybook plan.
+"""Hook for coding agents that reminds an agent of its open Waybook plan.
 
 The hook runs with `python3 -I -S`, so it uses only the standard library. It reads the event from
 stdin, and the state file that `waybook mcp` writes; it needs no server. The exit code is always 0.
@@ -64,7 +64,7 @@ def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | Non
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return the reason why the agent must not stop, once for each attempt that it holds."""
+    """Return why the agent must not stop while it holds a step; at most once for each attempt."""
     key, state = own_state(folder, event)
     steps = held_steps(state)
     if key is None or not steps:
@@ -139,7 +139,7 @@ def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[s
 
 
 def ended_state(folder: str, event: dict[str, object]) -> dict[str, object]:
-    """Return the newest state of a conversation in the client's directory that has ended."""
+    """Return the newest state of an ended conversation in the client's directory."""
     directory = working_directory(event)
     for _, state in all_states(folder):
         if state.get("directory") == directory and not is_running(state.get("process")):
@@ -201,7 +201,7 @@ def is_running(pid: object) -> bool:
 
 
 def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
-    """Record that the agent is kept from stopping at this attempt; return False if it may stop."""
+    """Record that this attempt keeps the agent from stopping; return False if it may stop."""
     try:
         with open(path, "rb") as file:
             before = as_mapping(json.loads(file.read(MAX_STATE_BYTES)))
@@ -319,12 +319,12 @@ def as_mapping(value: object) -> dict[str, object]:
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value is a short id."""
+    """Return whether a value is a short text that can be an id."""
     return isinstance(value, str) and len(value) <= MAX_ID_LENGTH and is_file_name(value)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a whole number that is short to print."""
+    """Return whether a value is a whole number with at most six digits."""
     return isinstance(value, int) and abs(value) < 10**6
 
 
@@ -335,7 +335,7 @@ def is_file_name(text: str) -> bool:
 
 
 def give_up(*_: object) -> None:
-    """End the hook without output, because a client that does not close stdin must not wait."""
+    """End the hook without output: called on a timeout, because the client may leave stdin open."""
     os._exit(0)
 
 

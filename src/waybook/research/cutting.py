@@ -12,7 +12,7 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Space that a text wants in a reply: maximum size, minimum size, and weight.
+#: Space that a text needs in a reply: maximum size, minimum size, and weight.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 

@@ -1,8 +1,8 @@
 """Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
-The built-in embedder runs no model: it sums the table rows of a text's words, in which frequent
-words have less weight. A row is one long integer with its numbers side by side, so adding a row
-takes about a dozen operations regardless of its width.
+The built-in embedder runs no model: it looks up each word of a text in a table, and adds up the
+rows. Frequent words have less weight. A row is one long integer with its numbers side by side, so
+adding a row takes about a dozen operations regardless of its width.
 
 Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
 the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
@@ -34,10 +34,9 @@ MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: Steps per weight of 1: a word that occurs n times has the weight 1 + log n, rounded to a
-#: sixteenth.
+#: Weights are multiples of 1/16: a word that occurs n times has the weight 1 + log n, rounded.
 STEPS = 16
-#: Number of rows added at once, so that the sum of their bytes fits into two bytes.
+#: Number of rows added at once. The sum of so many bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 

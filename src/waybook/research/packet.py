@@ -46,8 +46,8 @@ class TextField:
     get: FetchCall
     #: Length of the whole text if `value` is only its beginning; else None.
     length: int | None = None
-    #: Whether the fetch call continues after the shown text. If the text is from the middle of the
-    #: whole, the call starts at the beginning instead.
+    #: Whether the fetch call continues after the shown text. It is False for a text from the middle
+    #: of the whole: the call then starts at the beginning.
     resumes: bool = True
     counts: int = 1
 
@@ -71,7 +71,7 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Return the maximum size in bytes of the note about what is left out."""
+        """Return the maximum size in bytes of the note that says what is left out."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
@@ -91,7 +91,7 @@ class Entry:
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether there may be several texts; cut ones are then listed by name.
+    #: Whether the entry may have several texts; those that are cut are then listed by name.
     several: bool = False
 
     @cached_property
@@ -143,15 +143,15 @@ class SingleEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """Part with a list of entries; those nearest to the index `focus` are preferred."""
+    """Part with a list of entries; if not all fit, those nearest to the index `focus` are kept."""
 
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
     #: Number of further entries that were not loaded.
     beyond: int = 0
-    #: Returns the arguments with which the fetch call continues after this many entries. By default
-    #: it returns no arguments, and the call starts again at the first entry.
+    #: Returns the arguments with which the fetch call continues after this many entries. Without
+    #: arguments, the call starts again at the first entry.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1

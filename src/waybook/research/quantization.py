@@ -1,9 +1,10 @@
 """Quantization of vectors to the bytes that are stored.
 
-A stored vector has a signed byte per component, scaled so that the greatest magnitude is 127, and a
-remainder of four bits per component, in sixteenths of a code. The scale is not stored: vectors have
-unit length, so the cosine with a query is the dot product divided by the length of the quantized
-vector. The mean error of a cosine is 0.0006 with the codes alone and 0.00004 with the remainders.
+A stored vector has a code (a signed byte) for each component, scaled so that the greatest magnitude
+is 127, and a remainder of four bits for each component, in sixteenths of a code. The scale is not
+stored: vectors have unit length, so the cosine with a query is the dot product divided by the
+length of the quantized vector. The mean error of a cosine is 0.0006 with the codes alone and
+0.00004 with the remainders.
 
 This module does not import numpy, because programs that only store vectors do not need it.
 """
@@ -29,7 +30,7 @@ class Quantized(NamedTuple):
 def quantize(vector: Sequence[float]) -> Quantized:
     """Quantize a vector with an even number of components.
 
-    The byte at position `n` of the remainders contains those of the components `n` (low bits) and
+    The byte at position `n` of the remainders is shared by the components `n` (low bits) and
     `n` plus half of the number of components (high bits).
 
     >>> quantized = quantize([0.5, -0.25, 0.0, 0.1])

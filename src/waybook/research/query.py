@@ -70,7 +70,7 @@ class Term:
     text: str
     #: Corrected spelling; None if the word does not look misspelled.
     correction: str | None
-    #: The word's share of the query's information; rare words have more. The shares add up to 1.
+    #: The word's share of the query's information, greater for rare words. The shares add up to 1.
     weight: float
 
 
@@ -85,10 +85,10 @@ class SearchQuery:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms with the greatest weights, of which a hit must contain one.
+        """Return the terms with the greatest weights; a hit must contain at least one of them.
 
-        Left out are the terms with the smallest weights, as long as they total less than `least`: a
-        passage with only these would weigh less than `least`.
+        The terms with the smallest weights are left out, as long as their total is below `least`: a
+        passage with only these terms would weigh less than `least`.
         """
         left_out, required = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):

@@ -2,16 +2,17 @@
 
 Import this module only when it is needed: loading numpy would double the startup time of a client.
 
-`VectorIndex` keeps four bits of each component in memory, and the signs of all components once more
-as words of 64 bits. A query takes three steps:
+`VectorIndex` keeps two approximations of each vector in memory: its components rounded to one of 16
+levels (four bits), and the signs of its components (one bit each). A query takes three steps:
 
 1. In a large index, the signs of every vector are compared with those of the query, weighted by the
-   magnitudes of the query's components (as RaBitQ by Gao and Long, 2024, with rounded magnitudes).
-   The cosines have a standard error of 0.05. The best hundredth is compared by levels, and all
-   vectors are kept that could be as near as the best of these, if twice this error is allowed for.
-   This is about a hundredth of the vectors of many topics and half of those of one topic.
-2. The levels of four bits of these vectors are compared with the query. The cosines have a standard
-   error of 0.009, so the index returns several times as many candidates as are needed.
+   magnitudes of the query's components (as in RaBitQ by Gao and Long, 2024, but with rounded
+   magnitudes). Cosines estimated in this way have a standard error of 0.05. The best hundredth of
+   the vectors is then compared by levels. All vectors that could be as near as the best of these,
+   within twice the standard error, are kept: about a hundredth if the index has many topics, and
+   half if it has one.
+2. The levels of these vectors are compared with the query. These cosines have a standard error of
+   0.009, so the index returns several times as many candidates as are needed.
 3. `rank_exactly` ranks the candidates by their stored codes and remainders (see
    `research.quantization`).
 
@@ -49,17 +50,17 @@ from waybook.research.vector_blocks import (
 #: Number of rows converted to floats at once. They fit into the cache of a core; with 4,096 rows,
 #: ranking takes 1.5 times as long.
 SCRATCH_ROWS = 512
-#: From this many rows on, vectors are compared by signs first.
+#: From this many rows on, vectors are first compared by their signs.
 LARGE_ROWS = 16_384
-#: Share of the vectors that are first compared by levels, to learn how near the best ones are.
+#: Share of the vectors that are compared by levels first, to find out how near the best ones are.
 FIRST_SHARE = 0.01
-#: Number of candidates to keep for each hit that must not be missed.
+#: Number of candidates to request for each hit that must not be missed.
 CANDIDATES_PER_HIT = 4
-#: Allowed error of a cosine by signs: twice the standard error.
+#: Allowed error of a cosine that is estimated from signs: twice the standard error.
 MAX_SIGN_ERROR = 0.1
-#: Bits to which a query's magnitudes are rounded for comparing signs.
+#: Bits to which the magnitudes of a query's components are rounded before signs are compared.
 MAGNITUDE_BITS = 3
-#: With a larger share of deleted rows, blocks are rewritten without them.
+#: If more than this share of the rows is deleted, blocks are rewritten without them.
 MAX_DELETED_SHARE = 0.25
 
 
@@ -68,12 +69,12 @@ Selection: TypeAlias = list[tuple[Block, NDArray[np.intp]]]
 
 
 class Query:
-    """Query vector, prepared for comparisons with levels and with signs."""
+    """Query vector, prepared for comparison with the levels and signs of stored vectors."""
 
     def __init__(self, vector: Sequence[float]) -> None:
         components = np.array(vector, np.float32)
-        # A byte is its low level plus 16 times its high level. It is converted to a float without a
-        # shift, and the weights of the low levels make up for that.
+        # A byte holds two levels: low + 16 * high. To save a shift, the whole byte is used as the
+        # high level; the weights of the low levels correct for that.
         high = components[HALF:] / (MAX_LEVEL + 1)
         self._weights = np.concatenate([components[:HALF] - high, high])
         self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
@@ -97,7 +98,7 @@ class Query:
         self._products = np.empty(BLOCK_ROWS, np.float32)
 
     def compare_signs(self, block: Block, out: Floats) -> None:
-        """Write cosines of a block's first rows, estimated by signs."""
+        """Write the cosines of a block's first rows to `out`, estimated from their signs."""
         rows = len(out)
         different, masked = (words[:, :rows] for words in self._words)
         counts, products = self._counts[:, :rows], self._products[:rows]
@@ -117,7 +118,7 @@ class Query:
         out[block.deleted[:rows]] = -np.inf
 
     def compare_levels(self, levels: NDArray[np.uint8], scales: Floats) -> Floats:
-        """Return cosines by levels."""
+        """Return the cosines of vectors, estimated from their levels."""
         cosines = np.empty(len(levels), np.float32)
         for start in range(0, len(levels), SCRATCH_ROWS):
             part = levels[start : start + SCRATCH_ROWS]
@@ -149,13 +150,13 @@ class VectorIndex:
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
-        """Add vectors from packed records whose keys are not in the index."""
+        """Add vectors from packed records; their keys must not be in the index."""
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
         """Remove the vectors with `deleted` keys, then add those in `added` with new keys.
 
-        `added` has exact records, `deleted` has keys.
+        `added` has packed exact records (see `EXACT_RECORDS`), `deleted` has packed keys.
         """
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, EXACT_RECORDS)))
@@ -163,7 +164,7 @@ class VectorIndex:
             self._compact()
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
-        """Return the packed keys of the vectors nearest to the query by four bits, best first.
+        """Return the packed keys of the vectors nearest to the query by their levels, best first.
 
         Equally similar vectors are ordered by key.
         """
@@ -226,7 +227,7 @@ class VectorIndex:
 
 
 def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: int) -> Selection:
-    """Return the rows that may be among the best, at least `most`."""
+    """Return the rows that, by their signs, may be among the best; at least `most` rows."""
     starts = [0, *itertools.accumulate(rows for _, rows in blocks)]
     cosines = np.empty(starts[-1], np.float32)
     for (block, rows), start in zip(blocks, starts, strict=False):
@@ -256,7 +257,7 @@ def _compare_levels(selection: Selection, query: Query) -> Floats:
 def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
     """Rank exact records by their cosine similarity to the query, best first; ties by key.
 
-    A record that occurs repeatedly is ranked once.
+    A record that occurs several times is ranked once.
     """
     records = np.frombuffer(packed, EXACT_RECORDS)
     cosines = np.empty(len(records), np.float32)
@@ -292,7 +293,7 @@ def _nth_greatest(values: Floats, place: int) -> np.float32:
 
 
 def _greatest(values: Floats, most: int) -> NDArray[np.intp]:
-    """Return the positions of the `most` greatest values, and of all equal to the last."""
+    """Return the positions of the `most` greatest values, and of values equal to the last."""
     return np.flatnonzero(values >= _nth_greatest(values, most))
 
 

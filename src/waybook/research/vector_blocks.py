@@ -16,29 +16,30 @@ BLOCK_ROWS = 4_096
 MIN_BLOCK_ROWS = 64
 SIGN_WORDS = DIMENSIONS // 64
 
-#: Codes per level of four bits. The sixteen levels cover 82 % of the range of the codes: components
-#: beyond it are rare, and smaller steps lower the error of all others.
+#: Number of codes that one level covers. The sixteen levels cover 82 % of the range of the codes:
+#: components beyond it are rare, and smaller levels lower the error of all others.
 LEVEL_CODES = 13
 MAX_LEVEL = 15
-#: Level between the levels of the codes -1 and 0.
+#: Level that means zero, between the levels of the codes -1 and 0.
 MIDDLE_LEVEL = 7.5
 HALF = DIMENSIONS // 2
 
-#: Fields of a packed key: the two halves of a subject's id, and the number of the passage.
+#: Fields of a packed key: the halves of the id of an artifact or source, and a passage's number.
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
 EXACT_RECORDS: Final = np.dtype(
     [*KEY, ("codes", "i1", (DIMENSIONS,)), ("remainders", "u1", (HALF,))]
 )
-#: Bytes per vector: its levels, its signs, the scales of both, its key, and its deleted flag.
+#: Bytes per vector: its levels and signs, a scale for each of the two, its key, and its deleted
+#: flag.
 ROW_BYTES = HALF + 8 * SIGN_WORDS + 2 * 4 + 20 + 1
 
 Floats = NDArray[np.float32]
 
 
 class Rows(NamedTuple):
-    """Vectors with one array per field; in the signs, rows are the last axis."""
+    """Vectors with one array per field; `signs` has one column per vector, the others one row."""
 
     levels: NDArray[np.uint8]
     scales: Floats
@@ -102,7 +103,7 @@ class Block:
         return Rows(self.levels, self.scales, self.signs, self.sign_scales, self.keys)
 
     def append(self, added: Rows) -> None:
-        """Append vectors, for which there must be room."""
+        """Append vectors; the block must have room for them."""
         self._reserve(self.rows + len(added.scales))
         place = slice(self.rows, self.rows + len(added.scales))
         self.levels[place], self.scales[place] = added.levels, added.scales

@@ -3,8 +3,8 @@
 Words are in lower case, without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
 
-`tools/distil_embeddings.py` makes it from a sentence transformer. The file of eleven megabytes is
-memory-mapped on first use, so that only the needed rows are read.
+`tools/distil_embeddings.py` makes the table from a sentence transformer. The file of eleven
+megabytes is memory-mapped on first use, so that only the needed rows are read.
 """
 
 import mmap
@@ -112,7 +112,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the rows of a word's longest pieces; none if a piece is unknown."""
+        """Yield the rows of a word's longest pieces; yield nothing if a piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)

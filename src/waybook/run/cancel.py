@@ -15,7 +15,7 @@ from waybook.run.model import CompiledDag, Run
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Number of unfinished units of work of the canceled run."""
+    """Reply to a cancellation, with the number of units (parts of steps) that were not finished."""
 
     open_units: int
 
@@ -49,7 +49,7 @@ def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
     """Return the error for a call on a canceled run, or None if the run is not canceled."""
     if run.canceled_at is None:
         return None
-    # The reason is a user's text, so it has a field of its own and is not part of our message.
+    # A user wrote the reason, so it is a separate field and not part of the server's message.
     return RunCanceled(
         f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,

@@ -1,8 +1,9 @@
 """Copy of a run from a given stage on: earlier stages are copied, and that stage starts again.
 
-The original run is not changed. Of each earlier stage, the steps, one completed job per unit and
-the latest version of each document are copied with new ids; a copied document records the id of the
-original. The texts of documents are copied in the database, and the server renders them again.
+The original run is not changed. From each earlier stage, the steps, the completed jobs (one for
+each unit, which is a part of a step) and the latest version of each document are copied with new
+ids. A copied document records the id of the original. The texts of documents are copied in the
+database, and the server renders them again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ COPY_SUFFIX = " (copy)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalDocument:
-    """Latest version of a document of the copied run, without its text."""
+    """Latest version of a document of the run to copy, without its text."""
 
     id: str
     stage: str
@@ -39,7 +40,7 @@ class OriginalDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRun:
-    """Run to copy, with its input, the completed job of each unit, and the documents."""
+    """Run to copy, with its input, its completed jobs (one for each unit), and its documents."""
 
     run: Run
     input: Json

@@ -1,8 +1,8 @@
 """Draft of a run, which applies changes to the run and records them for the audit.
 
-The rules in this package take an immutable run, change a draft of it, and return a decision. All
-changes go through the draft, so none can be missing from the audit. Usage is recorded once per
-submission and added to the run's totals.
+A rule is a function that takes an immutable run, changes a draft of it, and returns a
+`RunDecision`: the reply, and the changes to write. All changes go through the draft, so none can be
+missing from the audit. Usage is recorded once per submission and added to the run's totals.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
-#: For decisions that change no jobs or texts.
+#: Empty mappings, shared by all decisions that change no jobs or texts.
 NO_JOBS: Mapping[str, Job] = MappingProxyType({})
 NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -33,9 +33,9 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
     #: Every created or changed job in its new state, by id.
     jobs: Mapping[str, Job] = NO_JOBS
     documents: tuple[NewDocument, ...] = ()
-    #: Texts that are too large for the audit, by row id.
+    #: Texts that are too large for the audit, which stores only their hashes, by row id.
     texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
-    #: Jobs whose heartbeat the call renews.
+    #: Jobs that get a heartbeat from this call.
     touched: tuple[str, ...] = ()
     #: Error to raise after the changes are written: for example, a late result is stored, then
     #: refused.
@@ -48,7 +48,7 @@ ReplyT = TypeVar("ReplyT")
 #: several entries of bounded size. A job's row has about 550 bytes.
 MAX_CHANGES_PER_ENTRY = 500
 
-#: Columns whose name differs from their field's.
+#: Database columns whose names differ from the names of the fields.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
@@ -86,7 +86,6 @@ class RunDraft:
     def add_document(
         self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
     ) -> NewDocument:
-        """Add a document that a job produced, and return it."""
         document = NewDocument(
             id=self.moment.new_id(),
             stage=job.stage,
@@ -106,7 +105,7 @@ class RunDraft:
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record the creation of a row with long texts; the audit has only their hashes."""
+        """Record the creation of a row with long texts; the audit stores only their hashes."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
@@ -150,7 +149,7 @@ class RunDraft:
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the steps of a stage whose jobs were created, open or closed."""
+        """Return the steps of a stage whose jobs were created already, whether open or closed."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     # Audit
@@ -194,7 +193,7 @@ class RunDraft:
     def _note_changes(
         self, entity: Entity, row_id: str, row: object, values: Mapping[str, object]
     ) -> None:
-        """Note the fields of a row whose values change."""
+        """Record which fields of a row change."""
         for name, new in values.items():
             old = getattr(row, name)
             if old != new:
@@ -208,7 +207,7 @@ class RunDraft:
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
     """Store the usage of an attempt, even if its result is late and refused.
 
-    Without a reported model, the model that the job is assigned to is recorded.
+    If no model was reported, the job's assigned model is recorded.
     """
     if usage is None:
         return

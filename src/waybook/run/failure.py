@@ -79,9 +79,9 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 def regenerate(
     run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
 ) -> RunDecision[RegenerationJob]:
-    """Create a job that produces a document again and replaces its original job.
+    """Create a job that produces a document again, as its next version.
 
-    A closed step stays closed. The new job produces the next version of the document.
+    The new job replaces the original one, and a closed step stays closed.
 
     Raises:
         RunCanceled: the run is canceled.
@@ -138,7 +138,7 @@ def require_holder(job: Job, attempt: int) -> None:
     """Raise an error if the caller does not hold the job.
 
     Raises:
-        StaleAttempt: the caller's attempt number is not that of the job's current attempt.
+        StaleAttempt: `attempt` is not the number of the job's current attempt.
         InvalidTransition: no agent holds the job.
     """
     refusal = stale_attempt_error(job, attempt)
@@ -175,7 +175,7 @@ def fail_job(
 
     Raises:
         RunCanceled: the run is canceled.
-        StaleAttempt: another agent has claimed the job in the meantime.
+        StaleAttempt: another agent has claimed the job since.
         InvalidTransition: no agent holds the job.
     """
     require_active(run)

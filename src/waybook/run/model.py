@@ -17,7 +17,7 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Number of ranks (positions in the order of jobs) reserved for the steps of a stage.
+#: Step ranks per stage: the n-th step of stage s has the rank s * RANKS + n.
 RANKS = 100_000
 
 
@@ -35,7 +35,7 @@ class CompiledDag:
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that steps produce; other inputs come from outside."""
+        """Return all documents that steps produce; all other inputs come from outside the run."""
         return produced_documents(self.dag)
 
     @cached_property
@@ -74,7 +74,8 @@ class StageRun(NamedTuple):
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages and authors passed on by the preceding stages, fixed when this stage started.
+    #: Lineages (chains of documents) and authors that the preceding stages passed on, fixed when
+    #: this stage started.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -104,7 +105,10 @@ def step_id(stage: str, key: str) -> str:
 
 
 class StepRun(NamedTuple):
-    """Step whose jobs exist, with its numbers of all, completed and failed units."""
+    """Step whose jobs exist, with the numbers of its units in total, completed and failed.
+
+    A unit is one of the parts into which a step is split.
+    """
 
     stage: str
     key: str
@@ -119,7 +123,6 @@ class StepRun(NamedTuple):
         return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
-        """Return the step as a row for the audit."""
         return {
             "total": self.total,
             "done": self.done,
@@ -136,12 +139,12 @@ class Job(NamedTuple):
     job_type: JobType
     model: str
     rank: int
-    #: Unit of the job; None for a rendering job, which the server executes.
+    #: Part of the step that the job does; None for a rendering job, which the server executes.
     unit: Unit | None
     ready_at: datetime
     status: JobStatus = JobStatus.PENDING
-    #: Number of the attempt, which increases with every claim. It is a fencing token: results of
-    #: earlier attempts are refused.
+    #: Number of the attempt, which increases with every claim; results of earlier attempts are
+    #: refused.
     attempt: int = 0
     #: Number of claims since the job was created or last reset.
     tries: int = 0
@@ -150,7 +153,8 @@ class Job(NamedTuple):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Job whose partial result this one continues (None if none), and the number of this part.
+    #: If the job continues a partial result: the job that submitted it. Also the number of this
+    #: part.
     continues: str | None = None
     part: int = 1
     #: Document that the job renders or regenerates.
@@ -167,7 +171,6 @@ class Job(NamedTuple):
         return Holder(self.held_by, self.held_session)
 
     def as_row(self) -> dict[str, Json]:
-        """Return the job as a row for the audit."""
         return {
             "stage_slug": self.stage,
             "step_key": self.step_key,
@@ -206,13 +209,14 @@ class Run(NamedTuple):
     canceled_at: datetime | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
-    #: Run of which this is a copy, and its audit entry at that time; None if this is not a copy.
+    #: If this run is a copy: the original run, and the number of its last audit entry when it was
+    #: copied.
     copied_from: str | None = None
     copied_seq: int | None = None
 
 
 class NewDocument(NamedTuple):
-    """Document that a job produced; the row has its text, the audit the text's hash."""
+    """Document that a job produced. Its row stores the text, the audit only the text's hash."""
 
     id: str
     stage: str
@@ -221,14 +225,13 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document; empty if it is copied in the database.
+    #: Text of the document; empty in a copied run, where the database copies the text.
     content: str
     content_hash: str
-    #: Document of another run of which this is a copy.
+    #: Document of the original run, if this one is a copy.
     copied_from: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        """Return the document as a row for the audit."""
         copied: dict[str, Json] = {"copied_from": self.copied_from} if self.copied_from else {}
         return {
             **copied,
@@ -252,7 +255,7 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """Return a unit as JSON, as stored with its job."""
+    """Return a unit (a part of a step) as JSON, as stored with its job."""
     if unit is None:
         return None
     return {
@@ -280,8 +283,8 @@ MAX_MODELS = 20
 MAX_STEPS = 500
 #: After this many claims, a job that is still not completed fails permanently.
 MAX_ATTEMPTS = 4
-#: Maximum number of parts in which a unit's result can be submitted.
+#: Maximum number of parts in which one result can be submitted.
 MAX_PARTS = 50
-#: Seconds before the first retry of a job, and the most seconds before any retry.
+#: Seconds before the first retry of a job, and the maximum before any retry.
 BACKOFF_SECONDS = 5
 MAX_BACKOFF_SECONDS = 300

@@ -21,7 +21,7 @@ class JobReady(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Number of unfinished jobs of this step, status and model."""
+    """Number of unfinished jobs with the same step, status and model."""
 
     stage: str
     step_key: str
@@ -66,7 +66,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """The next job failed because it has no attempts left; the caller tries again."""
+    """The next job failed because it has no attempts left; the caller should ask again."""
 
     job: Job
 
@@ -93,8 +93,8 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or a new one, or why no job is available.
 
-    `held` is returned only if the caller is its holder. `candidate` can be claimed: it has no
-    holder, or the lease of its holder has expired.
+    `held` is returned only if the caller is its holder. `candidate` is a job that can be claimed:
+    it has no holder, or its holder's lease has expired.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

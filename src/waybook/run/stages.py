@@ -1,7 +1,7 @@
 """Start, progress and completion of a stage, in the draft of a run.
 
-When a step's last unit ends, the same transaction closes the step, creates all jobs of the steps
-that are now ready, and completes the stage if all its steps are closed.
+When the last job of a step ends, the same transaction closes the step, creates all jobs of the
+steps that are now ready, and completes the stage if all its steps are closed.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from waybook.run.model import (
     step_id,
 )
 
-#: Maximum number of step names that the message of a refused call lists.
+#: Maximum number of step names in an error message.
 MAX_NAMES_LISTED = 50
 
 
@@ -99,7 +99,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the lineages and authors that preceding stages pass to this one."""
+    """Return the lineages (chains of documents) and authors from the preceding stages."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -208,7 +208,7 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Return a new job that does the unit of an existing job again."""
+    """Return a new job that repeats the work of an existing job."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,

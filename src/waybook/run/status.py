@@ -35,7 +35,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback; None if a stage is in progress or none awaits it."""
+    """Return the stage that awaits feedback, unless another stage is in progress."""
     if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):

@@ -20,10 +20,7 @@ from waybook.run.stages import advance, recreate_job, render_job
 
 
 class SubmittedDocument(NamedTuple):
-    """Submitted document.
-
-    Without a key it matches documents of any key, and without a model, of any model.
-    """
+    """Submitted document; without a key or model, it matches any key or model."""
 
     content: str
     document_key: str | None = None
@@ -64,7 +61,7 @@ def submit_job(
     Raises:
         InvalidInput: the submitted documents are not those that the step produces.
         InvalidTransition: the job is not being processed.
-        TooLarge: a unit has too many parts.
+        TooLarge: the result has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)
     canceled = cancellation_error(run, jobId=job.id)
@@ -79,7 +76,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result; the submission is then refused."""
+    """Store a late result; the caller then refuses the submission."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -158,7 +155,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Return the text of each expected document; a text without key and model fits all."""
+    """Return the text of each expected document; a text without key and model fits any of them."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }

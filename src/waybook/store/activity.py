@@ -36,7 +36,7 @@ SQL = load("activity", activity_counts=ActivityCounts, decisions_since=DecisionC
 
 
 def activity_statements(since: datetime) -> tuple[Statement, Statement]:
-    """Select the numbers of completed work, and the review decisions, since this time."""
+    """Select the counts of completed and failed work, and the review decisions, since this time."""
     return (
         SQL["activity_counts"](since=since, most=MAX_ENTRIES),
         SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=MAX_DECIDERS),

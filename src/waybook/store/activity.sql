@@ -1,6 +1,6 @@
 -- name: activity_counts
--- Return what was done in an org since a time, from a limited number of the newest audit entries
--- and usage records.
+-- Count the work done in an org since a time, in a limited number of the newest audit entries and
+-- usage records.
 with latest as materialized (
   select e.subject, e.subject_id, e.event
     from audit_entry e

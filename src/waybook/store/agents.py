@@ -88,7 +88,7 @@ class HeldRow(NamedTuple):
 
 
 class NameRow(NamedTuple):
-    """Name of a row to which audit entries refer."""
+    """Name of a plan, step, job or other row to which audit entries refer."""
 
     kind: str
     id: str

@@ -14,10 +14,10 @@ values %(rows)s
     or excluded.clients[1] <> coalesce(agent.clients[1], '');
 
 -- name: agents_page
--- Return a page of the agents that made calls in the last 30 days, latest first, each with the
--- results and failures in the audit and the reported usage of that time. Only an agent's latest
--- entries and usages are counted, up to a limit. Reads usually name no session, so a user with
--- sessions is also listed without one only if calls without a session changed something.
+-- Return a page of the agents that made calls in the last 30 days, latest first. Each has its
+-- results and failures in the audit and its reported usage in this time, counted in a limited
+-- number of the latest entries. Calls that only read usually name no session, so a user with
+-- sessions is listed without a session only if such calls also changed something.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -44,8 +44,8 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
  order by a.last_seen_at desc, a.name desc, a.session desc;
 
 -- name: agent
--- Return one agent with its work and usage in the last 30 days. An agent that made no call lately is
--- known from the audit.
+-- Return one agent with its work and usage in the last 30 days. If it made no call recently, it is
+-- known only from the audit.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -86,10 +86,10 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the plan steps in progress that have a holder, longest first, from the started plans among
--- the open plans with the latest activity. Steps in progress have no index: with one, a step's
--- status could not be updated in place. The steps per plan are limited, so that the planner reads
--- only the steps of these plans.
+-- Return the plan steps in progress that have a holder, longest first. They are searched in the
+-- started plans among the open plans with the latest activity. There is no index of steps in
+-- progress, because a step's status could then not be updated in place. The steps per plan are
+-- limited, so that the planner reads only the steps of these plans.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
@@ -180,7 +180,7 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
 
 -- name: usage_by_agent
 -- Return the org's usage per user and session, highest cost first, with the names of the clients
--- and the number of agents in all.
+-- and the total number of agents.
 select s.*, coalesce(a.clients, '{}') as clients
   from (select :usage_sums, u.by as name, :session_of_usage as session,
                count(*) over () as total

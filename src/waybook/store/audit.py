@@ -1,7 +1,7 @@
-"""Hash-chained audit entries, and the row changes they record.
+"""Audit entries linked by hashes, and the row changes they record.
 
 The seal of an entry is a hash of its content and of the previous entry's seal. `Patches` merges all
-changes of one decision into a single insert, update or delete per row.
+changes of one write into a single insert, update or delete per row.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
 from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
-#: Previous hash of the first entry in a chain.
+#: Used as the previous hash by the first entry of a chain.
 GENESIS = bytes(32)
 
 
@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """The end of a chain as its subject's row records it, and the last number actually stored."""
+    """Last entry of a chain according to its subject's row, and the last number that is stored."""
 
     seq: int
     hash: bytes
@@ -58,7 +58,7 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """Stored row, to be compared with the same row rebuilt by a replay."""
+    """Stored row, to be compared with the same row as rebuilt from the audit."""
 
     entity: str
     id: str
@@ -89,7 +89,6 @@ SQL = load(
 
 
 def chain_end_statement(subject_id: str) -> Statement:
-    """Select where a chain should end according to its subject, and where it does end."""
     return SQL["head"](subject_id=subject_id)
 
 
@@ -110,7 +109,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return the hash over the previous hash and every field, each with its length."""
+    """Return the hash of an entry, computed from its fields and the previous entry's hash."""
     return _seal(entry[:-1], previous)
 
 
@@ -186,7 +185,7 @@ def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
 
 @dataclass(slots=True)
 class Patch:
-    """Net change of one row by a decision: inserted, updated or deleted, and the new values."""
+    """Net change of one row: inserted, updated or deleted, with the new values."""
 
     id: str
     made: bool = False
@@ -195,7 +194,7 @@ class Patch:
 
 
 class Patches:
-    """All row changes of a decision, merged to one patch per row and grouped by type of row.
+    """All row changes of one write, merged to one patch per row and grouped by type of row.
 
     The types and the rows of each type are in the order of their first change.
     """
@@ -269,7 +268,7 @@ def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
 
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:
-    """Return the row of an audit entry, with packed details where they can be packed."""
+    """Return the row of an audit entry; the details are packed if that is possible."""
     subject_id, subject, _, at, event, actor, _, session, details, _ = entry
     if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)

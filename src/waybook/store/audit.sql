@@ -49,7 +49,8 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
 
 -- name: head
--- Return where an audit chain should end (number and hash), and the number at which it does end.
+-- Return the number and hash with which an audit chain should end according to its subject, and the
+-- last number that is stored.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan where org_id = :org
@@ -73,7 +74,7 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: orphans
--- Return subjects that have audit entries but no row.
+-- Return subjects that have audit entries, but whose own row is missing.
 select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
  where e.org_id = :org
@@ -103,7 +104,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_actor
--- Return a page as `page` does, of the entries of one actor, by their own index.
+-- Return a page as `page` does, of the entries of one actor, which have an index of their own.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -112,8 +113,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_rare_event
--- Return a page as `page` does, of the entries of one event that is not frequent, by their own
--- index.
+-- Return a page as `page` does, of the entries of one rare event, which have an index of their own.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -123,7 +123,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_other_channel
--- Return a page as `page` does, of the entries of one channel other than MCP, by their own index.
+-- Return a page as `page` does, of the entries of one channel other than MCP, which have an index
+-- of their own.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -133,7 +134,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_agent
--- Return a page as `page` does, of the entries of one user and session, by their own index.
+-- Return a page as `page` does, of the entries of one user and session, which have an index of
+-- their own.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org

@@ -34,8 +34,8 @@ MAX_BATCH_SIZE = 500
 #: Seconds that a call waits for others before they are written to the log together.
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
-#: Number of log batches searched for a call that the audit records, starting at the time of the
-#: audit entry. A process writes at most five batches per second.
+#: To find the logged call of an audit entry, this many batches of the log are searched, starting at
+#: the time of the entry. A process writes at most five batches per second.
 MAX_SEARCHED_BATCHES = 40
 
 
@@ -66,9 +66,9 @@ class StoredAnswerRow(NamedTuple):
 
     arguments_hash: str
     is_error: bool
-    #: Answer as JSON; None if the answer is packed.
+    #: Answer as JSON; None if the answer is stored in compressed form.
     answer: dict[str, Json] | None
-    #: Packed answer in hexadecimal; None if the answer is stored as JSON.
+    #: Compressed answer in hexadecimal digits; None if the answer is stored as JSON.
     packed: str | None
 
 
@@ -288,7 +288,6 @@ class UsageSums(Protocol):
 
 
 def read_totals(row: UsageSums) -> Totals:
-    """Return the token and cost totals from a database row."""
     return Totals(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

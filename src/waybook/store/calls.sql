@@ -42,9 +42,9 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- Return the latest calls about a step. Calls that the audit records are in batches: they are
--- searched in the first batches written after their audit entries, as database and server clocks
--- may differ a little.
+-- Return the latest calls about a step. Calls that added audit entries are in batches. They are
+-- searched in the first batches written after those entries, because the clocks of the database and
+-- the server may differ a little.
 select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
   from ((select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code,
                 l.id
@@ -96,7 +96,7 @@ select :usage_sums,
  where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
 
 -- name: usage_by_model
--- Return the org's usage per model, highest cost first, and the number of models in all.
+-- Return the org's usage per model, highest cost first, and the total number of models.
 select :usage_sums, u.model, count(*) over () as total
   from usage u
  where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')

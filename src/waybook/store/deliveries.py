@@ -46,7 +46,6 @@ def overdue_statement(patience: timedelta, most: int) -> Statement:
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
-    """Insert a notification into the outbox."""
     return SQL["insert_delivery"](
         id=message_id,
         event=notification.kind,

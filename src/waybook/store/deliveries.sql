@@ -5,10 +5,10 @@ on conflict (org_id, id) do nothing
 returning id::text;
 
 -- name: overdue_reviews
--- Return open reviews that waited longer than the limit and have no reminder yet, longest waiting
--- first. A reminder's id is derived from its review's id, so that several processes store it once.
--- A review whose deadline passed long ago gets none, because its old reminder may have been
--- deleted.
+-- Return open reviews that have waited for longer than the limit and have no reminder yet, longest
+-- waiting first. A reminder's id is derived from its review's id, so that several processes store
+-- it once. If the deadline passed long ago, there is no reminder, because an old one may have been
+-- deleted already.
 select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
        r.requested_at + make_interval(secs => %(patience)s) as due_at
   from review r
@@ -43,8 +43,8 @@ update webhook_delivery d
 returning d.id::text, d.event, d.data, d.at, due.now, d.attempt, d.expires_at;
 
 -- name: record_outcome
--- Record the outcome of a delivery attempt. A success counts even if another process has claimed
--- the delivery since.
+-- Record the outcome of a delivery attempt. A success is recorded even if another process has
+-- claimed the delivery since.
 update webhook_delivery
    set status = %(status)s,
        due_at = %(due_at)s,

@@ -1,6 +1,7 @@
 """Links that work without sign-in.
 
-A link decides a review, gives feedback on a stage of a run, or shows the snapshot of a plan.
+With a link, a person decides a review, gives feedback on a stage of a run, or reads the snapshot of
+a plan.
 """
 
 from datetime import datetime
@@ -19,7 +20,7 @@ class LinkKind(StrEnum):
 
 
 class LinkTarget(NamedTuple):
-    """The review or stage that a link decides."""
+    """The review that is decided with a link, or the stage that gets feedback with it."""
 
     kind: LinkKind
     plan_id: str | None = None
@@ -29,7 +30,7 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """The user in whose name a link decides, and when it can be used."""
+    """The user in whose name a link is used, and its period of validity."""
 
     for_user: str
     #: Whether the user must have an active account, as in server mode.
@@ -39,7 +40,7 @@ class LinkGrant(NamedTuple):
 
 
 class AccessLink(NamedTuple):
-    """A link to a review or snapshot, found by the secret that a reader presented."""
+    """A link that exists for the secret that a reader presented."""
 
     org_id: UUID
     id: str
@@ -50,7 +51,7 @@ class AccessLink(NamedTuple):
     run_id: str | None
     stage: str | None
     seq: int | None
-    #: User for whom the link decides, or who created a snapshot link.
+    #: User in whose name the link is used, or who created a snapshot link.
     for_user: str
     #: Whether the link belongs to a user account; if not, it was created in local mode.
     has_account: bool
@@ -85,7 +86,7 @@ SQL = load(
 
 
 def by_link_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the link whose secret's hash is set in the current transaction."""
+    """Select the link whose secret has the hash that is set in the transaction."""
     if is_org_known:
         return [SQL["name_org_by_link_of_org"](), SQL["link_by_hash_of_org"]()]
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
@@ -94,9 +95,9 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link that can decide its target in the name of a user.
+    """Insert a link with which its target can be decided in the name of a user.
 
-    Where users have accounts, the link is only inserted for an active user.
+    Where users have accounts, the link is inserted only if the user's account is active.
     """
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
     statements = [SQL["insert_action_link"](**values)]
@@ -127,5 +128,5 @@ def usable_statement(link_id: str) -> Statement:
 
 
 def revoke_action_links(subject_id: str | None, by: str) -> Statement:
-    """Revoke the links that decide for a plan or run, or all such links of the org."""
+    """Revoke the review and feedback links of a plan or run; with None, all those of the org."""
     return SQL["revoke_action_links"](subject_id=subject_id, by=by)

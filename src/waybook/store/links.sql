@@ -1,18 +1,18 @@
 -- name: name_org_by_link
--- Set the transaction's org to that of the link; leave it unset without such a link.
+-- Set the transaction's org to that of the link; leave it unset if there is no such link.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.hash = app_secret_hash();
 
 -- name: name_org_by_link_of_org
--- Set the transaction's org, if the link belongs to the org that it names.
+-- Set the transaction's org, if the link belongs to the org that its secret names.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.org_id = :org and l.hash = app_secret_hash();
 
 -- name: link_by_hash
--- Return the link with the transaction's hash, and the scopes of its user. The transaction's org
--- was already set from the same link.
+-- Return the link whose secret has the hash that is set in the transaction, and the scopes of its
+-- user. The transaction's org was already set from the same link.
 :link_with_hash
    and l.org_id = app_org();
 
@@ -33,8 +33,8 @@ select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uui
 on conflict (org_id, id) do nothing;
 
 -- name: insert_link_without_account
--- Insert a link for a review or a stage, unless `insert_action_link` has inserted it for an
--- account.
+-- Insert a link for a review or a stage, unless `insert_action_link` has already inserted it for a
+-- user with an account.
 insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, for_user, created_at,
                          expires_at)
 values (%(id)s, %(kind)s, %(hash)s, %(plan_id)s, %(review_id)s, %(run_id)s, %(stage)s, %(for_user)s,
@@ -69,7 +69,7 @@ update access_link
 returning id::text;
 
 -- name: revoke_action_links
--- Revoke the links that decide for a plan or a run, or for all plans and runs.
+-- Revoke the review and feedback links of a plan or run, or of all plans and runs.
 update access_link
    set revoked_at = app_statement_time(), revoked_by = %(by)s
  where org_id = :org

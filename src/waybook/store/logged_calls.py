@@ -1,9 +1,8 @@
 """Rows of the tool-call log: batches of calls, and single calls.
 
 Successful calls are stored in batches, because a row and its index entries take several times the
-bytes of the call itself. A failed call has its own row, and so has a call about a step that is not
-in the audit: a step's page finds such a call by the step, and a call in a batch by the time of its
-audit entry.
+bytes of the call itself. A failed call has its own row. So has a call about a step that added no
+audit entry, because a step's page finds calls in a batch by the time of their audit entries.
 """
 
 from collections import defaultdict
@@ -43,7 +42,7 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: The step that the call named, or that it gave to the caller.
+    #: The step that the call named, or that the caller got by it.
     step_id: str | None = None
     #: Name that the caller's program reported; stored with the agent.
     client: str | None = None
@@ -79,7 +78,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 
 def _batch(calls: list[LoggedCall]) -> tuple[Value, ...]:
-    """Return one row for calls of the same user and channel."""
+    """Return the log row of a batch, which has calls of the same user and channel."""
     latest = max(call.at for call in calls)
     items = [
         (

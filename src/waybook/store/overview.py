@@ -7,20 +7,21 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Highest total shown for a section; larger totals are shown as "at least".
+#: Highest total shown for a section of the page; a larger one is shown as "at least" this number.
 MAX_COUNTED = 100
-#: Number of rows from which a section selects its entries: running plans and runs by latest
-#: activity, ended ones by latest end, and failed steps of the newest plans and runs.
+#: Number of rows among which a section of the page looks for its entries: running plans and runs
+#: with the latest activity, those that ended last, and failed steps of the newest ones.
 MAX_CANDIDATES = 200
-#: Number of newest plans and runs read for each kind of trouble, unless more are requested. All are
-#: read, because they are counted and sorted by activity.
+#: Number of newest plans and runs read for each kind of trouble, unless more are requested. They
+#: are all read, because they are counted and sorted by activity.
 MAX_TROUBLED = 16
 
 
 class OverviewTotals(NamedTuple):
-    """Numbers of plans and runs, including those in trouble; counting stops at `max_read`."""
+    """Numbers of plans and runs, including those in trouble; each is counted up to `max_read`."""
 
-    #: Plans on which agents can work and open runs, and how many of the runs await feedback.
+    #: Number of open runs plus plans on which agents can work, and number of runs that await
+    #: feedback.
     open: int
     awaiting: int
     #: Number of plans and runs that ended recently.
@@ -86,7 +87,7 @@ class TroubleKind(StrEnum):
 
     OPEN = "o"
     STALLED = "s"
-    #: Plan that failed since the reader's last visit, and one that failed before it.
+    #: Plan that failed since the reader's last visit, and plan that failed before it.
     FAILED = "f"
     FAILED_EARLIER = "e"
     RUN = "r"
@@ -145,20 +146,20 @@ SQL = load(
 class LastLook(NamedTuple):
     """Times at which a reader last opened the overview page; None for a new reader."""
 
-    #: Start of the period whose finished work was listed.
+    #: Start of the period whose finished work the page listed.
     since: datetime | None = None
     looked_at: datetime | None = None
 
 
 def max_troubled(most: int) -> int:
-    """Return how many plans and runs in trouble are read, per kind."""
+    """Return the maximum number of plans and runs in trouble that are read for each kind."""
     return max(most, MAX_TROUBLED)
 
 
 def max_read(most: int) -> int:
     """Return the number of plans and runs at which counting stops.
 
-    It is `MAX_COUNTED` plus one, plus those counted only as trouble.
+    It is `MAX_COUNTED` plus one, plus the plans and runs that are shown only as trouble.
     """
     return MAX_COUNTED + 1 + 2 * max_troubled(most)
 

@@ -10,8 +10,8 @@ subject_id::text, subject, seq, at, event, actor, channel, session,
 :details_of_entry as details, hash;
 
 -- name: details_of_entry
--- Details of an audit entry as the exact text that its seal covers. For events that are never
--- packed, the column `details` is enough.
+-- Details of an audit entry as the exact text from which its hash was computed. For events that are
+-- never packed, the column `details` is enough.
 app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
@@ -44,7 +44,7 @@ length(d.content), (select j.held_by from job j where j.org_id = :org
                                                   and j.id = d.job_id) as by, d.created_at as at;
 
 -- name: row_of_input
--- Columns of an input document. It has a text only while the texts so far are within a total length.
+-- Columns of an input document. It has its text only if all texts so far are within a total length.
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
      then (select d.content from document d where d.org_id = :org
@@ -115,7 +115,7 @@ r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.upd
 r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 
 -- name: limit_of_all_runs
--- Number of runs to read if no filter leaves out runs; with a filter null, which means all.
+-- Number of runs to read. With a filter that leaves out runs, it is null, which means all.
 case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
      then %(most)s::bigint end;
 
@@ -125,7 +125,7 @@ run r
 :run_is_asked_for;
 
 -- name: run_is_asked_for
--- Conditions of runs that match the filters of a list, with the state of each run.
+-- Join and conditions for the runs that match the filters of a list, with the state of each run.
 join run_brief b on b.org_id = :org and b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
@@ -159,9 +159,9 @@ strpos(lower(r.name), lower(%(text)s::text)) > 0;
   where h.org_id = :org and h.run_id = r.id);
 
 -- name: words_asked
--- Words of a text to be searched in names, each as the range of words that begin with it: under
--- row-level security, an index serves only conditions with leakproof functions, which `||` does not
--- have.
+-- Words of a text to be searched in names. Each is given as the range of words that begin with it:
+-- under row-level security, an index serves only conditions with leakproof functions, and `||` is
+-- not one.
 asked as materialized (
   select w.word as first, w.word || chr(1114111) as last
     from unnest(app_name_parts(%(text)s)) as w (word)
@@ -173,18 +173,19 @@ h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.
 d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
 
 -- name: row_of_loaded_plan
--- Columns of a plan and of its brief, without its steps.
+-- Columns of a plan and of its brief (the fields that never change), without its steps.
 p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
 p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
 p.updated_at, b.copied_from::text, b.copied_seq;
 
 -- name: is_known_session
--- True if the plan has seen the caller's session before.
+-- True if an earlier call on the plan had the caller's session.
 exists (select from plan_session k where k.org_id = :org
                                      and k.plan_id = %(plan_id)s and k.session = %(session)s);
 
 -- name: conditions_of_plan
--- Conditions of a plan, or null. Evaluated ones are needed to copy them with their steps.
+-- Conditions of a plan, or null. Conditions that were already evaluated are included, because they
+-- are copied together with their steps.
 (select json_agg(json_build_array(
                    c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
                    c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
@@ -200,7 +201,7 @@ array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holde
 s.copied_from::text;
 
 -- name: step_list_of_plan
--- Steps of a plan in any order, each as a list of the columns of `row_of_step`. A list in one row
+-- Steps of a plan in any order, each as a list of the columns of `row_of_step`. One row with a list
 -- is converted faster than many rows, and the caller sorts it faster.
 (select json_agg(json_build_array(
                    s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
@@ -224,12 +225,13 @@ json_build_object(
   'failed', count(*) filter (where s.status = 'failed'));
 
 -- name: status_initials
--- First letters of the statuses of a plan's steps; they differ, and this is cheaper than counting.
+-- First letters of the statuses of a plan's steps. They are all different, and this is cheaper than
+-- counting each status.
 string_agg(left(s.status, 1), '');
 
 -- name: steps_of_plan
--- Number of a plan's steps in each status, the order number of its current step, and since when its
--- steps in progress have been inactive, in one read of the steps.
+-- Number of a plan's steps in each status, the order number of its current step, and the time since
+-- which its steps in progress have been inactive. All are computed in one read of the steps.
 (select :status_counts as counts,
         coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
                  min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
@@ -239,7 +241,7 @@ string_agg(left(s.status, 1), '');
   where s.org_id = :org and s.plan_id = p.id);
 
 -- name: details_of_plan
--- Rows from which `row_of_plan` takes its columns, for a limited number of plans.
+-- Joins for the columns of `row_of_plan`, for a limited number of plans.
 join plan_brief b on b.org_id = :org and b.plan_id = p.id
 cross join lateral :steps_of_plan c;
 
@@ -260,10 +262,10 @@ case when p.status = 'stalled' then c.inactive_since end as inactive_since;
 a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
 
 -- name: last_look
--- Since when the overview lists finished work. `looked_at` is the reader's last request, and
--- `since` the start of the list then; after a pause, a new list begins at the last request. A
--- reader without these times sees one day, and no reader sees more than two weeks. Queries select
--- it in a subquery, so that it is computed once and an index can serve conditions on it.
+-- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
+-- request, and `since` was the start of the list then; after a pause, a new list begins at the last
+-- request. A new reader sees one day, and no reader sees more than two weeks. Queries select it in
+-- a subquery, so that it is computed once and an index can serve conditions on it.
 greatest(app_now() - interval '14 days',
          coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
                        then %(looked_at)s::timestamptz
@@ -277,9 +279,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                     where i.org_id = :org and i.step_id = s.id));
 
 -- name: plan_is_canceled
--- True if a person or agent canceled the plan. The entries of each plan are looked up by its id:
--- without `offset 0`, all modifications of plans in the org might be read once, and without `||
--- ''`, they might be read through the index of events for each plan.
+-- True if a person or agent canceled the plan. With `offset 0` and `|| ''`, the entries of each
+-- plan are looked up by its id. Without `offset 0`, PostgreSQL might read all modifications of
+-- plans in the org once; without `|| ''`, it might read them through the index of events for each
+-- plan.
 (p.status = 'failed'
  and exists (select
                from audit_entry e
@@ -300,10 +303,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
   limit 1);
 
 -- name: update_of_plan
--- Update of a plan. If its audit number or status is no longer the loaded one, the number becomes
--- null and violates the NOT NULL constraint: a stale update is rejected. The time of the next stall
--- check changes only if the plan was not checked while executing, or has new steps, because
--- changing an indexed column prevents an update in place.
+-- Update of a plan. If its audit number or status has changed since it was loaded, the number
+-- becomes null and violates the NOT NULL constraint, so the stale update is rejected. The time of
+-- the next stall check changes only if the plan was not checked while executing, or has new steps,
+-- because changing an indexed column prevents an update in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -321,13 +324,13 @@ update plan
  where org_id = :org and id = %(id)s;
 
 -- name: time_is_expected
--- True if the database time is close to the time at which a call on a cached copy was decided.
+-- True if the database clock is close to the time that a call on a cached copy has used.
 app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 
 -- name: time_of_batched_call
--- Time of a call in a batch of the log; its first value is the seconds before the batch's latest
--- call.
+-- Time of a call in a batch of the log. A call's first value is the number of seconds from this
+-- call to the latest call of the batch.
 (b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: plan_is_less_active
@@ -337,7 +340,7 @@ and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: limit_of_all_plans
--- Number of plans to read if no filter leaves out plans; with a filter null, which means all.
+-- Number of plans to read. With a filter that leaves out plans, it is null, which means all.
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
@@ -373,7 +376,8 @@ and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: deletion_is_recorded
--- True if processes that have the passage in memory can find out that it is deleted.
+-- True if the deletion of the passage is recorded, so that processes that have it in memory learn
+-- of it.
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
@@ -410,7 +414,7 @@ asked as materialized (
 );
 
 -- name: best_candidates
--- Candidates that contain every term, or terms with enough weight in total, best first.
+-- Candidates that contain every term, or enough of the terms by weight, best first.
 select c.subject_id::text, c.part, s.share as measure
   from candidate c
  cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
@@ -433,11 +437,11 @@ coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
 count(*) as results;
 
 -- name: packed_embedding
--- An embedding as bytes: 16 for the subject id, 4 for the part number, then the codes.
+-- An embedding as bytes: 16 for the subject id, 4 for the part number, then one per dimension.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: exact_embedding
--- A packed embedding with the remainders of its codes; zero if none are stored.
+-- A packed embedding, followed by the remainders of its values; they are zero if none are stored.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes
   || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
 
@@ -446,8 +450,8 @@ uuid_send(e.subject_id) || int4send(e.part) || e.codes
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;
 
 -- name: passages_to_embed
--- Passages created since a given time, except those whose indexing broke the connection within the
--- last day.
+-- Passages created since a given time, except those whose indexing broke the database connection
+-- within the last day.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
  where p.org_id = :org
@@ -459,8 +463,8 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.quarantined_at > app_now() - interval '1 day');
 
 -- name: session_of_entry
--- Session of an audit entry, or an empty text. Not written with `coalesce`, which PostgreSQL does
--- not regard as leakproof: under row-level security no index would serve a condition on it.
+-- Session of an audit entry, or an empty text. It is not written with `coalesce`, which PostgreSQL
+-- does not regard as leakproof: under row-level security, no index would serve a condition on it.
 case when e.session is null then '' else e.session end;
 
 -- name: session_of_usage
@@ -524,7 +528,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: best_named_rows
--- Rows with the searched id, or that match in `named` or `texts`, with their ranks, best first.
+-- Rows with the searched id, or with a match in `named` or `texts`, with their ranks, best first.
 (select m.id, max(m.rank) as rank
    from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
             from named n
@@ -545,7 +549,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: bearer_of_any_token
--- User and scopes of the token with the hash of the transaction, if the token is valid.
+-- User and scopes of the valid token whose secret has the hash that is set in the transaction.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
        t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
        app_now() as now,
@@ -559,7 +563,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
    and u.disabled_at is null;
 
 -- name: person_of_any_session
--- User of the web session with the hash of the transaction, if the session is valid.
+-- User of the valid web session whose secret has the hash that is set in the transaction.
 select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
        u.scopes as user_scopes, t.scopes as token_scopes,
        s.last_seen_at < app_now() - interval '1 minute' as record_use
@@ -578,7 +582,7 @@ select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.
             and (t.expires_at is null or t.expires_at > app_now())));
 
 -- name: link_with_hash
--- Link with the hash of the transaction, and the scopes of its user.
+-- Link whose secret has the hash that is set in the transaction, and the scopes of its user.
 select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
        l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
        u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
@@ -588,7 +592,7 @@ select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_i
  where l.hash = app_secret_hash();
 
 -- name: advance_of_run
--- Advance the audit of a run that has not changed since it was cached.
+-- Update the audit position of a run that has not changed since it was cached.
 update run
    set audit_seq = %(audit_seq)s,
        audit_hash = %(audit_hash)s,
@@ -601,8 +605,8 @@ update run
 returning 1;
 
 -- name: update_of_job
--- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
--- NULL constraint: a stale update is rejected.
+-- Update a job. If its attempt has changed since it was loaded, the attempt becomes null and
+-- violates the NOT NULL constraint, so the stale update is rejected.
 update job
    set status = %(status)s,
        attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,

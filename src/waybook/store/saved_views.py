@@ -22,7 +22,7 @@ def views_statement(user: str, page: str, most: int) -> Statement:
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
     """Return the statements that store a view.
 
-    The last one returns the view's name if it was not stored, because there are too many.
+    The last one returns the view's name if the view was not stored because the user has too many.
     """
     return [
         delete_statement(user, page, view.name),

@@ -1,5 +1,5 @@
 -- name: latest
--- Return the latest skill execution that this user's session started and has not completed.
+-- Return the latest skill execution that this session of the user started and has not completed.
 select id::text
   from skill_execution
  where org_id = :org and session = %(session)s and started_by = %(user)s and status = 'started'

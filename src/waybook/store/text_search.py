@@ -16,7 +16,7 @@ from waybook.store.driver.queries import Statement, Value, load
 
 
 class TextHitRow(NamedTuple):
-    """Row found by a search, with the searched text and the ids of its page."""
+    """Row found by a search, with the searched text and the ids that lead to its page."""
 
     id: str
     name: str
@@ -53,8 +53,8 @@ SQL = load(
 MAX_CANDIDATES: Final = 500
 #: Number of the newest rows of each table that are searched without the full-text index.
 MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length of the text read for an excerpt: of a question or instructions, and of a result or
-#: document. Only the first 100,000 characters are indexed.
+#: Maximum length of the text read for an excerpt: first of a question or instructions, then of a
+#: result or document. Only the first 100,000 characters are indexed.
 MAX_BRIEF_LENGTH: Final = 20_000
 MAX_BODY_LENGTH: Final = 100_000
 #: Without a title, a step is shown with this many characters of its instructions.
@@ -66,7 +66,7 @@ FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 #: PostgreSQL settings applied in a transaction before a search.
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
-    # A scan of all rows is cheap only while the table is small.
+    # Keep PostgreSQL from scanning whole tables, which is cheap only while they are small.
     "set local enable_seqscan = off",
 )
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")
@@ -77,7 +77,7 @@ class TextQuery:
     """Search text, and the parts of it that match beginnings of words."""
 
     text: str
-    #: Search text without its last word; None if the last word must match entirely.
+    #: Search text without its last word; None if the last word must match as a whole word.
     before_last: str | None
     #: Last word of the search text as a prefix, in the syntax of a `tsquery`.
     last: str | None

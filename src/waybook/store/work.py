@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Counting of each kind stops at this number.
+#: Each kind of open work is counted up to this number.
 MAX_COUNTED = 1_000
 #: Number of open plans whose steps are counted.
 MAX_PLANS = 1_000

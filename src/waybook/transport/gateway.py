@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher, which starts with the first call."""
+"""Gateway from HTTP or stdio to the tool dispatcher; the dispatcher starts with the first call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -143,7 +143,7 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller, who knows whether the request was counted.
+        """Return the dispatcher, and the caller with the mark whether its request was counted.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.
@@ -154,7 +154,7 @@ class ToolGateway:
     async def _admitted(
         self, request: Request | None, what: str
     ) -> tuple[DispatcherPort, Caller, bool]:
-        """Return the dispatcher, the caller, and whether the request was counted.
+        """Return the dispatcher, the caller, and whether the rate limit has counted the request.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.

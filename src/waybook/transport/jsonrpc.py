@@ -149,8 +149,8 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: What orjson and `json` may write differently: numbers with an exponent, small numbers, and
-#: `null`, which orjson also writes for numbers that are not finite.
+#: What orjson and `json` may write differently: numbers with an exponent, small numbers, and `null`
+#: (orjson also writes `null` for numbers that are not finite).
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -1,8 +1,8 @@
 """Authentication of callers by API token, access token of the issuer, or web session.
 
 Credentials are looked up on every request, so that a revocation takes effect at once in every
-process. A cached API token is not looked up, but checked by the request's first database message;
-see `token_cache`.
+process. A cached API token is not looked up first; instead, the request's first message to the
+database checks that it is still valid (see `token_cache`).
 
 A web session started by signing in with the issuer is a credential of its own. A session started
 with an API token uses that token as its credential, because having a token does not prove that the
@@ -126,8 +126,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program acting for a person has its own credential. It does not contain the issuer's
-        # subject, which could not be removed when the user is erased.
+        # A program that acts for a person has its own credential. It does not contain the person's
+        # id at the issuer, because an erasure of the user could not remove that.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -170,7 +170,7 @@ async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -
 async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
 ) -> list[MemberRow]:
-    """Read the org and the user; in a cluster the org first, because it determines the node."""
+    """Read the org and the user; in a cluster, the org first, to know the user's database node."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
         statements = members.member_statements(who.org, *identity)
@@ -189,7 +189,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in the org; if the name is taken, append the issuer's subject."""
+    """Create the user in the org; if the name is taken, append the user's id at the issuer."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("this user is not registered in the org")
@@ -225,7 +225,7 @@ SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """Signed-in user of a browser, with what pages show."""
+    """User who is signed in with a browser, with the data that pages show."""
 
     caller: Caller
     person: SessionUser
@@ -286,7 +286,7 @@ async def _started(services: Services, secret: str, caller: Caller) -> StartedSe
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of a web session; record the use if `notes` is set.
+    """Return the user of a web session; with `notes`, record that the session was used.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

@@ -15,12 +15,12 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes of a link that decides: it can only read and decide.
+#: Scopes of an action link, which lets a person read and decide without signing in.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
 async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLink:
-    """Return the link with this secret, even if it is expired or revoked.
+    """Return the link with this secret, even if it has expired or was revoked.
 
     Raises:
         Unauthenticated: no link of this kind has this secret.
@@ -69,6 +69,6 @@ def link_decider(link: AccessLink) -> Caller:
 
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
-    """Revoke the links that decide for a plan or run, or all; return how many were still valid."""
+    """Revoke the action links of a plan or run, or of the whole org; return how many were valid."""
     (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
     return len(rows)

@@ -55,7 +55,8 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-#: Changes a user: returns the changed user with an audit entry, or with None if nothing changes.
+#: Function that changes a user. It returns the user and an audit entry, which is None if nothing
+#: changes.
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 

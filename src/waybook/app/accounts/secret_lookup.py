@@ -10,10 +10,10 @@ from waybook.store.driver.queries import Statement, first_value
 
 
 class SecretStatements(Protocol):
-    """Statements that set the transaction's org to that of a secret, then select its row."""
+    """Builds the statements that find the org of a secret, and then the secret's row."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
-        """Return the statements; if the org is known, they read only rows of this org."""
+        """Return the statements; if the org is already known, they read only rows of that org."""
 
 
 async def find_by_secret(
@@ -21,8 +21,8 @@ async def find_by_secret(
 ) -> list[Any]:
     """Return the row that a secret belongs to, or no row.
 
-    A secret that contains the code of its org is looked up there, on one node of a cluster. For
-    other secrets, a cluster first asks every node for the org.
+    If the secret contains its org's code, only that org is searched, on one database node.
+    Otherwise, every node of a cluster is asked for the org first.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
     org_rows, rows = await database.read_by_secret(

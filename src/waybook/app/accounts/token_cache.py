@@ -1,8 +1,8 @@
 """Cache of recently looked-up API tokens.
 
-A cached token is not trusted: the call's first database message checks that the token is unchanged
-and valid; if not, it is looked up again. A token stays in the cache until its time of last use must
-be recorded again, at most for a minute.
+A cached token is not trusted: the call's first message to the database checks that the token is
+unchanged and valid; if not, it is looked up again. A token leaves the cache when its time of last
+use must be recorded again, after at most a minute.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ class CachedCaller(NamedTuple):
 class CheckedBlock:
     """Context manager that checks a credential and ends the block if the check fails.
 
-    A class, because a generator as context manager takes twice the time.
+    This is a class, because a generator as a context manager takes twice the time.
     """
 
     __slots__ = ("_check", "_previous")
@@ -52,7 +52,7 @@ class CheckedBlock:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         """End the block; suppress the error of a failed check."""
-        # When this request is answered, a pipelined one may start in the same context, so reset it.
+        # The next request on this connection may run in the same context, so reset the check.
         CURRENT_CHECK.reset(self._previous)
         if kind is None or not issubclass(kind, StaleCredential):
             return False

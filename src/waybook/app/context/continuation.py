@@ -1,4 +1,4 @@
-"""Reads the rest of texts that a context cuts off, from where it cut them."""
+"""Reads the rest of texts that were cut off in a context."""
 
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
@@ -17,8 +17,8 @@ from waybook.store.plans.contexts import (
     text_slice_statement,
 )
 
-#: Names by which a call requests the rest of a text: of the plan, of a step, by id, or by audit
-#: entry.
+#: Names of the texts whose rest can be requested: of the plan, of a step, of a row with an id, or
+#: of an audit entry with a number.
 PLAN_PARTS = (
     "name",
     "reason",

@@ -72,7 +72,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
 
 
 def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:
-    """Return the slots of the documents that this job probably has as inputs."""
+    """Return the keys in the document index of the documents that this job may have as inputs."""
     if job.unit is None:
         return []
     dag = locked.compiled_dag
@@ -177,14 +177,14 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
 #: Maximum size in bytes of the list that names the documents a job must produce.
 MAX_DOCUMENT_LIST_BYTES = 12_000
 MIN_SHARE_BYTES = 200
-#: Names by which `get_job_input` returns the rest of a text that is not a document.
+#: Keys with which `get_job_input` returns texts of a job that are not documents.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
 
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
-    """Return the prompt and the inputs of a job, cut to `room` bytes."""
+    """Return the prompt and the inputs of a job, cut so that they fit into `room` bytes."""
     page_context = await load_job_materials(locked, job)
     every = required_documents(locked, job)
     complete = None if job.document else complete_packet(page_context, every, room)
@@ -261,14 +261,14 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 class ShownInput(NamedTuple):
-    """Input of a job that is shown in the reply, and its description there."""
+    """Input of a job that the reply includes, and the fields that describe it there."""
 
     input: JobInput
     header: Body
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[ShownInput], int]:
-    """Return the first inputs that fit into `room` bytes, and their size without texts."""
+    """Return the first inputs that fit into `room` bytes, and their total size without texts."""
     shown, frames = list[ShownInput](), 0
     for job_input in supplied:
         shown_input = ShownInput(job_input, input_header(job_input))

@@ -1,4 +1,7 @@
-"""The reply that hands out a job, and claims of free jobs of a cached run."""
+"""Reply to an agent that gets a job, and claims of free jobs in a cached run.
+
+Calls on a cached run take turns to decide; see `LockedRun`.
+"""
 
 from typing import NamedTuple
 
@@ -41,7 +44,7 @@ async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
 
 
 class PreparedClaim(NamedTuple):
-    """A free job of a cached run, reserved for a call, and the reply with its inputs."""
+    """Free job of a cached run that is reserved for a call, and the reply with the job's inputs."""
 
     job: Job
     body: Body
@@ -50,15 +53,15 @@ class PreparedClaim(NamedTuple):
 async def prepare_claim(
     locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
 ) -> PreparedClaim | None:
-    """Reserve a free job of the cached run and read its inputs, without a turn or a lock.
+    """Reserve a free job of the cached run and read its inputs, before the call has its turn.
 
-    Return None if the call needs the locked run: there is no free job, the caller already holds one
-    other than `besides`, or the job needs more data than the cache has.
+    Return None if the call must lock the run instead: there is no free job, the caller holds a job
+    other than `besides`, or the job needs data that is not cached.
     """
     job = await locked.reserve(wanted, besides=besides)
     if job is None:
         return None
-    # The claim itself is decided in the call's turn; the reply only needs the new attempt.
+    # The job is claimed later, in the call's turn; the reply only needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
     return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
 

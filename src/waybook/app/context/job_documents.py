@@ -23,9 +23,9 @@ def document_statements(locked: LockedRun, slots: list[DocumentSlot]) -> list[St
 async def read_documents(
     locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> dict[str, DocumentInfo]:
-    """Return the documents in the slots of a job, by id.
+    """Return the input documents of a job, by id; `slots_of` returns their keys in the index.
 
-    If a cached run lacks them, those of the next free jobs are read and cached as well.
+    If documents are missing in a cached run, those of the next free jobs are read and cached too.
     """
     slots, cached = slots_of(job), locked.cached_run
     if cached is None:
@@ -52,7 +52,7 @@ async def _read(locked: LockedRun, slots: list[DocumentSlot]) -> dict[str, Docum
 def _unknown_slots(
     cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> Iterator[DocumentSlot]:
-    """Yield the slots of this job and of the next free jobs that the cache lacks."""
+    """Yield the index keys of inputs of this job and of the next free jobs that are not cached."""
     for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
         if other.unit is not None:
             yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)

@@ -52,9 +52,9 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
-    """Return the context with all texts; None if it may have to be cut.
+    """Return the context with all texts, or None if it might not fit into `room` bytes.
 
-    Most contexts are small enough.
+    Most contexts fit.
     """
     contents: list[Json] = []
     for job_input in materials.inputs:

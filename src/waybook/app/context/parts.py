@@ -1,4 +1,4 @@
-"""Shared by the contexts of steps and plans: size limits, and calls that fetch more."""
+"""Code that the contexts of steps and plans share: size limits, and calls that fetch more."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from waybook.store.plans.contexts import (
 #: Assumed bytes per token; a character has one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Maximum token budget that has an effect: replies are limited to this size unless the caller
+#: Largest token budget that has an effect: replies are never longer than this, unless the caller
 #: requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000

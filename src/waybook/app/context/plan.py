@@ -47,8 +47,8 @@ class PlanMaterial:
     base_url: str
     #: Artifacts found by a search, best first, or those stored after `since`, if that is set.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry: only later entries, and the steps they changed, are included. If
-    #: None, everything is.
+    #: Number of an audit entry: the context has only later entries, and the steps that they
+    #: changed. None for the whole plan.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE

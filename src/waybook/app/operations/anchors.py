@@ -17,7 +17,8 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: An anchor whose entry is missing or has another hash, and that hash (None if missing).
+#: Anchor that does not match the database, and the hash stored there (None if the entry is
+#: missing).
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 #: Number of audit chains that one query compares with their anchors.
@@ -25,7 +26,7 @@ BATCH = 500
 
 
 class AnchorCheck(NamedTuple):
-    """The result of comparing the database with an anchor."""
+    """Result of comparing the database with an anchor."""
 
     at: str
     chains: int
@@ -42,7 +43,7 @@ class AnchorCheck(NamedTuple):
 
 
 async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
-    """Write the end of every audit chain to a file, replacing an existing file.
+    """Write the last entry of every audit chain to a file, replacing an existing file.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -63,7 +64,7 @@ async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
     """Compare the database with an anchor file, or with the anchor in a backup.
 
-    Every anchored chain must still contain what was its last entry, unless a later erasure removed
+    Every chain must still contain the entry named in the anchor, unless a later erasure removed
     it.
 
     Raises:

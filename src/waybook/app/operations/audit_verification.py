@@ -1,8 +1,9 @@
 """Verifies that audit chains are intact and that their replay yields the stored rows.
 
-Subjects are plans, runs, orgs, skill executions, and research without a plan. They are verified one
-by one, so that memory use is limited by the longest chain. A subject's rows and its last entry are
-read in one snapshot; earlier entries never change, so they are read later.
+An audit chain has a subject: a plan, a run, an org, a skill execution, or research without a plan.
+Subjects are verified one by one, so that memory use is limited by the longest chain. A subject's
+rows and its last entry are read in one snapshot; earlier entries never change, so they are read
+later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -36,9 +37,8 @@ class AuditVerdict:
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()
-    #: Number of the first audit entry that fails the verification.
     first_broken_entry: int | None = None
-    #: Remark about a subject without errors.
+    #: Remark about a chain without errors.
     note: str | None = None
 
     @property
@@ -61,7 +61,7 @@ async def verify_audit(
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Verify that a subject's rows match its audit entries, and the entries their seals."""
+    """Verify that a subject's audit entries are unchanged, and that its rows match them."""
     ends, stored, resealed = await ctx.read(
         audit.chain_end_statement(subject.id),
         _stored_statement(subject),
@@ -98,7 +98,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return the first entry without the seal that the erasure of a user gave it, if any."""
+    """Return the first entry whose hash differs from the one computed at a user's erasure."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

@@ -12,7 +12,7 @@ from waybook.store.maintenance import archive, backup, restore
 from waybook.store.maintenance.archive import open_archive
 
 Manifest: TypeAlias = archive.Manifest
-#: Called after each block with the rows done, the total rows, and the bytes done.
+#: Function that is called after each block with the rows done, the total rows, and the bytes done.
 Progress: TypeAlias = archive.Progress
 
 

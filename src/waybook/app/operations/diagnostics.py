@@ -81,7 +81,7 @@ class CheckResult:
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
     """Yield the checks of the database: version, privileges, and clock.
 
-    An org's page omits the size of the database, because it covers all orgs.
+    Pages of an org leave out the size of the database, because it covers all orgs.
     """
     used = f", {_megabytes(seen.server.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
@@ -93,9 +93,9 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 def about_owner(role: OwnerRole) -> CheckResult:
     """Check the database role that owns the tables.
 
-    A role exempt from row-level security is only a warning if it can switch to the maintenance
-    role, because every statement also has a condition on the org. If it cannot switch, the check
-    fails, and erasure and retention are refused.
+    If the role is exempt from row-level security, this is only a warning as long as it can switch
+    to the maintenance role, because every statement also has a condition on the org. If it cannot
+    switch, the check fails, and erasure and retention are refused.
     """
     if role.refusal is not None:
         return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
@@ -128,7 +128,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
-    """Yield the state of the read replica, if configured; pages check it when they are read."""
+    """Yield the state of the read replica, if one is configured."""
     if replica is None:
         return
     counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary instead"

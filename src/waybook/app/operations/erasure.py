@@ -27,7 +27,6 @@ from waybook.store.maintenance.retention import RetentionPolicy
 
 #: Result of an erasure: org, record number, and numbers of deleted rows.
 Erased: TypeAlias = erasure_store.Erased
-#: Prefix of the pseudonym of an erased user.
 PSEUDONYM_PREFIX = "erased-"
 
 
@@ -93,7 +92,7 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return a verdict for each erasure; those after the first broken one are unreliable."""
+    """Check the record of each erasure; if one is broken, later results are unreliable."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

@@ -11,7 +11,7 @@ from waybook.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """Plan or run in a verified file, and the seal of its last audit entry."""
+    """Plan or run in a verified file, and the seal (hash) of its last audit entry."""
 
     kind: str
     id: str
@@ -24,7 +24,7 @@ class VerifiedFile:
 def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
     """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
-    `seal` is the expected seal of the last entry. Without it, the check only shows that the file is
+    `seal` is the expected hash of the last entry. Without it, the check only shows that the file is
     consistent: the whole audit chain could have been rewritten.
 
     Raises:

@@ -1,10 +1,10 @@
-"""Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
+"""Search indexing of one org: artifacts that are not indexed, passages without a current embedding.
 
-These are outputs, late results, artifacts stored before search was introduced, and passages whose
-embedding request failed. Indexing a text twice has no further effect. Embeddings are written in a
-separate transaction. If writing a passage breaks the database connection twice, the passage is
-quarantined for a day: the cause may be a pgvector extension that crashes on the server's processor,
-and each crash would disconnect all clients.
+Not indexed are outputs, late results, and artifacts stored before search was introduced. A passage
+has no current embedding if the request for it failed. Indexing a text twice has no further effect.
+Embeddings are written in a separate transaction. If writing a passage breaks the database
+connection twice, the passage is quarantined for a day: the cause may be a pgvector extension that
+crashes on the server's processor, and each crash would disconnect all clients.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 #: Maximum number of artifacts, and of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Rows older than this can no longer appear, because all transactions of that time have ended.
+#: Transactions end within this time, so no new rows with an older time can appear.
 COMMIT_MARGIN = timedelta(hours=1)
 #: A passage is quarantined after breaking the database connection this many times.
 MAX_BREAKS = 2
@@ -53,8 +53,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # Keep the start of the next time window while passages are quarantined; they would
-        # otherwise fall out of it and never be retried.
+        # While passages are quarantined, keep the start of the time window: otherwise they would
+        # fall out of it and never be retried.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -20,8 +20,7 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of runs per rendering pass, and of documents and of their characters per
-#: transaction.
+#: Limits: runs per rendering pass, documents per transaction, and their characters.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19

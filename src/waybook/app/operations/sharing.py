@@ -39,7 +39,7 @@ class SharedPlan:
 
 
 async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
-    """Return a plan with its last seal and the links to its snapshots.
+    """Return a plan with the hash of its last audit entry, and the links to its snapshots.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.

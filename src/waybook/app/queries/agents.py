@@ -42,7 +42,7 @@ class HeldItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Agent with its work of the last 30 days."""
+    """Agent with a summary of its work in the last 30 days."""
 
     key: AgentKey
     clients: tuple[str, ...]

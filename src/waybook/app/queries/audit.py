@@ -22,8 +22,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
-#: Events so frequent that the latest entries always include some; a query for any other event uses
-#: an index.
+#: Events that are so frequent that the latest entries always include some. A query for any other
+#: event uses an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 #: One audit entry as stored, including its hash.

@@ -39,9 +39,10 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
 
 
 async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
-    """Return the newest plans and runs whose name contains a text; none if the text is an id.
+    """Return the newest plans and runs whose name contains a text.
 
-    Plans are found as in lists of plans, and runs among the newest.
+    The list is empty if the text is an id. Plans are found as in the list of plans; of the runs,
+    only the newest are searched.
     """
     if is_id(text) or parse_short_id(text) is not None:
         return []

@@ -39,7 +39,7 @@ class OrgCosts:
     #: Completed steps and jobs, and how many of their results reported no usage.
     completed: int
     unreported: int
-    #: Whether the counts are too low, because only some of the audit entries are read.
+    #: Whether the counts are too low, because not all audit entries were read.
     is_cut: bool
 
 

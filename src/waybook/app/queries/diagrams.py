@@ -28,7 +28,7 @@ def plan_drawing(board: PlanDetail) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """Return the diagram of a plan, reduced to the steps in `lane`."""
+    """Return the diagram of a plan that shows only the steps in `lane`."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)

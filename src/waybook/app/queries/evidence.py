@@ -1,4 +1,4 @@
-"""Material for decisions: research and outputs for a review, documents for feedback."""
+"""Material for a person's decision: research and outputs for a review, documents for feedback."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """File format of the complete JSON exports of plans and runs.
 
-An export contains every row and the audit chain. Each audit entry includes the exact text that its
-seal covers, so that another installation can verify the chain on import.
+An export contains every row and the audit chain. Each audit entry includes the exact text from
+which its hash was computed, so that another installation can verify the chain on import.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +19,7 @@ from waybook.store.audit import SealedEntry
 PLAN_FORMAT: Final = "waybook.plan"
 RUN_FORMAT: Final = "waybook.run"
 VERSION: Final = 2
-#: Names of the lists in an exported plan by kind of row, in order.
+#: Names of the lists in an exported plan, by kind of row, in the order of the file.
 PLAN_KEYS: Final = {
     "step": "steps",
     "condition": "conditions",
@@ -30,7 +30,7 @@ PLAN_KEYS: Final = {
     "usage": "usage",
     "session": "sessions",
 }
-#: Names of the lists in an exported run by kind of row, in order.
+#: Names of the lists in an exported run, by kind of row, in the order of the file.
 RUN_KEYS: Final = {
     "stage_run": "stages",
     "stage_step": "steps",
@@ -58,7 +58,7 @@ def _list(rows: Mapping[str, Row]) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the sort position of a step or condition; 0 for other rows."""
+    """Return the number by which a step or condition is sorted; 0 for other rows."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -102,7 +102,7 @@ def _snake(name: str) -> str:
 
 
 def exported_entry(entry: SealedEntry) -> Body:
-    """Return an audit entry as JSON, with the exact text that its seal covers."""
+    """Return an audit entry as JSON, with the exact text that its hash covers."""
     return {**entry_view(entry), "record": entry.details}
 
 

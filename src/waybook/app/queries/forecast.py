@@ -42,8 +42,8 @@ def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | 
 def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
     """Forecast time and cost of steps; None if there is too little history.
 
-    The plan's own steps and steps with the same titles are the best history, because plans from one
-    template have the same titles; other steps are used only if those are too few.
+    Steps of the same plan or with the same titles are the best history, because plans from one
+    template have the same titles. Other steps are used only if there are too few of these.
     """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]
@@ -107,7 +107,7 @@ def own_pace(
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If the list lacks earlier jobs, the time until its first end is more than that of one job.
+    # If the list lacks earlier jobs, the time until its first job ended covers several jobs.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -127,7 +127,7 @@ class StartPreview:
     """The jobs that a run with these models would have, and its forecast."""
 
     stages: tuple[StageJobs, ...]
-    #: Number of jobs in all stages; None if that of some stage is unknown.
+    #: Number of jobs in all stages; None if the number of any stage is unknown.
     total: int | None
     forecast: Forecast | None
     #: Number of completed runs that a forecast can use.
@@ -148,7 +148,7 @@ def start_preview(
 ) -> StartPreview:
     """Return the jobs and the forecast of a run that has not started.
 
-    A copy of a run starts at stage `first`; `copied_models` has the models of the stages it takes
+    A copy of a run starts at stage `first`; `copied_models` has the models of the stages it copies
     over.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)

@@ -42,7 +42,7 @@ __all__ = ["LastLook"]
 SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
 
-#: Statuses of steps by first letter, which is different for each.
+#: Step statuses by first letter; no two statuses begin with the same letter.
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
 #: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
@@ -85,7 +85,7 @@ async def _definitions(
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
-    """Return the totals of the sections; plans and runs in trouble are counted only there."""
+    """Return the totals per section; plans and runs in trouble count in no other section."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -103,12 +103,12 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTo
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
-    """Return a total; it is a minimum if above `MAX_COUNTED` or not all work was counted."""
+    """Return a total; it is a minimum if it exceeds `MAX_COUNTED` or not everything was counted."""
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
-    """Return the entry of a review or run; None for a run that has no stage to continue."""
+    """Return the entry of a review or run; None for a run without a stage that can be continued."""
     if row.stages is None:
         return WaitingWork(row, None)
     dag = dags[row.dag]

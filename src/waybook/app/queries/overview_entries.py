@@ -13,7 +13,7 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.run.status import RunState
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
-#: Maximum length in characters of a step's title inside a reason.
+#: Maximum length of a step's title in the reason why a plan is listed, in characters.
 LABEL_LENGTH = 40
 
 

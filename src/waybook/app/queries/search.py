@@ -124,7 +124,8 @@ async def _short_id(ctx: RequestContext, text: str) -> str | None:
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Search operators (quotes, minus, `or`). In a text with one, the last word must match entirely.
+#: Search operators (quotes, minus, `or`). If a text contains one, its last word must match
+#: entirely.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -182,7 +183,7 @@ async def _research(
     statement = research_store.hits_statement((hit.subject_id, hit.part) for hit in best)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
     by_id = {row.id: row for row in rows}
-    # The search found it, but a later version has replaced the artifact since.
+    # Skip artifacts that a later version has replaced since the search.
     there = [by_id[hit.subject_id] for hit in best if hit.subject_id in by_id]
     return [_research_hit(row, wanted) for row in there]
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: Longer pauses are shortened to this share of the total working time.
+#: A pause that is longer than this share of the total working time is shortened to it.
 MAX_IDLE_SHARE = 0.1
 
 
@@ -93,7 +93,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return the time from `end` to `at`, shortened to the longest pause shown."""
+        """Return the time from `end` to `at`, but at most the longest pause shown."""
         return min(max(at - end, timedelta()), self._pause)
 
 

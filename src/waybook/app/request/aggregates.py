@@ -26,8 +26,8 @@ from waybook.store.plans import load, refresh, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Return type of functions that are defined in each call. Defined here, because Python evaluates a
-#: function's annotations each time it defines the function.
+#: Return type of inner functions. Defined here once, because Python evaluates the annotations of an
+#: inner function in every call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 #: When a step text is missing in a cached plan, the texts of this many next steps are read too.
@@ -36,7 +36,7 @@ MAX_NEXT_TEXTS = 7
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
-    #: Whether the decision's first statement updates the cached plan, which also locks it.
+    #: Whether the first statement of the decision updates the plan's row, which also locks it.
     _locks_by_update = False
 
     def __init__(
@@ -50,7 +50,7 @@ class LockedPlan(Locked[Decision[object]]):
         review: bool = True,
         cached: bool = False,
     ) -> None:
-        """Choose the plan and what to load; `cached` allows a decision on a cached plan.
+        """Choose the plan and what to load; `cached` allows the call to decide on a cached plan.
 
         If `step_id` is given, the step must exist, and its texts are loaded.
         """
@@ -185,7 +185,7 @@ class LockedPlan(Locked[Decision[object]]):
         (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
         loaded = refresh.read_plan(rows, wanted)
         if loaded is not None:
-            # An older copy may not list all sessions of the plan.
+            # The cached copy may not list all sessions of the plan.
             services.plan_cache.invalidate(self._key)
             self.ctx.cache_steps(loaded.plan)
         return loaded

@@ -235,7 +235,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
 
 
 def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
-    """Reject arguments that are too large, and an argument that cannot be stored.
+    """Reject arguments that are too large or cannot be stored.
 
     Raises:
         InvalidInput: an argument cannot be stored.

@@ -1,7 +1,7 @@
 """Types shared by transports and the dispatcher: caller, answer, readable documents.
 
-It imports no other module of `app`, so that a transport can start before the rest is loaded. It
-also has the scope check for operations that are not tools.
+This module imports no other module of `app`, so that a transport can start before the rest is
+loaded. It also has the scope check for operations that are not tools.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,17 +19,17 @@ MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 def keep_slot() -> None:
-    """For transports that do not limit concurrent calls."""
+    """Do nothing: the transport does not limit concurrent calls."""
 
 
 async def stay_authorized() -> bool:
-    """For transports whose callers have no credential that could be revoked."""
+    """Return True: the transport's callers have no credential that could be revoked."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
-    """Functions that a transport provides to calls that wait."""
+    """Functions that a transport provides for calls that wait on the server."""
 
     #: Lets another call of the org run while this one waits.
     release_slot: Callable[[], None] = keep_slot
@@ -57,7 +57,7 @@ class Caller:
     def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
         """Return the caller with the properties of one call.
 
-        The fields are listed, because `dataclasses.replace` takes half as long again.
+        The fields are listed, because `dataclasses.replace` takes 50 % longer.
         """
         return Caller(
             org_id=self.org_id,

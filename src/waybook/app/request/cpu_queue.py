@@ -1,7 +1,7 @@
-"""Queue for CPU-heavy work: one thread, and one task of each org at a time.
+"""Queue for CPU-heavy work: one thread, which runs one task of each org at a time.
 
-Only one thread, because computing threads compete with the event loop for the interpreter lock, and
-the loop would wait for each of them in turn.
+There is only one thread, because each further one would compete with the event loop for the
+interpreter lock.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MAX_WAITING: Final = 16
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue; error messages call its tasks `jobs`."""
+        """Create a queue; error messages use `jobs` as the name of its tasks."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}

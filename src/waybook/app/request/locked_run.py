@@ -1,9 +1,9 @@
 """The run that a call changes: locked in the database, or cached and locked only when written.
 
-Calls on one run take turns in this process. A call on the cached run first reserves a job and reads
-its inputs, without a turn or a lock. It then decides in a turn that it shares with other such
-calls. One message checks the run, writes the decisions of several calls and commits. See
-`store/runs/cache.py` and `store/runs/pipeline.py`.
+Calls on one run take turns in this process. A call on the cached run reserves a job and reads its
+inputs before its turn, without a lock. It then decides in a turn that it shares with other such
+calls. One message to the database checks the run, writes the decisions of several calls and
+commits. See `store/runs/cache.py` and `store/runs/pipeline.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,15 +44,15 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: Maximum seconds that a call with a database connection waits for its turn: the call whose turn it
-#: is may be waiting for that connection.
+#: A call that holds a database connection waits at most this many seconds for its turn: the call
+#: whose turn it is may need that connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
     compiled_dag: CompiledDag
-    #: The run's columns that never change; None if it is not cached.
+    #: The run's columns that never change; None if the run is not cached.
     brief: RunBriefRow | None = None
 
     def __init__(
@@ -65,8 +65,8 @@ class LockedRun(Locked[RunDecision[object]]):
     ) -> None:
         """Choose the run to load; `is_locked` is False if the call does not change it.
 
-        `unless_cached` allows a decision on the cached run; it returns further statements that only
-        a decision on the locked run needs.
+        With `unless_cached`, the call may decide on the cached run; the statements that this
+        function returns are executed only if the run is locked.
         """
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
@@ -78,8 +78,7 @@ class LockedRun(Locked[RunDecision[object]]):
         #: Whether the call has a shared turn and has not decided yet.
         self._is_sharing = False
         self._reserved: list[str] = []
-        #: Cached run on which the call decides, and the run after its first decision, if it has
-        #: two.
+        #: Cached run on which the call decides, and the run after the first of its two decisions.
         self._before: CachedRun | None = None
         self._state: CachedRun | None = None
         #: First of two decisions of this call on a cached run; written with the second.
@@ -128,7 +127,8 @@ class LockedRun(Locked[RunDecision[object]]):
         """Lock the run, which was loaded without a lock, and load its current state."""
         self.more = ()
         self._load = runs.lock_statements
-        # Without a turn, the database lock suffices; a turn only avoids conflicts.
+        # If the turn takes too long, go on: the database lock is enough, and turns only avoid
+        # conflicts.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
@@ -136,7 +136,8 @@ class LockedRun(Locked[RunDecision[object]]):
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
         """Write the first of a call's two decisions without a commit, and load the run again.
 
-        Both are committed together with the second one. The results of `more` are in `results`.
+        The commit of the second decision includes the first. The results of `more` are in
+        `results`.
         """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
@@ -160,7 +161,7 @@ class LockedRun(Locked[RunDecision[object]]):
     # Cached run
 
     async def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve a free job of the cached run; None if the call needs the locked run.
+        """Reserve a free job of the cached run; return None if the call must lock the run instead.
 
         `besides` is the job that the caller is about to submit. If the cache has no free jobs, some
         are read from the database.
@@ -190,7 +191,7 @@ class LockedRun(Locked[RunDecision[object]]):
     async def recall(self) -> bool:
         """Use the committed state of the cached run; return False if it is not cached.
 
-        That suffices to prepare a reply; a decision needs a turn.
+        This state is enough to prepare a reply; to decide, the call needs its turn.
         """
         cached = self._slot.cached
         if cached is None or not await self._recall_definition():
@@ -239,7 +240,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
 
     def held_job(self, job_id: str) -> Job | None:
-        """Return a held job of the cached run; None if the cache lacks it.
+        """Return a held job of the cached run; None if it is not cached.
 
         In the call's turn, this is the state after all earlier decisions.
         """
@@ -247,7 +248,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Continue from the state after the first of two decisions; write it with the second."""
+        """Apply the first of two decisions in memory; it is written together with the second."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -284,7 +285,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
     async def _send_batch(self, statements: Message) -> None:
         """Execute the statements of a batch in one message, and update the database clock."""
-        # Each call of the batch handles its own credential and what follows the commit.
+        # Nothing to do on commit: each call of the batch handles its own credential and caches.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
@@ -305,7 +306,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return written._replace(statements=writer.statements(self.run, [write]))
 
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
-        """Return the sealed decision, and what to do after its commit."""
+        """Return the decision with its complete audit entries, and what to do after its commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         write_context = self.write_context

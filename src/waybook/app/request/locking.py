@@ -54,7 +54,7 @@ class Commit(Enum):
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """A decision and the reply, committed together."""
+    """A decision (the changes to write) and the reply, committed together."""
 
     decision: DecisionT_co
     body: Body
@@ -84,9 +84,9 @@ class Written(NamedTuple):
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """Locked plan, run or org, or a cached copy that is locked only when it is written.
+    """Locked plan, run or org, or a cached copy of it that is locked only when it is written.
 
-    Subclasses know how to load and write it; `enter` sets the state.
+    Subclasses implement how it is loaded and written; `enter` loads it.
     """
 
     now: datetime
@@ -117,7 +117,7 @@ class Locked(ABC, Generic[DecisionT]):
         return calls.read_answer(results[-1][0], key) if results[-1] else None
 
     async def read(self, results: Results, tx: Transaction) -> None:
-        """Set the state from the loaded rows.
+        """Set the plan, run or org from the loaded rows.
 
         Raises:
             NotFound: the plan, run or org does not exist, or belongs to another org.
@@ -225,11 +225,11 @@ class Locked(ABC, Generic[DecisionT]):
         on_commit()
 
     def mark_stale(self) -> None:
-        """Mark the cached copy as outdated; orgs are never cached."""
+        """Mark the cached plan or run as outdated; orgs are never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: first on a cached copy, if there is one, then with a lock.
+    """Load, decide and commit: first with the cached plan or run, if any, then with a lock.
 
     Return the reply, or the stored answer if the call was executed before. If an attempt fails, the
     state is loaded and `decide` is called again.
@@ -260,7 +260,7 @@ async def _propose(
         return await decide()
     except WaybookError as error:
         if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None  # Refused on a cached copy: try again on the locked row.
+            return None  # Refused on a cached plan or run: try again with a lock.
         raise
 
 

@@ -1,4 +1,4 @@
-"""Notification outbox, written in the transaction of the change, and dashboard URLs."""
+"""Stores notifications in the transaction of the change they are about; builds dashboard URLs."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -114,7 +114,7 @@ def link_statements(
 
 
 def _link_target(notification: Notification) -> LinkTarget | None:
-    """Return the review or stage that a notification's links decide, if it has any."""
+    """Return the review or stage that a notification's links are for, if it has links."""
     subject_id, data = notification.subject_id, notification.data
     if notification.kind is NotificationKind.AWAITING_FEEDBACK:
         return LinkTarget(LinkKind.FEEDBACK, run_id=subject_id, stage=str(data["stageSlug"]))

@@ -52,12 +52,11 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
-    #: Published in the schema of steps that are added later, but not of a new plan's steps, because
-    #: a new plan has a separate list of conditions.
+    #: Not published for the steps of a new plan, which has a separate list of conditions; published
+    #: for steps that are added later.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
-        """Convert the argument to the type of the plan rules."""
         return NewStep(
             type=self.step_type,
             instructions=self.instructions,
@@ -113,7 +112,6 @@ class StepConditionArgument(Nested):
     )
 
     def new_condition(self) -> NewCondition:
-        """Convert the argument to the type of the plan rules."""
         params = self.action_params or ActionParams()
         return NewCondition(
             expression=self.condition_expression,
@@ -150,8 +148,8 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: Maximum number of tokens in a report: more than a single result can use, and small enough that
-#: sums do not overflow.
+#: Maximum number of tokens in a usage report: more than a single result can use, and small enough
+#: that sums do not overflow.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -189,7 +187,7 @@ BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
-    """Convert the argument to the type of the plan rules; None if no field is set."""
+    """Convert the argument to `Usage`; None if no field is set."""
     if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(
@@ -201,7 +199,7 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    """Convert the argument to the type of the plan rules.
+    """Convert the argument to `Budget`.
 
     Raises:
         InvalidInput: the budget has no limit.

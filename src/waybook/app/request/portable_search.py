@@ -1,7 +1,7 @@
 """Semantic search without a database extension: SQL statements, and ranking in memory.
 
-The vector cache has only a few bits of each vector. It finds several times as many candidates as
-needed. The database returns their exact embeddings, by which they are ranked.
+The cache keeps only a few bits of each vector, so it finds several times as many candidates as
+needed. The database then returns the exact embeddings of the candidates, by which they are ranked.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from waybook.store.research.search import (
 
 #: Minimum number of candidates whose exact embeddings are read.
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: A search in a large org reads one candidate per this many vectors, because the number of vectors
-#: about as near as the last hit grows with their total number.
+#: In a large org, one candidate is read per this many vectors: the more vectors there are, the more
+#: are about as near to the query as the last hit.
 VECTORS_PER_CANDIDATE = 1_000
-#: Up to this many vectors are ranked before the statements are sent, so that the same message
-#: requests the exact embeddings. More vectors are ranked while the database searches.
+#: Up to this many vectors are ranked before the statements are sent, so that the same message to
+#: the database requests the exact embeddings. More vectors are ranked while the database searches.
 MAX_RANKED_FIRST = 16_384
 #: Maximum number of exact embeddings ranked on the event loop. This takes less than a millisecond;
 #: on a busy machine, switching threads would take longer.
@@ -111,12 +111,12 @@ class PortableSearch:
         return any(value is not None for value in filters(self.scope).values())
 
     async def _update(self, results: Results) -> Vectors | None:
-        """Apply the changes in the results to the cached vectors, and return these."""
+        """Apply the changes in the results to the cached vectors, and return the vectors."""
         if self._base is None:
             return None
         changes = embeddings.read_changes(*results[:2])
         if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
-            # Add what changed since the candidates were found; together they are complete.
+            # The candidates and what was added since are together complete.
             self._added = changes.added
         else:
             self._candidates = None

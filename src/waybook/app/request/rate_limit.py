@@ -82,7 +82,7 @@ class TokenBuckets:
         self._ahead_at_most = (burst - 1) * self._pace
         #: When the admitted calls of each key would end if they were evenly spaced.
         self._times = times or LocalTimes()
-        #: Keys that were refused and not admitted since.
+        #: Keys whose last call was refused.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:

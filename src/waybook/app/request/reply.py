@@ -48,7 +48,7 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 
 
 def work_call(step: Step) -> Json:
-    """Return the call that ends the work on a step: a result or, for a checkpoint, a review."""
+    """Return the call that ends work on a step: submit it or, at a checkpoint, request a review."""
     if step.type is StepType.CHECKPOINT:
         return next_call("request_user_review", "Ask a person to decide this step.", stepId=step.id)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
@@ -65,7 +65,7 @@ def author_view(plan: Plan) -> Body:
 
 
 def origin_view(plan: Plan) -> Body | None:
-    """Return which plan, at which audit entry, this plan is a copy of."""
+    """Return the plan and audit entry that this plan was copied from."""
     if plan.copied_from is None:
         return None
     return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
@@ -150,7 +150,7 @@ def format_time(at: datetime | None) -> str | None:
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step; if they are too long together, cut the longest.
+    """Return each result as fields of its step; if they total too much, cut the longest.
 
     The fields of a cut result include the call that returns the rest.
     """
@@ -255,14 +255,13 @@ def cancellation_view(run: Run) -> Body:
 
 
 def run_origin_view(run: Run) -> Body | None:
-    """Return which run, at which audit entry, this run is a copy of."""
+    """Return the run and audit entry that this run was copied from."""
     if run.copied_from is None:
         return None
     return {"runId": run.copied_from, "auditSeq": run.copied_seq}
 
 
 def next_job_call(run_id: str, why: str = "Claim a job of this run.") -> Json:
-    """Return the tool call that claims the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)
 
 

@@ -9,8 +9,8 @@ from waybook.app.request.short_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 
-#: Reply fields with an id, or a list of ids, of objects that have short ids. List entries that are
-#: not ids stay unchanged.
+#: Reply fields that hold an id, or a list of ids, of objects that have short ids. Other list
+#: entries stay unchanged.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "stepId": IdKind.STEP,
@@ -29,7 +29,7 @@ REPLY_KINDS: Final = {
     "newJobId": IdKind.JOB,
     "reviewId": IdKind.REVIEW,
 }
-#: Reply fields with the URL of a page whose path has ids.
+#: Reply fields that hold a page URL with ids in its path.
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
 #: Reply fields whose ids are never shortened: JSON written by agents or workflows, and the changes
 #: of a dry run, which look like audit entries.
@@ -49,9 +49,9 @@ OPAQUE_FIELDS: Final = frozenset(
 )
 #: Types of values that can contain ids in their fields or items.
 CONTAINERS: Final = frozenset({dict, list})
-#: Fields with an id inside a longer text.
+#: Reply fields that hold an id inside a longer text.
 TEXT_FIELDS: Final = URL_FIELDS | {"part"}
-#: An id in the path of a page, after the folder that shows its kind.
+#: An id in the path of a page; the folder before it shows the kind of the id.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
 #: Function that takes a kind and a full id, and returns the short id.
@@ -79,7 +79,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
 
 
 def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
-    """Return a dictionary or list with short ids; `kind` is that of the ids in a list."""
+    """Return a dictionary or list with short ids; `kind` is the kind of the ids in a list."""
     if isinstance(value, dict):
         return shorten_ids(value, shorten)
     if not isinstance(value, list):

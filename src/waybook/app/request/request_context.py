@@ -72,7 +72,8 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: Identity of a call with an idempotency key; set once ids are resolved.
+    #: Key under which the answer is stored; None without an idempotency key, and until ids are
+    #: resolved.
     key: Key | None = None
     #: Operations of each condition evaluated in this call, charged by the rate limit.
     operations: list[int] = field(default_factory=list, compare=False)
@@ -156,7 +157,7 @@ class RequestContext:
         """Cache the ids of a plan's open steps, which later calls may name."""
         org_id, services = self.caller.org_id, self.services
         open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-        # Steps are cached together, so looking for the last one is enough.
+        # A plan's open steps are cached together, so it is enough to look for the last one.
         if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
             for step_id in open_steps:
                 self.cache_step_plan(step_id, plan.id)

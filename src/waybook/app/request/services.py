@@ -77,7 +77,7 @@ class SearchBackend:
         `max_bytes` limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: Per org, the time up to which all rows are indexed; later ones may not be.
+        #: Time up to which all rows of an org are indexed.
         self.swept: dict[UUID, datetime] = {}
         #: Per passage, how often the database connection broke while its vector was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
@@ -171,10 +171,10 @@ class Services:
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     lease: timedelta = timedelta(minutes=15)
-    #: Events that trigger a notification, and the sender; both are missing without a webhook.
+    #: Events that trigger a notification, and the sender (None without a webhook).
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Settings of the links by which a message about a review can be answered; None for no links.
+    #: Settings of the links with which a person can answer a notification; None for no links.
     action_links: ActionLinks | None = None
     #: Time after which an undecided review is overdue; None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
@@ -195,9 +195,9 @@ class Services:
     #: Uses of API tokens, collected until they are written.
     last_used: LastUsed = field(default_factory=LastUsed)
     loops: LoopHealth = field(default_factory=LoopHealth)
-    #: Counts of the last stall sweep.
+    #: Numbers of stalled plans and steps at the last background check for stalls.
     stalls: StallCounts = field(default_factory=StallCounts)
-    #: Open work of each org at the last stall sweep.
+    #: Open work of each org at the last background check for stalls.
     work: WorkCounts = field(default_factory=WorkCounts)
 
     @property

@@ -39,7 +39,7 @@ from waybook.json_values import Json
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-#: Arguments with an id, or a list of ids, of objects that have short ids.
+#: Arguments that hold an id, or a list of ids, of objects that have short ids.
 ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -50,7 +50,8 @@ ARGUMENT_KINDS: Final = {
     "copy_of_plan": IdKind.PLAN,
     "copy_of_run": IdKind.RUN,
 }
-#: Parts of a context whose name in the argument `part` has an id, as in `result:ID`.
+#: Kinds of the ids in values of the argument `part`, such as `result:ID`, by the word before the
+#: id.
 PART_KINDS: Final = {
     **dict.fromkeys(
         ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
@@ -66,23 +67,23 @@ LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 #: Types whose values need no conversion to JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
-#: Replaces an id, given its kind, the name of its argument, and the id.
+#: Function that replaces an id; it gets the kind of the id, the name of its argument, and the id.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class _IdField(NamedTuple):
-    """A field with ids, or with models that have such fields."""
+    """Field of the arguments with ids, or with nested objects that have such fields."""
 
     name: str
     alias: str
-    #: Kind of the ids; None for the name of a part, and for a list of models.
+    #: Kind of the ids; None for the name of a context's part, and for nested objects.
     kind: IdKind | None
 
 
 @cache
 def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
-    """Return the fields of a model that can contain ids."""
+    """Return the fields of the arguments that can contain ids."""
     return tuple(
         _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
         for name, field in model.model_fields.items()
@@ -91,7 +92,7 @@ def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
 
 
 def _has_models(annotation: object) -> bool:
-    """Return whether a type is a model or contains one at any depth."""
+    """Return whether a type is a pydantic model or contains one at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return True
     return any(map(_has_models, get_args(annotation)))
@@ -184,10 +185,9 @@ def _is_json(annotation: object) -> bool:
 def with_cached_ids(
     org_id: UUID, cache: ShortIdCache, model: type[BaseModel], arguments: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Replace cached short ids in unchecked arguments by full ids.
+    """Replace cached short ids by full ids, before the arguments are validated.
 
-    Most calls have only such ids, in fields of their own, so their arguments need not be copied
-    after the check.
+    In most calls, this replaces all ids, so the validated arguments need not be copied.
     """
     full_ids: dict[str, object] = {}
     for _, alias, kind in _id_fields(model):
@@ -200,7 +200,7 @@ def with_cached_ids(
 
 
 def _has_only_full_ids(args: BaseModel) -> bool:
-    """Return whether all ids are in fields of their own and as long as full ids."""
+    """Return whether each id has a field of its own and the length of a full id."""
     values = args.__dict__
     for name, _, kind in _id_fields(type(args)):
         value = values[name]
@@ -247,7 +247,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
 
 
 async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> dict[str, IdKind]:
-    """Return the actual kinds of these short ids, which are not the kinds given."""
+    """Return the actual kinds of these short ids, which differ from the expected kinds."""
     if not unknown:
         return {}
     wanted = {(kind, short) for wrong, short in unknown for kind in IdKind if kind is not wrong}
@@ -302,7 +302,7 @@ async def _look_up(
 def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) -> NotFound:
     """Return the error for a short id that no object of this kind has.
 
-    `other` is the kind of the object that has it.
+    `other` is the kind of the object that does have this id.
     """
     problem = f"there is no {kind} {text.strip()!r} here; check it for typos"
     if other is not None:

@@ -75,7 +75,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Profiles of an administration tool: none, because only the profile with all tools has it.
+#: An administration tool is in no profile except the one with all tools.
 ADMIN = frozenset[str]()
 PLAN_READ = frozenset({Scope.PLAN_READ})
 PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
@@ -100,12 +100,12 @@ class Tool:
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: Scopes of which the caller needs one; empty for the default scopes.
+    #: The caller needs at least one of these scopes; empty for the default scopes.
     scopes: frozenset[Scope] = frozenset()
 
     @property
     def required_scopes(self) -> frozenset[Scope]:
-        """Return the scopes of which the caller needs at least one."""
+        """Return the scopes of the tool; the caller needs at least one of them."""
         if self.scopes:
             return self.scopes
         if self.reads_only:

@@ -46,7 +46,7 @@ class Vectors(Protocol):
         """Add records with keys that the index does not have."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the records with the deleted keys, then add exact records."""
+        """Remove the records with the deleted keys, then add records with exact vectors."""
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
         """Return the keys of the vectors that are approximately nearest to the query."""

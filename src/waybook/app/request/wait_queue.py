@@ -42,7 +42,7 @@ class Subject(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """Reason why a call has to wait."""
+    """The reason why no work was found, so that the call waits or should be repeated."""
 
     subject: Subject
     #: Seconds after which a client should repeat a call that does not wait on the server.
@@ -195,7 +195,7 @@ class OrgQueues:
                 queue.wake()
 
     def on_gap(self) -> None:
-        """Wake the first call of every queue: any plan or run may have changed."""
+        """Wake the first call of every queue: events were missed, so anything may have changed."""
         for queue in self._all():
             queue.wake()
 

@@ -28,7 +28,7 @@ WaitSeconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class Attempt:
-    """Result of one attempt to answer a call that may wait."""
+    """Result of one attempt to answer a call that waits if there is no work."""
 
     def __init__(self, *, is_last: bool) -> None:
         self._is_last = is_last
@@ -59,8 +59,7 @@ async def answer_or_wait(
 ) -> ToolReply:
     """Answer a call as soon as there is work, or after `seconds` without any.
 
-    A call that does not want to wait is answered at once, and so is any call if too many wait
-    already.
+    The call is answered at once if `seconds` is not set, or if too many calls wait already.
 
     Raises:
         Unauthenticated: the caller's credential became invalid while the call waited.
@@ -78,8 +77,8 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # With other calls in the queue, missed changes need no check: the first of them has
-            # reacted to every change, or is about to.
+            # If other calls are in the queue, no check for missed changes is needed: the first of
+            # them has reacted to every change, or is about to.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
             # The queue keeps one reply for all calls, so free this copy to save memory.
@@ -92,9 +91,9 @@ async def _wait(
 ) -> ToolReply:
     """Return the answer to a queued call.
 
-    When its waiting time is over, it gets the last reply of its queue, which is current because
-    every change causes an attempt. That reply is not stored under the idempotency key, so that a
-    repeated call waits again.
+    When the waiting time is over, the call gets the last reply of its queue, which is current
+    because every change causes an attempt. That reply is not stored under the idempotency key, so
+    that a repeated call waits again.
     """
     while True:
         await waiter.woken.wait()

@@ -200,7 +200,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return all built-in and configured skills; of those with the same name, the last."""
+    """Return all built-in and configured skills; if several have one name, only the last."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -250,7 +250,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files of a skill folder, without hidden ones; reject links to the outside."""
+    """Yield the files of a skill folder, without hidden ones; reject links that leave it."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

@@ -35,7 +35,7 @@ class Places:
     environment: Mapping[str, str]
 
     def from_variable(self, variable: str, default: str) -> Path:
-        """Return the directory in this variable, or the default below the home directory."""
+        """Return the directory in an environment variable, or the default in the home directory."""
         return Path(self.environment.get(variable) or self.home / default)
 
     @property
@@ -59,14 +59,14 @@ class Client:
     container: str = "mcpServers"
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
-    #: Additional first fields of an entry for a server over stdio.
+    #: Fields that come before the others in the entry of a stdio server.
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Additional first fields of an entry for a server over HTTP, and the field for the URL (None
-    #: if the client cannot connect over HTTP from its file).
+    #: Fields that come before the others in the entry of an HTTP server, and the field for the URL
+    #: (None if the configuration file cannot contain HTTP servers).
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: The client's syntax for the environment variable with the token.
+    #: The client's syntax for a reference to the environment variable with the token.
     token_reference: str = f"${{{TOKEN_VARIABLE}}}"
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Codex(Client):
     """Codex: its configuration names the environment variable with the bearer token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the configuration of a stdio server, for which Codex waits at startup."""
+        """Return the entry of a stdio server, for which Codex waits at startup."""
         return {**Client.stdio_entry(self, command), "required": True}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:

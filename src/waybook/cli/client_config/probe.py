@@ -77,7 +77,7 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
 async def _transport(
     entry: Mapping[str, Any], token: str | None, log: TextIO
 ) -> AsyncIterator[Any]:
-    """Yield the SDK's transport: stdio for a server to start, HTTP for a URL."""
+    """Yield the MCP library's transport: stdio for a server to start, HTTP for a URL."""
     if "command" in entry:
         command = StdioServerParameters(command=entry["command"], args=list(entry["args"]))
         yield stdio_client(command, errlog=log)

@@ -78,7 +78,6 @@ def shown_progress(what: str) -> Iterator[Progress]:
 
 
 def report_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) -> None:
-    """Print the contents of a backup file."""
     anchor = manifest.anchor
     if as_json:
         counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}

@@ -233,7 +233,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Warn about environment variables of the shell, and about paths in project files."""
+    """Warn about shell variables that the client may not pass on, and paths in project files."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -255,7 +255,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file; keep a backup from before Waybook's entry was first added."""
+    """Write the file; keep a backup of the file as it was without Waybook's entry."""
     if old is None:
         write_config(file, new)
         print_line(f"✓ created {file}")

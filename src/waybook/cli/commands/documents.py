@@ -29,7 +29,8 @@ from waybook.settings import Settings
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
     """Return a file path without extension for each document, in one folder per stage.
 
-    The name includes the model and, if it would not be unique, the lineage and the reviewer.
+    The name includes the model and, if it would not be unique, the document's lineage (the chain of
+    documents that it continues) and the reviewer.
     """
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
     long = Counter(_short(item) for item in listed)
@@ -197,7 +198,7 @@ def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Return the last part of a document's lineage, and the reviewer if there is one."""
+    """Return the origin of a document: the last part of its lineage, and the reviewer, if any."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

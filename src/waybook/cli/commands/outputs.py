@@ -22,7 +22,7 @@ from waybook.core.durations import format_age
 from waybook.plan.output import Output, latest
 from waybook.settings import Settings
 
-#: Narrower terminals do not show type and author of outputs.
+#: On terminals narrower than this, type and author of outputs are not shown.
 MIN_WIDTH_FOR_DETAILS = 120
 MIN_TITLE_WIDTH = 12
 

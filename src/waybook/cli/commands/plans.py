@@ -39,7 +39,7 @@ from waybook.page_address import current_base_url
 from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
-#: Narrower terminals show progress as numbers only.
+#: On terminals narrower than this, progress is shown as numbers only.
 MIN_WIDTH_FOR_BARS = 100
 #: Minimum width of plan names; columns on the right are left out to give them this space.
 MIN_NAME_WIDTH = 24

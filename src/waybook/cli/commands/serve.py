@@ -52,7 +52,7 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two attempts to record the address of the server.
+#: Seconds between two attempts to record the server's address in the data directory.
 RECORD_INTERVAL_SECONDS: Final = 1.0
 
 
@@ -215,7 +215,7 @@ def build_http_app(
     drain: Drain | None = None,
     metrics: CollectMetrics | None = None,
 ) -> ASGIApp:
-    """Return the HTTP application; settings and issuer determine the authentication.
+    """Return the HTTP application; settings and identity provider determine the authentication.
 
     `metrics` returns the metrics; by default, those of this process.
     """

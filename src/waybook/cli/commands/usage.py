@@ -20,7 +20,7 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-#: Width of the numbers after a name.
+#: Width in characters of the number columns after a name.
 FIGURES = 52
 
 

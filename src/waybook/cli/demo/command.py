@@ -90,7 +90,6 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
 
 
 async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    """Start the agents and people of the demo's plan."""
     await plan_agents.create_plan(scene)
     parts = (
         plan_agents.ada,
@@ -103,7 +102,6 @@ async def start_plan_actors(scene: DemoContext, show: Show) -> None:
 
 
 async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    """Start the agents and people of the demo's run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
     parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]

@@ -53,7 +53,6 @@ async def print_summary(
     *,
     keep: bool,
 ) -> None:
-    """Print the closing summary of the demo."""
     _heading(console, "The plan's answer")
     console.print(_facts(script.WORK[script.WRITE].result))
     await _print_document(console, scene, board, keep=keep)

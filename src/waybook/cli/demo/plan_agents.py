@@ -198,7 +198,6 @@ async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None
 
 
 async def wait_for_approval(me: Actor) -> None:
-    """Wait until the reviewer approves the recommendation."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         status = await me.call("get_plan_status", planId=me.scene.plan_id)

@@ -64,7 +64,6 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
 
 
 async def start_run(scene: DemoContext) -> None:
-    """Start the run, as the agent that received the user's request."""
     me = agent(scene, "ada")
     models = list(MODELS.values())
     compiled_dag = await me.call("get_dag_map", dagSlug="dialectic", models=models)
@@ -130,7 +129,6 @@ async def render_documents(scene: DemoContext) -> None:
 
 
 async def give_feedback(scene: DemoContext) -> None:
-    """Give a person's feedback on each completed stage."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await scene.clock.sleep(0.7)
     for stage, feedback in script.RUN_FEEDBACK.items():

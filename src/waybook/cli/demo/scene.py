@@ -46,7 +46,7 @@ class DemoContext:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the local user, for what no tool provides."""
+        """Return a request context of the local user, for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
@@ -78,7 +78,7 @@ class Actor:
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: On wider terminals, the event log is shown next to the plan or run, not below.
+#: On terminals at least this wide, the event log is shown next to the plan or run, not below.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3

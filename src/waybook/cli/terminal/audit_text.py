@@ -25,7 +25,6 @@ DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedbac
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
-    """Return a table of audit entries, newest first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     if not one_plan:
         table.add_column("plan", no_wrap=True, style="dim")
@@ -162,7 +161,6 @@ def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
 
 
 def summary(verdicts: list[AuditVerdict]) -> Text:
-    """Return a one-line summary of the verification results."""
     there = [verdict for verdict in verdicts if not verdict.note]
     entries = sum(verdict.entries for verdict in there)
     wrong = sum(not verdict.ok for verdict in verdicts)
@@ -177,7 +175,6 @@ def _chains(count: int) -> str:
 
 
 def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
-    """Return the verification results as a JSON object."""
     return {
         "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
         "entries": sum(

@@ -1,7 +1,7 @@
 """Terminal views of a workflow's map and definition.
 
-A map lists the steps of each stage with the expected units; a workflow is a tree of stages and
-steps with the expected jobs.
+A map lists the steps of each stage with their expected number of jobs; a workflow is a tree of
+stages and steps with the expected jobs.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,6 @@ def print_map(answer: Map) -> None:
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    """Return a map for a terminal of this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
@@ -50,7 +49,7 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: Narrower terminals have no strategy column, so that step names get more space.
+#: On terminals narrower than this, strategies are not shown, so that step names get more space.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
@@ -61,7 +60,6 @@ Answered = Mapping[str, Any]
 
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
-    """Return a workflow for a terminal of this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
     parts: list[RenderableType] = [_dag_heading(answer, models)]

@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: CLI command that does the same as each tool a hint may suggest.
+#: For each tool that a hint may suggest: the command that does the same.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",

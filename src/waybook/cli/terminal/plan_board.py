@@ -24,7 +24,6 @@ from waybook.plan.states import StepStatus
 
 
 def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
-    """Return the timeline of one step as a line of at most this width."""
     cells: list[StepStatus | None] = [None] * width
     for span in spans:
         first, last = axis.column(span.start, width), axis.column(span.end, width)
@@ -60,11 +59,11 @@ STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 #: Lines other than steps and footer: border, plan name, progress bar, counts, table heading.
 PLAN_FIXED_ROWS = 6
-#: Lower terminals have no footer, so that more steps fit.
+#: On terminals with fewer lines than this, there is no footer, so that more steps fit.
 LOW_HEIGHT = 12
 #: Statuses of steps that are being worked on.
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-#: With more rows than this, the number of hidden steps is shown.
+#: If more rows than this are available, the number of hidden steps is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 

@@ -30,7 +30,7 @@ SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
 MIN_NAME_LENGTH = 22
 #: Lines other than stages, steps and footer: border, run name, source, and progress bar.
 RUN_FIXED_ROWS = 5
-#: With more rows than this, the number of hidden lines is shown.
+#: If more rows than this are available, the number of hidden lines is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 #: Counts per status for a progress bar; empty for no bar.

@@ -33,7 +33,6 @@ def print_report(report: Report) -> None:
 
 
 def report_display(report: Report, width: int) -> RenderableType:
-    """Return a progress report for a terminal of this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
     heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")

@@ -29,7 +29,7 @@ Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
-    """Yield an error for each required document that no step before its reader produces."""
+    """Yield an error for each required document that no earlier step of the stage produces."""
     if not any(step.inputs for step in stage.recipe.steps):
         return
     makers = producers(stage)
@@ -59,7 +59,7 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
 
 
 def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    """Return, for each step, itself and all its ancestors."""
+    """Return, for each step, the set of itself and all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
         bits = bit[key]
@@ -93,9 +93,9 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return duplicate and unknown names of stages and transitions or, without such, other errors.
+    """Return errors in the names of stages and transitions or, if they are valid, in the order.
 
-    Other errors are cycles of stages, and several first or last stages.
+    A name may be duplicate or unknown. The order may have a cycle, or several first or last stages.
     """
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
@@ -160,8 +160,8 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the different templates in a definition, to limit the time for checking
-#: them, and the number of characters that each template counts in addition.
+#: Maximum total length of the different templates in a definition, which limits the time for
+#: checking them; each template counts as `TEMPLATE_OVERHEAD` characters more.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
@@ -173,7 +173,7 @@ def definition_errors(dag: Dag) -> list[Diagnostic]:
 
 
 def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
-    """Return the structural errors of a workflow, and the graphs of its valid recipes, by stage."""
+    """Return the structural errors of a workflow, and the graph of each stage without errors."""
     faults = transition_errors(dag)
     # If the transitions between stages have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)

@@ -52,7 +52,7 @@ def compile_check(schema: Schema, *, strict: bool = True) -> Check:
 
 
 def _check_invalid(batch: BatchCheck, check: Check, value: object) -> Sequence[Diagnostic]:
-    """Return the errors of a value; a valid one passes the much faster batch check."""
+    """Return the errors of a value; a valid value only passes the much faster batch check."""
     return NO_DIAGNOSTICS if batch([value]) else check(value)
 
 

@@ -29,7 +29,7 @@ from waybook.dag.diagram.status_marks import (
 #: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Texts that need no escaping, which is true of most texts and quick to check.
+#: Matches texts that need no escaping, as most do; quick to check.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -79,7 +79,7 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: Pixels between the cards of a stack.
+#: Pixels between the rectangles of a stack.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
@@ -144,7 +144,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield icon and name, and below them status label and counts, `higher` pixels up."""
+    """Yield icon and name, and below them status and counts, all moved up by `higher` pixels."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2

@@ -14,7 +14,7 @@ LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 #: Maximum width in pixels of a listed condition.
 MAX_LINE_WIDTH: Final = 700
-#: How far a line between two boxes of the same column bulges, in pixels.
+#: Pixels by which a line between two boxes of the same column bulges.
 BULGE: Final = 30
 
 

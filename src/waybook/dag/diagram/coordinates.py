@@ -1,14 +1,15 @@
-"""Coordinates of one lane of a diagram: positions of boxes, and tracks for edges around boxes.
+"""Coordinates of one lane (a stage or plan) of a diagram: positions of boxes, and tracks of edges.
 
-Each item is placed as near to the mean height of its neighbors as the order and the minimum
-distances in its column allow; one pass of the pool-adjacent-violators algorithm finds these
-heights. A band is only as high as its fullest column.
+The items of a column are boxes and passing lines. Each one is placed as near to the mean height of
+its neighbors as the order and the minimum distances in its column allow; one pass of the
+pool-adjacent-violators algorithm finds these heights. A lane that is too wide for the page is split
+into bands (rows of columns); a band is only as high as its fullest column.
 
-A detour leaves its box to the right, goes down a track in the gap after the column, along a track
-in the corridor below the band, and into the gap before the target's column. A target in a lower
-band is reached by a track in the gutter on the left. Gaps, corridors and gutter have no boxes, so
-no line crosses a box. Detours from the same source share their tracks, and so do detours to the
-same target.
+A detour is an edge that goes around boxes: it leaves its box to the right, goes down in the gap
+after the column, along the corridor below the band, and into the gap before the target's column. A
+target in a lower band is reached through the gutter on the left. Gaps, corridors and gutter have
+parallel tracks for lines, but no boxes, so no line crosses a box. Detours from the same source
+share their tracks, and so do detours to the same target.
 """
 
 from collections import defaultdict
@@ -20,14 +21,14 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: How strongly a box, a passing line, and an item without neighbors pull when items are moved
-#: vertically. A line pulls more than a box, because a bend in it looks worse than a moved box.
+#: Weights of a box, of a passing line, and of an item without neighbors, when items are aligned
+#: vertically. A line weighs more than a box, because a bend in it looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: Vertical center of each item (box or passing line) within its band.
+    #: Vertical center of each item (box or passing line) within its row of columns.
     middle: Sequence[int]
     #: Height of each band, a group of columns drawn in one row of the map.
     heights: list[int]
@@ -118,24 +119,26 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: A gap between columns: its band, and the column to its right.
+#: Gap between two columns: its band (row of columns), and the column to its right.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free space in a gap: before its tracks, after them (where the arrows are), and between them.
+#: Free pixels in a gap between columns: before its vertical lines, after them (where the arrows
+#: are), and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: With more tracks than this in a gap, they are placed closer together.
+#: If a gap between columns has more lines than this, they are placed closer together.
 COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Vertical tracks for edges in the gaps between columns, and the columns' positions."""
+    """Vertical places for lines in the gaps between columns, and the columns' positions."""
 
-    #: Number of the track, within its gap, of each source's lines; and of each target's lines,
-    #: separately for those that come from above (True) and from below (False).
+    #: Numbers of the vertical tracks (places for lines) within a gap: for the lines that leave each
+    #: source, and for those that enter each target from above (True) or from below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of tracks per gap for lines that leave a source, and for lines that enter a target.
+    #: Number of vertical tracks (places for lines) in each gap between columns: for lines that
+    #: leave a source, and for lines that enter a target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
     #: Left edge of each column, and right edge of the last one.
@@ -168,7 +171,7 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Assign vertical tracks in the gaps to all edges that go around boxes."""
+    """Assign places in the gaps between columns to all edges that go around boxes."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -198,7 +201,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return the sort key by which edges into a column get their tracks.
+    """Return the sort key by which edges into a column get their places in the gap before it.
 
     Edges from above come first, the lowest target first; then edges from below.
     """

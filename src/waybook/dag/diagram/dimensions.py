@@ -38,7 +38,7 @@ UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
 #: Measured widths are increased by this factor, so that text also fits in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
-#: Longer texts are cut to this length before they are measured.
+#: Texts longer than this are cut before they are measured.
 MAX_MEASURED_LENGTH = 400
 
 
@@ -113,7 +113,7 @@ class Dimensions:
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Minimum gaps between two columns and between two bands; they grow with the lines in them.
+    #: Minimum distances between columns and between rows of columns; more lines need more.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
@@ -160,7 +160,7 @@ def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
 
 
 def columns_in(width: int, measures: Dimensions) -> int:
-    """Return how many columns fit on a page of this width, with frames and tracks."""
+    """Return how many columns fit on a page of this width, with frames and space for lines."""
     across = measures.box_width + measures.column_gap
     return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
 

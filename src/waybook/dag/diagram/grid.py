@@ -1,10 +1,11 @@
-"""Grid of a lane in a diagram: columns in bands, the order in columns, and kinds of edges.
+"""Grid of a lane (a stage or plan) in a diagram: columns, the order in them, and kinds of edges.
 
-An edge to the next column is drawn as a curve. A longer edge within a band passes through the
-columns between its ends, with a slot reserved in each; edges of the same source share slots. Any
-other edge is a detour. Items in a column are ordered to reduce crossings: sweeps back and forth
-move each item to the mean position of its neighbors, and ties keep the declared order. After each
-sweep, boxes with the same predecessors return to their declared order.
+A lane that is too wide for the page is split into bands (rows of columns). An edge to the next
+column is drawn as a curve. A longer edge within a band passes through the columns between its ends,
+with a slot reserved in each; edges of the same source share slots. Any other edge is a detour.
+Items in a column are ordered to reduce crossings: sweeps back and forth move each item to the mean
+position of its neighbors, and ties keep the declared order. After each sweep, boxes with the same
+predecessors return to their declared order.
 """
 
 from bisect import bisect_right, insort
@@ -26,10 +27,10 @@ class Grid:
     edges: Pairs
     #: Layer (column) of each item.
     layer: list[int]
-    #: First layer of each band, and band of each layer.
+    #: First layer (column) of each band (row of columns), and the band of each layer.
     starts: list[int]
     bands: list[int]
-    #: For each slot, the box at which its line starts.
+    #: For each slot (place of a passing line), the box at which its line starts.
     origins: list[int] = field(default_factory=list)
     #: Edges drawn through the columns, with the items on their way, including both ends.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class Grid:
     def columns(self) -> list[list[Item]]:
         """Return the items of each layer: boxes in declared order, and slots after their source.
 
-        A slot is the place that a long edge needs in a column between its ends.
+        A slot is the place of a long edge in a column between its ends.
         """
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
@@ -128,7 +129,7 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """Yield the order of all columns after each sweep."""
+    """Yield the order of all columns after each pass that reduces crossings."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -187,7 +188,6 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
 
 
 def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
-    """Return the number of edge crossings between adjacent columns."""
     total = 0
     for column in columns:
         seen: list[float] = []

@@ -1,4 +1,4 @@
-"""Layers of a lane in a diagram: each box comes after its dependencies; long lanes wrap.
+"""Layers (columns) of a lane, the drawing of a stage or plan: each box is after its dependencies.
 
 Identical siblings (many steps of one kind with the same predecessors and successors) are drawn as a
 stack. The module also thins out the edges of very dense maps, whose lines would overlap and take
@@ -20,7 +20,7 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Lane with its steps grouped into boxes, which are tuples of step indexes."""
+    """Stage or plan with its steps grouped into boxes, which are tuples of step indexes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
@@ -129,7 +129,7 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: How many lines a map may always have, and how many per box; the larger total applies.
+#: Maximum number of lines in a map, and maximum per box; the larger total applies.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
 #: Implied dependencies are computed for at most this many boxes, because that takes one bit of

@@ -34,7 +34,7 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane, relative to its top left corner."""
+    """Layout of one lane (a stage or plan), relative to its top left corner."""
 
     width: int
     height: int
@@ -110,7 +110,7 @@ def _inside(
 
 
 def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
-    """Return the lanes, placed below each other in frames, with their transitions."""
+    """Return the stages, placed below each other in frames, with their transitions."""
     framed = _is_framed(sketch)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
     ways = (
@@ -154,7 +154,7 @@ def _is_framed(sketch: Diagram) -> bool:
 def _moved(
     insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
 ) -> tuple[list[Box], list[EdgeLine]]:
-    """Move the boxes and lines of all lanes to the positions of their lanes."""
+    """Move the boxes and lines of all stages to the positions of their frames."""
     boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
@@ -169,7 +169,7 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Return a transition's route: straight down to the next lane, or along the left side."""
+    """Return a transition's route: straight down to the next stage, or along the left side."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
@@ -182,7 +182,7 @@ def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a lane has more than this many boxes; a stack is one box.
+    """Return whether a stage or plan has more than this many boxes; a stack is one box.
 
     Identical steps are detected by sums of hashes of their neighbors, which is far cheaper than
     computing the stacks.
@@ -198,9 +198,9 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """Return the lane with the `most` steps nearest to this one, and their edges.
+    """Return a stage or plan with only the `most` steps nearest to one step, and their edges.
 
-    Steps without a path to it are never included.
+    Steps without a path to that step are never included.
     """
     neighbors: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:

@@ -21,10 +21,10 @@ class DiagramStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the lane; empty for a plan, which is drawn without a frame.
+    #: Name of the stage; empty for a plan, which is drawn without a frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Pairs of step keys, without cycles; both steps belong to this lane.
+    #: Pairs of step keys, without cycles; both steps belong to this stage or plan.
     edges: tuple[tuple[str, str], ...] = ()
     #: Whether only the frame is drawn, without boxes and edges.
     is_collapsed: bool = False
@@ -33,14 +33,13 @@ class Lane:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
     name: str
-    #: Lanes of the diagram, in topological order.
     lanes: tuple[Lane, ...]
-    #: Pairs of lane slugs; the second is always a later lane.
+    #: Pairs of stage slugs; the second is always a later stage.
     transitions: tuple[tuple[str, str], ...] = ()
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """Return the diagram of a workflow; a stage with an invalid recipe has no edges."""
+    """Return the diagram of a workflow; a stage whose steps form no valid graph has no edges."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(

@@ -1,7 +1,7 @@
 """Routes of edges between and around boxes, and the geometry of a layout as SVG path data.
 
-Routes are computed after tracks are assigned. All coordinates are whole pixels, with x to the right
-and y down. Path commands are relative, to keep the output short.
+Routes are computed after every line has its track, its place between boxes. All coordinates are
+whole pixels, with x to the right and y down. Path commands are relative, to keep the output short.
 """
 
 from collections import defaultdict
@@ -34,11 +34,11 @@ class Box(NamedTuple):
     y: int
     width: int
     height: int
-    #: Index of the lane that contains the box.
+    #: Index of the stage that contains the box; 0 for a plan.
     lane: int
-    #: Steps in the box, as indexes within the lane.
+    #: Steps in the box, as indexes within the stage or plan.
     steps: tuple[int, ...]
-    #: Column of the box, counted across all bands.
+    #: Column of the box, counted across all rows of columns.
     layer: int
 
 
@@ -51,7 +51,7 @@ class EdgeLine(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Frame around a lane, with space for the lane's name at the top."""
+    """Frame around a stage, with space for the stage's name at the top."""
 
     x: int
     y: int
@@ -61,7 +61,7 @@ class Frame(NamedTuple):
 
 
 class TransitionRoute(NamedTuple):
-    """Line between two lanes that shows a transition."""
+    """Line between two stages that shows a transition."""
 
     source: int
     target: int
@@ -76,7 +76,7 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Frames of the lanes; empty if the only lane has no name.
+    #: Frames of the stages; empty if the only lane has no name, as for a plan.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
     #: Number of edges left out, because the map has too many to distinguish.
@@ -189,14 +189,14 @@ def arrowhead_data(way: Route) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """Horizontal tracks below each band, vertical tracks at the left, and the total height."""
+    """Tracks (places for lines) below the bands (rows of columns) and at the left, and heights."""
 
-    #: Vertical position of the top edge of each band.
+    #: Vertical position of the top edge of each band (row of columns).
     tops: list[int]
     height: int
-    #: Height of the track below a band for the lines of a source.
+    #: Vertical position of the lines of a source below a row of columns, by source and row.
     along: Mapping[tuple[int, int], int]
-    #: Distance from the left edge to the track in the gutter for the lines of a source.
+    #: Horizontal position of the lines of a source on the left side of the map.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -240,7 +240,7 @@ class Routes:
 
 
 def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
-    """Assign tracks to all edges that go around boxes."""
+    """Assign places to all edges that go around boxes."""
     gaps = gaps_of(grid, rows.middle, measures)
     corridors = _corridors(grid, rows, gaps, measures)
     return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
@@ -276,7 +276,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: Free space beside the tracks, in the gutter and in the corridors.
+#: Free pixels beside the lines that run below the rows of columns and at the left.
 CORRIDOR_MARGIN = 12
 
 
@@ -285,7 +285,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the heights of band tops and of the tracks below bands, and the total height."""
+    """Return the vertical positions of the bands and of the lines below them, and the height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

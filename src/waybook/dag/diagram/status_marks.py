@@ -46,7 +46,7 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Status of every box on a map without progress.
+#: Status of every box on a map that shows no progress.
 NO_STATUS = "bare"
 #: Statuses of steps that are finished successfully.
 DONE_STATUSES = frozenset({"completed", "skipped"})
@@ -121,7 +121,7 @@ class Annotations:
         return self.stages.get(slug, self.default)
 
 
-#: For a map that is drawn without progress.
+#: Annotations of a map that is drawn without progress.
 NO_ANNOTATIONS = Annotations(default=Annotation(NO_STATUS))
 
 

@@ -182,7 +182,7 @@ def _lanes(
 def _heading(
     layout: Layout, frame: Frame | None, marks: Annotations, url: StageUrl | None
 ) -> Iterator[str]:
-    """Yield the SVG of a lane's frame, name and status."""
+    """Yield the SVG of a stage's frame, name and status."""
     if frame is None:
         return
     lane, measures = layout.sketch.lanes[frame.lane], layout.measures
@@ -197,7 +197,7 @@ def _heading(
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
-    # A bit wider, because the name is bold and `text_width` measures regular letters.
+    # Leave more space, because the name is bold and `text_width` measures regular letters.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -216,7 +216,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges, grouped by detours and by whether the source is done."""
+    """Yield the edges, grouped by whether they are detours, and whether the source is done."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -231,7 +231,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield one element per source, so that a step that becomes done changes only one."""
+    """Yield one element per source step, so that only one changes when the step is completed."""
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)
@@ -245,7 +245,6 @@ EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield the SVG of the transitions between lanes, with their captions."""
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
         gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"

@@ -1,7 +1,8 @@
-"""Expected number of work units and outputs of every step, known before any work begins.
+"""Numbers of jobs and outputs to expect from every step, known before any work begins.
 
-Counts and origins are propagated through the graph in topological order. Only the lineages of the
-leaves are listed, once for all steps that share them. The module `units` creates exactly as many
+The code calls the work of one job a unit. Counts and origins of documents are passed on through the
+graph in topological order. Lineages (chains of documents that continue each other) are listed only
+for the last steps, once for all steps that share them. The module `units` creates exactly as many
 units as are counted here.
 """
 
@@ -30,12 +31,13 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: Number of units, and of outputs, by step key.
+    #: Number of jobs (units), and of outputs, by step key.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
-    #: Number of units in the stage.
+    #: Number of jobs (units) in the stage.
     total: int
-    #: Lineages and authors of the final outputs, passed to the next stage.
+    #: Lineages (chains of documents) and authors of the final outputs, which the next stage
+    #: continues.
     leaves: Origins
 
 
@@ -47,8 +49,8 @@ def expected_counts(
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
     unit_counts: dict[Strategy, int] = {}
-    #: For each step, the step at which its chain of primary sources starts; the step itself if it
-    #: has no primary source.
+    #: For each step, the first step in its chain of primary sources (see `primary_source`); the
+    #: step itself if it has no primary source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]

@@ -1,8 +1,9 @@
-"""Table of the six strategies: how each splits a step, and its outputs' authors and lineages.
+"""Table of the six strategies: how each splits a step into jobs, and who writes the outputs.
 
-A step has one unit per combination of values of its strategy's axes; without axes, it has one unit.
-The exception is a `per_source_document` step with predecessors, which has one unit per output of
-its primary source (see `primary_source`); this strategy's row in the table applies only to steps
+A strategy splits a step along axes: lineages (chains of documents that continue each other),
+reviewers or models. The step has one job per combination of their values; without axes, it has one
+job. The exception is a `per_source_document` step with predecessors, which has one job per output
+of its primary source (see `primary_source`); this strategy's row in the table applies only to steps
 without predecessors.
 """
 
@@ -16,7 +17,7 @@ from waybook.dag.expansion.lineage import Origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import JobType, RecipeStep, Strategy
 
-#: Model name of a unit in a stage that has no models.
+#: Model name of a job in a stage that has no models.
 NO_MODEL = ""
 
 
@@ -69,7 +70,7 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """Return the values over which a step is split: lineages, reviewers or models."""
+    """Return the values by which a step is split: chains of documents, reviewers or models."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
@@ -79,7 +80,7 @@ def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Return whether the step's only unit produces one output per model for its successors."""
+    """Return whether the step has a single job with one output per model for its successors."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN
@@ -91,7 +92,7 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the stage's first model, which gets the units that are not for a certain model."""
+    """Return the stage's first model, which gets the jobs that are not for a certain model."""
     return models[0] if models else NO_MODEL
 
 

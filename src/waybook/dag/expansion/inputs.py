@@ -1,8 +1,8 @@
-"""Selection of the input documents for a unit.
+"""Selection of the input documents for a job.
 
 An input that no step produces is external: the run's input or a person's feedback. For any other
-input, a unit gets the documents that match its lineage, its reviewer or its own model. If none
-matches, it gets all documents of this input.
+input, a job gets the documents that match its lineage (chain of documents), its reviewer or its own
+model. If none matches, it gets all documents of this input.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ FEEDBACK = "feedback"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Latest version of a document that a unit produced."""
+    """Latest version of a document that a job produced."""
 
     id: str
     stage: str
@@ -47,7 +47,7 @@ class ResolvedInput:
 
 
 class DocumentSlot(NamedTuple):
-    """Key of the document index; None means any lineage or any model."""
+    """Key of the document index; None means any chain of documents (lineage) or any model."""
 
     stage: str
     document_key: str
@@ -61,7 +61,7 @@ ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """Index the documents by every key that a unit may look up."""
+    """Index the documents by every key with which a job may look them up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -84,7 +84,7 @@ def produced_documents(dag: Dag) -> ProducedDocuments:
 def resolve_inputs(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> tuple[ResolvedInput, ...]:
-    """Return the inputs of this unit, without optional inputs that have no documents.
+    """Return the inputs of a job, without optional inputs that have no documents.
 
     A step that declares no inputs gets the outputs of its predecessors.
     """
@@ -99,9 +99,9 @@ def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...
 def input_slots(
     unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
 ) -> list[DocumentSlot]:
-    """Return the slots that are looked up first for the inputs of this unit.
+    """Return the index keys that are looked up first for the inputs of a job.
 
-    An input with documents in its slot needs no others.
+    An input whose key has documents needs no other key.
     """
     step = graph.steps[unit.step_key]
     slots = []
@@ -114,7 +114,7 @@ def input_slots(
 
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
-    """Return a slot of any lineage for each input without documents."""
+    """Return, for each input without documents, the key for documents of any lineage (chain)."""
     return [
         _slot(item.input, stage_slug)
         for item in resolved
@@ -129,7 +129,7 @@ def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
 def resolve_all(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
-    """Return all inputs of this unit, including those without documents."""
+    """Return all inputs of a job, including those without documents."""
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
@@ -151,7 +151,7 @@ def resolve_all(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all ancestors of a step; they are closed when it opens."""
+    """Return all ancestors of a step; they are completed before the step starts."""
     ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -173,7 +173,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document whose step, author, lineage and reviewer match the source."""
+    """Return the document whose step, author, lineage and reviewer are those of the source."""
     here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
     return tuple(
         document
@@ -183,7 +183,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the unit prefers, or None for any."""
+    """Return the author whose documents the job prefers, or None for any."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -191,7 +191,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
-    """Yield the keys to try, in order: lineage and author, lineage, author, any."""
+    """Yield the index keys to try, the best match first: lineage and author, one of them, any."""
     stage, key = place.stage, place.document_key
     yield DocumentSlot(stage, key, unit.lineage, author)
     yield DocumentSlot(stage, key, unit.lineage)
@@ -202,6 +202,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the documents in a slot; with `steps`, only those of these steps."""
+    """Return the documents under an index key; with `steps`, only those of these steps."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -1,7 +1,7 @@
 """Origin of documents: the models that wrote them, and their lineages.
 
-The name of a lineage is known before any work: it consists of the stage, the step and, if a step
-begins one per model, the model.
+A lineage is a chain of documents that continue each other. Its name is known before any work: it
+consists of the stage, the step and, if a step begins one lineage per model, the model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +13,9 @@ ENTRY = "entry"
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """Output of a unit: its author, its lineage, and the reviewer whose review it used.
+    """Output of a job: its author, its lineage, and the reviewer whose review it used.
 
-    No two outputs of a step have the same three.
+    A lineage is a chain of documents. No two outputs of a step agree in all three.
     """
 
     model: str
@@ -25,13 +25,13 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages and authors of final outputs, passed to the next stage."""
+    """Lineages (chains of documents) and authors of a stage's outputs, for the next stage."""
 
-    #: Lineages and authors (models) of the final outputs, each without duplicates, in the order of
-    #: the outputs.
+    #: Lineages (chains of documents) and authors (models) of the final outputs, each without
+    #: duplicates, in the order of the outputs.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: Author of the first output of each lineage.
+    #: Author of the first output in each chain of documents (lineage).
     first_author: Mapping[str, str]
 
 
@@ -54,7 +54,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return origins for lineages with one author each."""
+    """Return origins for chains of documents (lineages) with one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -67,7 +67,7 @@ def entry_origins(models: Sequence[str]) -> Origins:
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Merge origins in order; keep the first author of each lineage."""
+    """Merge origins in order; keep the first author of each chain of documents (lineage)."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""The work units of a step, and the outputs of each.
+"""Jobs of a step (called units until they are stored), and the outputs of each.
 
 Only the units of the requested step are created, as many as the module `counts` expects. A step
 with a primary source has one unit per output of the first step in its chain of primary sources.
@@ -26,15 +26,14 @@ from waybook.dag.model import RecipeStep, Stage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     step_key: str
-    #: Number within the step, from 1.
+    #: Number of the job within its step, from 1.
     number: int
-    #: Model to which the unit's job is assigned.
     model: str
-    #: Lineage that the unit continues; None if it begins one.
+    #: Chain of documents (lineage) that the job continues; None if it begins one.
     lineage: str | None = None
-    #: Author of the review that the unit uses, if any.
+    #: Author of the review that the job uses, if any.
     reviewer: str | None = None
-    #: Document of the primary source on which the unit is based, if there is one.
+    #: Document of the primary source on which the job is based, if there is one.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 
@@ -42,7 +41,7 @@ class Unit:
 def units_of(
     step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> tuple[Unit, ...]:
-    """Return the units of a step, in a deterministic order."""
+    """Return the jobs (units) of a step, in a deterministic order."""
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
@@ -77,7 +76,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the units of a step without a primary source: one per combination of values."""
+    """Yield the jobs of a step without a primary source, one per combination of axis values."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

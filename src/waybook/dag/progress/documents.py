@@ -42,7 +42,6 @@ class AvailableDocument(NamedTuple):
     resource_id: str
 
     def as_json(self) -> dict[str, object]:
-        """Return the document in the form in which the progress report lists it."""
         return {
             "documentKey": self.document_key,
             "modelId": self.model_id,

@@ -1,9 +1,10 @@
-"""Overlay: status of each step, derived from its position in the graph and its evidence.
+"""Overlay: status of each step, derived from its position in the graph and its job counts.
 
 The first rule that applies decides: `completed` if the step is closed; `failed` if a job failed
 permanently; `in_progress` if a job is unfinished; `completed` if the step has jobs (which are then
-all done), or if any descendant has been reached; `completed` if the step is to be skipped and all
-its predecessors are completed; else `not_started`. Jobs are never compared with an expected number.
+all done), or if any descendant is closed or has jobs; `completed` if the step is to be skipped and
+all its predecessors are completed; else `not_started`. Jobs are never compared with an expected
+number.
 """
 
 from collections import Counter
@@ -32,10 +33,10 @@ class Evidence(NamedTuple):
         return self.closed or bool(self.done or self.active or self.failed)
 
 
-#: For a step that the run has not reached.
+#: Job counts of a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: What progress needs of a job: its step, type and status.
+#: Step, type and status of a job, from which progress is derived.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
@@ -54,7 +55,7 @@ COUNTED: Mapping[str, int] = MappingProxyType(
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Derive each step's evidence from the jobs of its stage; also return warnings.
+    """Count each step's jobs in its stage, by status; also return warnings.
 
     RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown status
     counts as unfinished. `jobs` may be a Counter of equal jobs.

@@ -1,7 +1,7 @@
 """Progress report: the structure of a run and its progress, as one JSON value.
 
-Runs, snapshots of other systems and plans use the same report, with evidence from different
-sources. Unknown values are null and have a warning; all others are still reported.
+Runs, snapshots of other systems and plans use the same report, made from different data. Unknown
+values are null and have a warning; all others are still reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Status of the stage. It is null, like `progress` and `steps`, if the recipe is not a valid
+    #: Status of the stage. It is null, like `progress` and `steps`, if the steps form no valid
     #: graph.
     status: ProgressStatus | None
     modelCount: int | None
@@ -65,12 +65,12 @@ class Report(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    """Evidence of a stage that has been initiated."""
+    """Progress data of a stage that has started."""
 
     #: Models of the stage, fixed when it starts; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: For plans: the status of each step, instead of one derived from evidence.
+    #: For plans: the status of each step, which is then not derived from jobs.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 
@@ -81,7 +81,7 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """Return the progress report of a run; a stage without evidence is not initiated.
+    """Return the progress report of a run; a stage that is not in `seen` has not started.
 
     `warnings` are additional ones, by stage, or under None if they concern no single stage.
     """

@@ -1,7 +1,7 @@
 """Structure of a workflow: its stages in order, and their expected counts.
 
-If a stage has an invalid recipe or unknown models, its counts and those of the stages after it are
-unknown and omitted.
+If the steps of a stage are invalid or its models unknown, its counts and those of the stages after
+it are unknown and omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum number of lineages in all stages, because their names take memory. Beyond it, no expected
-#: counts are computed.
+#: Maximum number of lineages (chains of documents) in all stages, because their names take memory.
+#: Beyond it, no expected counts are computed.
 MAX_LINEAGES = 300_000
 
 #: Models by stage; missing if unknown.
@@ -24,10 +24,10 @@ ModelsByStage = Mapping[str, Sequence[str]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graphs by stage; missing if the recipe is not a valid graph.
+    #: Graphs by stage; missing if the steps of the stage form no valid graph.
     graphs: Mapping[str, Graph]
-    #: Stages without errors in themselves and the transitions to them. Counting outputs needs a
-    #: valid stage; showing progress only needs its graph.
+    #: Stages that have no errors, and no errors in the transitions to them. Counting outputs needs
+    #: a valid stage; showing progress only needs its graph.
     valid: frozenset[str]
 
     @property
@@ -95,7 +95,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
 
 
 class Expected(TypedDict):
-    """Expected number of work units; null if unknown."""
+    """Expected number of jobs; null if unknown."""
 
     total: int | None
     steps: dict[str, int | None]
@@ -115,7 +115,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: for each stage, its steps in order, roots, leaves and expected units."""
+    """Return the map: for each stage, its steps in order, roots, leaves and expected jobs."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

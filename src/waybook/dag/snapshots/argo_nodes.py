@@ -40,7 +40,7 @@ class ArgoNode:
     place: str
     name: str
     type: str
-    #: As written in the file; validated only for executions of steps.
+    #: Phase as written in the file; validated only for nodes that are executions of steps.
     phase: object
     children: tuple[str, ...]
     #: DAG or Steps node whose template contains this one; empty for the root.

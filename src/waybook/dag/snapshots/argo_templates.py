@@ -1,7 +1,7 @@
-"""Steps of an Argo workflow that have no node yet, from the templates of its groups.
+"""Steps of an Argo workflow that have no node yet, from the templates of DAG and Steps nodes.
 
 Argo creates a task's node only when the task can start, so nodes alone would not show the later
-tasks of a running workflow. A task whose template is a group is one step until it starts.
+tasks of a running workflow. A task whose template contains other tasks is one step until it starts.
 """
 
 import re
@@ -90,7 +90,7 @@ def _connect(planned: PlannedSteps, keys: Mapping[str, str], edges: Edges) -> No
 
 
 def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
-    """Return the step with this key, or the last steps inside the group with this key."""
+    """Return the step with this key, or the last steps inside the DAG or Steps node of this key."""
     place = bisect_left(names, key)
     if place < len(names) and names[place] == key:
         return [key]
@@ -105,7 +105,7 @@ def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
 
 
 def _open_groups(workflow: Raw, name: str, nodes: Nodes) -> Iterator[tuple[str, Raw | None]]:
-    """Yield the groups that may start further steps, with their templates."""
+    """Yield the DAG and Steps nodes that may start further steps, with their templates."""
     spec, status = as_object(workflow.get("spec")), as_object(workflow.get("status"))
     stored_spec = as_object(status.get("storedWorkflowTemplateSpec"))
     local: dict[str, Raw] = {}

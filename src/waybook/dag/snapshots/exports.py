@@ -166,7 +166,7 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
-    """Return the snapshot of a run; `place` is where its structure is in the file.
+    """Return the snapshot of a run; `place` is the position of its structure in the file.
 
     Raises:
         InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
@@ -187,8 +187,8 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is valid, so that no counts are expected: how often a task is executed is unknown
-        # before it runs.
+        # No stage is marked as valid, so that no expected counts are computed: how often a task is
+        # executed is unknown before it runs.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},

@@ -78,20 +78,21 @@ class JobTable:
             self._count()
 
     def _count(self) -> bool:
-        """Count the rows of each group; return whether all ids and groups can be used."""
+        """Count the rows of each `JobGroup`; return whether all ids and groups can be used."""
         try:
             self.ids: list[str | None] = list(map(_read_id, self._rows))
             self.groups: Counter[JobGroup] = Counter(map(_read_group, self._rows))
         except (KeyError, TypeError):
             # A field is missing, a row is not an object, or a value is not hashable.
             return False
-        # Rows of a group have equal values, and thus equal types, so checking one row is enough.
+        # All rows of a `JobGroup` have equal values, and thus equal types, so checking one row is
+        # enough.
         values = chain(self.ids, chain.from_iterable(self.groups))
         # An empty id counts as missing if the row has a value that is neither text nor None.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
     def select(self, groups: Collection[JobGroup]) -> Iterator[tuple[int, JobGroup]]:
-        """Yield place and group of each row without an id or in these groups."""
+        """Yield position and `JobGroup` of each row that has no id or is in these groups."""
         if not groups and all(self.ids):
             return
         for place, group in enumerate(map(_read_group, self._rows)):
@@ -141,7 +142,7 @@ class AssignedJobs:
     renders: list[RenderJob] = field(default_factory=list)
 
     def stage_work(self, stage: str) -> Counter[JobEvidence]:
-        """Return the jobs of a stage, which may be added to."""
+        """Return the counter of a stage's jobs, to which the caller may add."""
         work = self.work.get(stage)
         if work is None:
             work = self.work[stage] = Counter()
@@ -175,10 +176,10 @@ def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, lis
 
 
 def _is_single(group: JobGroup) -> bool:
-    """Return whether the rows of a group are examined one by one.
+    """Return whether the rows of a `JobGroup` are examined one by one.
 
-    These are RENDER jobs, and jobs without stage, step or type: whether an empty text is a missing
-    value depends on the types of the other values in the row.
+    These are the rows of RENDER jobs, and of jobs without stage, step or type: whether an empty
+    text is a missing value depends on the types of the other values in the row.
     """
     stage, step, kind, _ = group
     return not (stage and step and kind) or kind == RENDER

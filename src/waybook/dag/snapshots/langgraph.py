@@ -192,9 +192,9 @@ def _checkpoint(item: object, place: str) -> Checkpoint:
 
 
 def _configuration(raw: Raw, api: str, library: str, place: str) -> tuple[str, Raw]:
-    """Return what identifies a checkpoint, and where it is in the file.
+    """Return the fields that identify a checkpoint, and their position in the file.
 
-    The API writes it to `checkpoint`, the library to `config.configurable`.
+    The API writes them to `checkpoint`, the library to `config.configurable`.
     """
     if raw.get(api) is not None:
         return f"{place}.{api}", require_object(raw[api], f"{place}.{api}")

@@ -14,7 +14,7 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: Valid recipe in place of that of a stage that is not being checked.
+#: Valid steps that replace those of a stage while other stages are checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -68,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the slug of each stage or, if it is missing or repeated, its position."""
+    """Return each stage's slug, or its position if the slug is missing or repeated."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -124,11 +124,11 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Recipes of which only the steps and edges are used
+# Stages of which only the steps and edges are used
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return a recipe with only steps and edges; empty if they cannot be parsed."""
+    """Return only the steps and edges of a stage; empty if they cannot be parsed."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

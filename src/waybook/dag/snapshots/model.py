@@ -10,7 +10,7 @@ from waybook.dag.progress.structure import Structure
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: Evidence of each started stage.
+    #: Progress data of each started stage.
     evidence: Mapping[str, StageEvidence]
-    #: Warnings by stage; under None, those of no stage.
+    #: Warnings by stage; those that concern no stage are under None.
     warnings: Mapping[str | None, Sequence[str]]

@@ -36,10 +36,11 @@ LISTS = ("stageRuns", "jobs", "resources")
 
 
 def read_native(data: object) -> Snapshot:
-    """Return the structure, progress evidence and warnings of an exported run snapshot.
+    """Return the structure, progress and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: the data is not a snapshot. BadRecipe: the workflow has no stages.
+        InvalidInput: the data is not a snapshot.
+        BadRecipe: the workflow has no stages.
     """
     raw = require_dag(data)
     lenient = read_leniently(raw["dag"])
@@ -106,7 +107,7 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield a warning for each step that jobs refer to but the recipe lacks."""
+    """Yield a warning for each step that jobs refer to but the stage lacks."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps

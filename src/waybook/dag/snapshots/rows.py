@@ -1,7 +1,7 @@
 """Values and stage runs of an exported snapshot, from rows of another system.
 
-Values of an unexpected type count as missing. Stage runs have the initiated stages, their models,
-and their closed steps.
+Values of an unexpected type count as missing. Stage runs say which stages have started, with which
+models, and which of their steps are closed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Larger integers are not accepted as ids: they are implausible and slow to format.
+#: Integers larger than this are not accepted as ids: they are implausible and slow to format.
 MAX_ID = 1 << 64
 
 
@@ -78,8 +78,7 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of models means something within one stage run, but not across several, so sort
-    # those.
+    # The order of models matters within one stage run; models merged from several runs are sorted.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

@@ -62,7 +62,7 @@ def detect_format(data: object) -> SnapshotFormat:
 
 
 def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
-    """Return the structure, progress evidence and warnings of an exported run snapshot.
+    """Return the structure, progress and warnings of an exported run snapshot.
 
     Raises:
         InvalidInput: the data is not a snapshot in this format.

@@ -11,11 +11,11 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: More deeply nested values are shown as JSON.
+#: Values nested more deeply than this are shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Longer texts get a heading of their own.
+#: Texts longer than this get a heading of their own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 

@@ -138,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the variables of a loop: several if each item is unpacked."""
+    """Return the variables of a loop: several if the loop unpacks each item."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 

@@ -27,7 +27,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Texts with more characters, or more markup characters, are not formatted.
+#: Texts with more characters, or more markup characters, than these are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 #: Maximum length in characters of a text that is shown unformatted.

@@ -66,9 +66,9 @@ class TokenIdentity(NamedTuple):
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether the stored time of last use is old enough to be updated.
+    #: Whether to update the stored time of last use, which is older than a minute.
     record_use: bool
-    #: Database time of the lookup, and the time until which a further use need not be recorded.
+    #: Database time of the lookup. Until `recent_until`, further uses need not be recorded.
     now: datetime
     recent_until: datetime
 
@@ -84,19 +84,18 @@ class SessionUser(NamedTuple):
 
     org_id: UUID
     session_id: str
-    #: Id of the token with which the user signed in, if a token was used; its scopes are in
-    #: `token_scopes`.
+    #: Id of the token with which the user signed in; None if no token was used.
     token_id: str | None
     name: str
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether the stored time of last activity is old enough to be updated.
+    #: Whether to update the stored time of last activity, which is older than a minute.
     record_use: bool
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes; after sign-in with a token, only scopes that the token has."""
+        """Return the user's scopes; after sign-in with a token, only those the token has too."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -128,7 +127,7 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid token for the secret hash that the transaction has set."""
+    """Select the valid token whose secret has the hash that is set in the transaction."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
@@ -149,7 +148,7 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org from the selected rows; `last` has the time of its last audit entry."""
+    """Return the org in `rows`; `last` is the query result with its last audit entry's time."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -167,7 +166,6 @@ def user_statement(name: str) -> Statement:
 
 
 def read_users(rows: Iterable[UserRow]) -> list[User]:
-    """Convert the selected rows to users."""
     return [
         User(
             id=row.id,
@@ -208,7 +206,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert the rows to the form in which a replay returns them, so that both can be compared."""
+    """Convert the rows for a comparison with the rows that are rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -229,7 +227,7 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid web session for the secret hash that the transaction has set."""
+    """Select the valid web session whose secret has the hash that is set in the transaction."""
     if is_org_known:
         return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]

@@ -1,9 +1,9 @@
 -- name: name_org_by_token
--- Set the transaction's org to that of the token; leave it unset without such a token.
+-- Set the transaction's org to the org of the token; leave it unset if there is no such token.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: name_org_by_token_of_org
--- Set the transaction's org, if the token belongs to the org that it names.
+-- Set the transaction's org, if the token belongs to the org that its text names.
 select set_config('app.org_id', t.org_id::text, true)
   from api_token t
  where t.org_id = :org and t.hash = app_secret_hash();
@@ -33,7 +33,7 @@ select 1
 having ln(count(*)) < 0;
 
 -- name: tokens_used
--- Record the last use of tokens, at most once a minute. Telemetry, like heartbeats: not audited.
+-- Record the last use of tokens, at most once a minute. It is telemetry and not audited.
 update api_token
    set last_used_at = app_statement_time()
  where org_id = :org
@@ -49,8 +49,8 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
    for no key update;
 
 -- name: last_entry_of_org
--- Return the time of the org's last audit entry. Run after `lock_org`, whose own snapshot may be
--- older than the last entry.
+-- Return the time of the org's last audit entry. Run this after `lock_org`, which may have waited
+-- for the lock, so that its own snapshot is older than the last entry.
 select e.at
   from audit_entry e
  where e.org_id = :org
@@ -91,7 +91,8 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.sc
  where t.org_id = :org and t.id = %(id)s;
 
 -- name: stored_org
--- Return all rows that the org's audit covers, to compare with a replay.
+-- Return all rows that the org's audit covers, to compare them with the rows rebuilt from the
+-- audit.
 select 'org' as entity, o.org_id::text as id, json_build_object(
          'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy) as values
   from org o
@@ -111,13 +112,13 @@ select 'token', t.id::text, json_build_object(
  where t.org_id = :org;
 
 -- name: name_org_by_session
--- Set the transaction's org to that of the web session; leave it unset without such a session.
+-- Set the transaction's org to that of the web session; leave it unset if there is no such session.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
 
 -- name: name_org_by_session_of_org
--- Set the transaction's org, if the web session belongs to the org that it names.
+-- Set the transaction's org, if the web session belongs to the org that its secret names.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.org_id = :org and s.hash = app_secret_hash();

@@ -1,4 +1,4 @@
-"""Lookup of users who sign in through an issuer, by issuer and subject."""
+"""Lookup of users who sign in through OpenID Connect, by issuer and subject."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """Result of a user lookup; no `user` if the org has no such user."""
+    """Result of a user lookup; without a `member` if the org has no such user."""
 
     org_id: UUID
     now: datetime

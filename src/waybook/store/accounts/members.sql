@@ -1,9 +1,9 @@
 -- name: name_org_by_slug
--- Set the transaction's org to the one with this slug; leave it unset without such an org.
+-- Set the transaction's org to the one with this slug; leave it unset if there is no such org.
 select set_config('app.org_id', org_id::text, true) from org where slug = %(slug)s;
 
 -- name: close_directory
--- Hide all other orgs for the rest of the transaction.
+-- Hide the rows of all other orgs for the rest of the transaction.
 select set_config('app.sweep', 'off', true);
 
 -- name: member

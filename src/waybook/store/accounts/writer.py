@@ -61,7 +61,7 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Fill a query with the values that the audit recorded for a row."""
+    """Return the query's statement for a row, with the values that the audit recorded."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }

@@ -10,16 +10,16 @@ from waybook.errors import Misconfigured
 
 #: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Parameters added to a connection string with several hosts, unless it sets them. Each host gets
-#: little time, because another may answer, and only the primary is used.
+#: Parameters added to a connection string with several hosts, unless it sets them. The time per
+#: host is short, because another host may answer. Only the primary is used.
 SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
 #: Values of `target_session_attrs` that select the primary.
 PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
 #: Parameters that have one value for each host.
 PER_HOST: Final = ("host", "hostaddr", "port")
-#: Connection parameters added unless the connection string sets them; Unix sockets ignore them. A
-#: peer that vanishes without closing the connection is noticed after 25 seconds without traffic, or
-#: if sent data is not acknowledged for 10 seconds. With the defaults of the operating system it
+#: Connection parameters added unless the connection string sets them; Unix sockets ignore them.
+#: They detect a peer that vanished without closing the connection: after 25 seconds without
+#: traffic, or 10 seconds after unacknowledged data was sent. The defaults of the operating system
 #: would take about two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
@@ -44,7 +44,7 @@ def bounded_dsn(dsn: str) -> str:
 
 
 def require_standby(dsn: str) -> str:
-    """Return the connection string of a read replica, with which only a standby is used.
+    """Return the connection string, with a parameter by which only a standby is used.
 
     >>> require_standby("host=a,b"), require_standby("host=a target_session_attrs=any")
     ('host=a,b target_session_attrs=standby', 'host=a target_session_attrs=any')
@@ -81,7 +81,7 @@ def host_dsns(dsn: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def follows_primary(dsn: str) -> bool:
-    """Return whether the connection string names several hosts, of which the primary is used.
+    """Return whether the connection string names several hosts and selects the primary.
 
     >>> follows_primary("host=a,b"), follows_primary("host=a")
     (True, False)

@@ -26,27 +26,26 @@ MAX_QUEUED = 10_000
 MAX_REPLAYED = 2_000
 #: Maximum number of plans and runs whose last delivered version the bus remembers.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Maximum number of orgs whose events are counted. A subscriber of an org whose count was dropped
-#: gets `on_gap` when it reconnects.
+#: Maximum number of orgs whose events are counted. If an org is no longer counted, a subscriber
+#: that reconnects gets `on_gap`.
 MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
     """Receives the change events of one org; its methods must not block or raise."""
 
-    def on_event(self, event: ChangeEvent, /) -> None:
-        """Handle one event."""
+    def on_event(self, event: ChangeEvent, /) -> None: ...
 
     def on_gap(self) -> None:
-        """Handle lost events: any plan or run of the org may have changed."""
+        """Handle lost events: assume that every plan and run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of the events: the server process is stopping."""
+        """Handle the end of all events: the server process is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        #: Distinguishes this process from all others on the same database.
+        #: Random name of this process, by which it recognizes its own notifications.
         self.sender = secrets.token_hex(4)
         #: Event that is set while events wait to be sent to other processes.
         self.has_outgoing = asyncio.Event()
@@ -56,13 +55,13 @@ class Bus:
         #: once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
-        #: Subscribers by org; all dictionaries of the bus have the org as an int.
+        #: Subscribers by org. In all dictionaries of the bus, the org is an int.
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events delivered, per org so that no org learns how many events others have.
-        #: Each count starts at a random number, so that a position from another process is not
-        #: mistaken for one of this process.
+        #: Number of delivered events of each org. They are counted per org, so that no org learns
+        #: how many events others have. Each count starts at a random number, so that a position
+        #: issued by another process is not valid here.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
@@ -86,7 +85,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events within the block; first replay the events since `since`."""
+        """Subscribe to an org's events within the block; first replay those after `since`."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -188,14 +187,14 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics kept for a slow reader; beyond it, they become `ALL_TOPICS`.
+#: Maximum number of changed topics kept for a slow reader; if there are more, it gets `ALL_TOPICS`.
 MAX_TOPICS = 200
 #: Topic that stands for all topics.
 ALL_TOPICS = "*"
 
 
 class ChangeFeed:
-    """Collects the topics that changed since the last read."""
+    """Collects the topics (such as `plan:ID`) that changed since the last read."""
 
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
@@ -203,7 +202,6 @@ class ChangeFeed:
         self._has_news = asyncio.Event()
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Add the topics of a change event."""
         if ALL_TOPICS in self._topics:
             return
         self._topics |= dict.fromkeys(event_topics(event))

@@ -61,7 +61,6 @@ DEALLOCATE_ALL = "deallocate all"
 
 class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
-        """Wrap a new psycopg connection."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
         #: Id of the transaction's org as text, added to statements that take the org.
@@ -69,7 +68,7 @@ class DbConnection:
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
-        self._prepared_before = 0  # Number of prepared statements before the last message.
+        self._prepared_before = 0  # Number of prepared statements before the last message was sent.
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
@@ -173,7 +172,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Pass statements to libpq; return the index of each statement's result."""
+        """Pass statements to libpq for sending; return for each the index of its result."""
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
         self._prepared_before = len(prepared)
         places, sent = [], 0
@@ -227,7 +226,7 @@ class DbConnection:
                 await self._readable()
                 pgconn.consume_input()
             result = pgconn.get_result()
-            if result is None:  # libpq returns None at the end of the answer to each statement.
+            if result is None:  # libpq returns None after the last result of each statement.
                 if ended:
                     raise psycopg.OperationalError("the connection was lost")
                 ended = True
@@ -323,7 +322,7 @@ class DbConnection:
     async def _reset(self) -> None:
         """Roll back a failed message; close the connection if that fails."""
         statements = [ROLLBACK]
-        if len(self._prepared) > self._prepared_before:  # Those after the error do not exist.
+        if len(self._prepared) > self._prepared_before:  # Some may be missing.
             self._prepared = set()
             statements.append(DEALLOCATE_ALL)
         await self._end_transaction(*statements)

@@ -1,4 +1,4 @@
-"""Check of a cached credential at the start of a call's first database message.
+"""Checks a call's cached credential as part of the call's first database message.
 
 A credential that was looked up a moment ago is not looked up again in a message of its own.
 Instead, the call's first message begins with a statement that fails if the credential has changed.
@@ -19,9 +19,9 @@ class CredentialCheck:
     __slots__ = ("is_failed", "is_passed", "org_id", "statement")
 
     def __init__(self, org_id: UUID, statement: Statement) -> None:
-        """Create a pending check; `statement` raises `StaleCredential` in a transaction of the org.
+        """Create a pending check; `statement` fails with `StaleCredential` if it does not pass.
 
-        The first message sent for the org includes the statement and thus decides the check.
+        The statement is sent in the first message for the org, which decides the check.
         """
         self.org_id = org_id
         self.statement = statement
@@ -29,13 +29,13 @@ class CredentialCheck:
         self.is_failed = False
 
     def deciding(self) -> Self:
-        """Return a block for the statement: it decides the check, unless another error ends it."""
+        """Return a context manager for sending the statement; it records the outcome."""
         return self
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Record the outcome: passed without an error, failed if the statement refused it."""
+        """Record the outcome: passed if there was no error, failed on `StaleCredential`."""
         if kind is None:
             self.is_passed = True
         elif issubclass(kind, StaleCredential):

@@ -24,8 +24,8 @@ from waybook.tracing import TRACING
 class Clock:
     """Estimate of the database clock, based on the time the database reported last.
 
-    The estimate is behind by the latency of that answer. A write that relies on it also lets the
-    database check it.
+    The estimate is behind by the latency of that answer. A write that relies on the estimate also
+    lets the database check it.
     """
 
     def __init__(self) -> None:
@@ -57,8 +57,8 @@ class Transaction:
         self._line = line
         self._opening = opening
         self._check = check
-        #: Whether messages of this transaction are traced. Those of a group are not, because no
-        #: single call sends them.
+        #: Whether messages of this transaction are traced. A message shared by several calls is
+        #: not, because it belongs to no single call.
         self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
@@ -104,7 +104,7 @@ class TransactionScope:
     ) -> None:
         """Create the scope.
 
-        Calls with the same `turn`, usually the org, share a place in the fair queue.
+        The fair queue treats all calls with the same `turn`, usually the org's id, as one org.
 
         `org` is the id of the org as text, if the org is known.
         """

@@ -63,7 +63,7 @@ async def _race(
     is_final: Callable[[BaseException], bool],
     tasks: list[asyncio.Task[Opened]],
 ) -> Opened:
-    """Start the attempts one after the other; remove the winner from `tasks`."""
+    """Try the hosts one after the other; return the first connection, and drop its task."""
     left, running = list(hosts), set[asyncio.Task[Opened]]()
     failure: BaseException | None = None
     while True:
@@ -88,6 +88,6 @@ async def _race(
 
 
 def _close_unused(task: asyncio.Task[Opened]) -> None:
-    """Close a connection that another attempt made unnecessary."""
+    """Close a connection that is not needed, because another host was connected first."""
     if not task.cancelled() and task.exception() is None:
         task.result().pgconn.finish()

@@ -36,7 +36,7 @@ class FairQueue(Generic[T]):
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Note that an org is active; None stands for the server itself."""
+        """Record that an org is active; None stands for the server itself."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:

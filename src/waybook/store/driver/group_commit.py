@@ -40,8 +40,8 @@ MAX_IN_FLIGHT = 3
 #: Maximum number of writing calls in a group. In larger groups, many calls wait for one backend
 #: while the others are idle, and all callers continue at the same time.
 MAX_CALLS = 4
-#: Maximum number of reading calls in a group, in addition to the writing ones. A read takes a
-#: fraction of the time of a write, and less than a message of its own would.
+#: Maximum number of reading calls in a group, in addition to the writing ones. A read is much
+#: faster than a write, and joining a group costs less than a message of its own.
 MAX_READS = 8
 #: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
 MAX_BYTES = 262_144
@@ -67,7 +67,7 @@ class Call(NamedTuple):
     statements: Message
     #: Called after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: True if the call waits for other calls that are about to run in the event loop.
+    #: True if the call waits for one turn of the event loop, so that other calls can join it.
     waits: bool = False
     #: True if the statements only read, without locks.
     is_read: bool = False
@@ -97,8 +97,8 @@ class _OrgCalls:
         """Remove and return the calls to be sent next, in the order in which they lock rows.
 
         All processes lock plans and runs in this order, so that two groups never wait for each
-        other. A group does not lock a plan or run twice, because the second call was decided on the
-        state before the first.
+        other. A group has at most one call per plan or run: a second call would have been decided
+        on the state before the first.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
         places = [MAX_CALLS, MAX_READS]
@@ -122,13 +122,13 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Orgs whose group was just answered, so that its callers continue in this turn.
+        #: Orgs whose group was just answered: its callers continue in this turn of the event loop.
         self._returning: set[UUID] = set()
         #: How many calls shared a message.
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether calls of the org are waiting, in flight, or continuing in this turn."""
+        """Return whether calls of the org are waiting, in flight, or were just answered."""
         return org_id in self._orgs or org_id in self._returning
 
     async def commit(self, call: Call) -> Results:
@@ -188,7 +188,7 @@ class GroupCommit:
             calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
 
     def _end_message(self, calls: _OrgCalls) -> None:
-        """Count one message fewer in flight, and send the waiting calls."""
+        """Record that a message was answered, and send the waiting calls."""
         calls.in_flight -= 1
         if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
@@ -236,7 +236,7 @@ class GroupCommit:
             _deliver(group, results)
             if len(group) > 1:
                 self._returning.add(calls.org_id)
-                # This runs after the callers continue, because the results have scheduled them
+                # This runs after the callers have continued, because their results were scheduled
                 # before it.
                 asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)

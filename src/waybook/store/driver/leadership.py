@@ -42,11 +42,11 @@ class Leadership:
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
-        #: Per kind of work, when the last finished pass over all orgs began.
+        #: For each kind of work, the start time of the last finished pass over all orgs.
         self._finished: dict[str, float] = {}
 
     def take_turn(self, work: str) -> bool:
-        """Return whether this process does this work now for all orgs, and remember that it does.
+        """Return whether this process does this work for all orgs now, and remember that it does.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -67,7 +67,7 @@ class Leadership:
         return True
 
     def finish_turn(self, work: str) -> None:
-        """Record that this work is done for all orgs, as of the time its turn began."""
+        """Record that this work is done for all orgs; its lag counts from the start of its turn."""
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:

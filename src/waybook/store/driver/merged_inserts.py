@@ -16,7 +16,7 @@ MERGED = -1
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
     """Merge the inserts of a message, and move them to its end.
 
-    A merged statement has at most as many rows as a prepared statement can take.
+    A merged statement has at most `PREPARED_ROW_COUNT` rows, so that it can be prepared.
 
     Returns:
         The new message, and for each old statement the index of its result in the new one.

@@ -27,11 +27,11 @@ SQL = load("driver/pg_notify")
 #: prepared.
 LISTEN = b"listen waybook_news"
 
-#: Maximum seconds between numbering a change, while its plan is locked, and committing it, which
-#: makes it visible. Each poll therefore also covers this many seconds before the previous one.
+#: Maximum seconds between the time of a change and its commit, which makes the change visible. Each
+#: poll therefore also covers this many seconds before the previous poll.
 OVERLAP_SECONDS = 15.0
-#: Seconds between two probes of the listening connection, and the maximum seconds for an answer. A
-#: connection lost by the network otherwise looks like an idle one.
+#: Seconds between two probes of the listening connection, and the maximum seconds for an answer.
+#: Without probes, a connection that the network lost would look idle.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 #: Maximum number of changes that one poll reads.
@@ -42,7 +42,7 @@ async def send_pending(database: Database, bus: Bus) -> int:
     """Send the queued events to other processes; return the number of notifications sent.
 
     Raises:
-        Unavailable: the events could not be sent; the other processes find them by polling.
+        Unavailable: the events could not be sent; the other processes find the changes by polling.
     """
     outgoing = bus.take_outgoing()
     letters = [
@@ -99,7 +99,7 @@ class ChangePoller:
     """Finds changes whose notification did not arrive, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller that reports lost events if an org has more than `most` changes."""
+        """Create a poller; if an org has more than `most` changes, its subscribers get `on_gap`."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

@@ -4,9 +4,9 @@
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- Return the plans and runs that changed in the last seconds, with their last sequence numbers, by
--- the audit's index on the time. If the limit is reached, the caller assumes that everything has
--- changed.
+-- Return the plans and runs that changed in the last seconds, with their last sequence numbers. The
+-- audit's index on the time is used. If the limit is reached, the caller assumes that everything
+-- has changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
  where org_id = :org
@@ -16,6 +16,6 @@ select subject, subject_id::text, max(seq)
  limit %(most)s;
 
 -- name: process
--- Return the process id of the server connection; behind a pooler it may differ from the one at
--- connect.
+-- Return the process id of the server connection. Behind a pooler, it may differ from the id when
+-- the connection was opened.
 select pg_backend_pid();

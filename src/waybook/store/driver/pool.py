@@ -30,16 +30,16 @@ Org: TypeAlias = int | None
 DEFAULT_SIZE = 10
 #: Default maximum time in seconds for which a call waits for a connection.
 ACQUIRE_SECONDS = 10.0
-#: Maximum seconds of the first connection attempt; doubled after each attempt that times out. With
-#: a short first attempt, a packet lost in an outage costs little time; doubling gives a slow
-#: network the time it needs.
+#: Maximum seconds of the first connection attempt; doubled after each attempt that times out. A
+#: short first attempt loses little time if a packet was lost; doubling gives a slow network the
+#: time it needs.
 FIRST_CONNECT_SECONDS = 2.0
 #: Minimum and maximum pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: Maximum seconds for which one call holds a connection. Longer is a sign that it is stuck, because
-#: a message must be answered within seconds.
+#: Maximum seconds for which one call holds a connection. A call that holds it for longer is stuck,
+#: because a message must be answered within seconds.
 MAX_HOLD_SECONDS = 120.0
-#: Parts of the errors with which a server or pooler refuses further connections.
+#: Texts in the errors of a server or pooler that accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
@@ -124,7 +124,7 @@ class ConnectionPool:
         return PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
 
     def is_stuck(self) -> bool:
-        """Return whether a connection has been in use for longer than any call can take."""
+        """Return whether a connection has been in use for longer than any call should take."""
         if not self._held:
             return False
         oldest = min(self._held.values())
@@ -159,7 +159,7 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Give up connections to servers that the new connection's server has replaced."""
+        """Give up connections to other servers, if the connection string follows the primary."""
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -179,7 +179,7 @@ class ConnectionPool:
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server refuses further connections, but this pool has some."""
+        """Return whether the server accepts no more connections, but this pool has open ones."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -225,13 +225,13 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give the next waiting call this connection or, if None, permission to open one."""
+        """Pass this connection, or permission to open one if None, to the next waiting call."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            # The waiting call has given up: release its reservation and try the next one.
+            # The waiting call has stopped waiting: release its connection and try the next call.
             self._turns.release(org)
         if line is not None:
             self._free.append(line)

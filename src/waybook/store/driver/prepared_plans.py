@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 #: Number of messages after which a connection first discards its query plans, and the maximum
-#: between two such times.
+#: number of messages between two such times.
 REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 

@@ -44,7 +44,7 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _has_id_format(text: str) -> bool:
-    """Return whether a text with the length of an id is one. Cached, because ids repeat."""
+    """Return whether a text of the right length is an id. Cached, because ids repeat."""
     return _ID.fullmatch(text) is not None
 
 
@@ -52,20 +52,20 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 #: Parameters of a query as they are sent to the database: each value is text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: A statement is prepared separately for each number of rows. To limit their number, only
-#: statements with up to `PREPARED_ROW_COUNT` rows or exactly `BATCH_SIZE` rows are prepared.
+#: An insert is prepared separately for each number of rows. To limit the number of prepared
+#: statements, only inserts with up to `PREPARED_ROW_COUNT` or exactly `BATCH_SIZE` rows are
+#: prepared.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
-#: Placeholder for rows that the calls of one message insert together, in a statement that comes
-#: last and returns nothing.
+#: Placeholder for rows that `merge_inserts` may insert together with rows of other calls. Such an
+#: insert comes last in its message and returns nothing.
 MERGED_PLACE = "merged_rows"
 #: Placeholder for the transaction's org; `.sql` files write it as the fragment `:org`.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Matches a reference to a fragment of `parts.sql`, written like a psql variable, but not a cast,
-#: which has two colons.
+#: Matches the name of a `parts.sql` fragment after a colon. Two colons are a cast.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -119,7 +119,7 @@ def _nested_row(row: RowClass) -> RowClass | None:
 
 
 def _row_maker(row: RowClass | None) -> RowMaker:
-    """Return the function that creates rows of a class, or plain tuples without a class."""
+    """Return the function that creates rows of this class; without a class, plain tuples."""
     make: RowMaker = getattr(row, "_make", tuple)
     nested = row and _nested_row(row)
     if not nested:
@@ -136,8 +136,7 @@ class PreparedForm(NamedTuple):
     make_row: RowMaker = tuple
     #: Whether the last parameter is the transaction's org, which the connection adds.
     takes_org: bool = False
-    #: Query whose statements are merged, with the row count of this form; None if they are not
-    #: merged.
+    #: Query whose inserts are merged, and the number of rows in this form; None if not merged.
     merges: "Query | None" = None
     rows: int = 0
 
@@ -169,15 +168,15 @@ class Query:
         self.make_row = _row_maker(row)
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: Names of the placeholders in order of first use, without the org, which the connection
-        #: adds.
+        #: Names of the placeholders in order of first use. The org is left out, because the
+        #: connection adds it.
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        #: Forms by number of rows; a query without a list of rows has only one.
+        #: Prepared forms by number of rows; a query that takes no list of rows has only one.
         self._forms: dict[int, PreparedForm] = {}
         self._plain = self._form(0, 0)
 
@@ -246,7 +245,7 @@ def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
     `rows` maps query names to row classes.
 
     Raises:
-        KeyError: a row class belongs to no query.
+        KeyError: the file has no query with one of the names in `rows`.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
@@ -286,7 +285,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
     Raises:
         TypeError: a value has an unsupported type.
-        ValueError: a text contains NUL, where the driver would cut it off.
+        ValueError: a text contains a NUL character, at which the driver would cut it off.
     """
     encoded = [None if value is None else ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, encoded)):
@@ -295,7 +294,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Functions that encode parameters, by type; enum members are encoded as text."""
+    """Functions that encode parameters, by type of the value; enum members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):

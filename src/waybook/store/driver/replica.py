@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayedRow(NamedTuple):
-    """Progress of the standby: the position it has reached, and the age of its last transaction."""
+    """Progress of the standby: the log position it has reached, and its last transaction's age."""
 
     is_current: bool
     seconds: float | None
@@ -39,8 +39,8 @@ SQL = load("driver/replica", replayed=ReplayedRow)
 ANSWER_SECONDS = 1.0
 #: Pause in seconds between two checks of a replica that is behind.
 POLL_SECONDS = 0.01
-#: Seconds for which the replica is left alone after a failure; doubled with each further failure,
-#: up to the maximum.
+#: Seconds for which the replica is not used after a failure; doubled with each further failure, up
+#: to the maximum.
 MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 
@@ -87,7 +87,7 @@ class Replica:
         return state
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results | None:
-        """Read rows of this org from one snapshot; return None if the replica fails."""
+        """Read rows of this org from one snapshot; return None if the replica does not answer."""
         if self._is_paused():
             return None
         try:
@@ -129,7 +129,7 @@ class Replica:
             await asyncio.sleep(POLL_SECONDS)
 
     def _fail(self, state: ReplicaState, reason: str) -> ReplicaState:
-        """Use the primary for a while, then open new connections to the replica."""
+        """Use only the primary for a while; after that, open new connections to the replica."""
         if not self._failures:
             log.warning("pages are read from the primary, not from the replica: %s", reason)
         self._failures += 1

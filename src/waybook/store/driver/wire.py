@@ -31,7 +31,7 @@ MESSAGE_SECONDS = 7.5
 #: Statement timeout and message deadline of long commands such as `waybook audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: A process id that no PostgreSQL backend has: settings requested with it last for one transaction.
+#: A process id that no PostgreSQL backend has. Settings requested with it apply to one transaction.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 #: Parameters in which a server reports that it refuses writes.
@@ -62,7 +62,7 @@ class StaleCache(Exception):
 
 
 #: Errors of SQL statements after which nothing was written, and the error for the caller. The first
-#: two report outdated cached data; other statements never cause them.
+#: two are raised on purpose, by statements that check cached data.
 REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,
@@ -78,12 +78,12 @@ class PreparedStatementLost(Exception):
 
 
 def unprepared(statement: Statement) -> Statement:
-    """Return the statement in the form that is sent with its text instead of being prepared."""
+    """Return the statement in a form that is not prepared, but sent with its text."""
     return Statement(statement.form._replace(name=None), statement.parameters)
 
 
 def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    """Send what libpq has not sent yet; yield whenever the socket must become ready first."""
+    """Send the data that libpq still buffers; yield whenever the socket must become ready first."""
     while connection.pgconn.flush():
         ready = yield Wait.RW
         if ready & Ready.R:
@@ -131,7 +131,7 @@ def lost_connection(
 ) -> Busy | Unavailable | None:
     """Return the caller's error if the connection can no longer be used, else None.
 
-    A pooler does not report whether the server is a standby, so assume that it is.
+    A pooler does not report whether the server is a standby, so a standby is assumed.
     """
     if not isinstance(error, errors.ReadOnlySqlTransaction):
         log.warning("the connection to the database is given up: %s", str(error) or "no answer")

@@ -61,7 +61,7 @@ class Stone(NamedTuple):
 
 
 class ChainRow(NamedTuple):
-    """Audit entry at the end of a chain, without a hash if the entry is missing."""
+    """Position in an audit chain, and the hash of the entry there; None if it is missing."""
 
     subject: str
     subject_id: str
@@ -86,7 +86,6 @@ SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=Sto
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
-    """Write an anchor file, and return its totals."""
     file.write(_json_line({"format": FORMAT, "version": VERSION, "at": rfc3339(at)}))
     digest, chains, entries = sha256(), 0, 0
     for anchor in anchors:
@@ -212,9 +211,9 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
     """Return the erasure that explains why a chain no longer matches its anchor, if there is one.
 
-    `erasures` is the org's number of erasures when the anchor was taken. If the chain grew after
-    the anchor was taken, the erasure record has only the later last hash. Erasure records
-    themselves are never erased.
+    `erasures` is the org's number of erasures when the anchor was taken. If the chain has grown
+    since then, the hash of the anchored entry is not in the erasure record and cannot be compared.
+    Erasure records themselves are never erased.
     """
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -226,7 +225,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor as recomputed by an erasure; None if the chain was deleted."""
+    """Return the anchor with the hash that an erasure recomputed; None if it deleted the chain."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

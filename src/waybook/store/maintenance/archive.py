@@ -23,8 +23,8 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: Compression methods of a backup, and the exceptions of the zip library for a damaged file. A file
-#: with another method is refused, so its exceptions need not be listed.
+#: Compression methods of a backup, and the exceptions that the zip library raises for a damaged
+#: file. A file with another method is refused, so its exceptions need not be listed.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
@@ -117,8 +117,6 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
 
 
 class ArchiveWriter:
-    """Writer for a backup archive."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(
             file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL

@@ -15,7 +15,7 @@ delete from artifact_source
 returning org_id;
 
 -- name: source
--- Delete the sources that only these plans cite.
+-- Delete the sources that were cited only by these plans.
 delete from source where org_id = %(org_id)s and id = any (%(sources)s) returning org_id;
 
 -- name: artifact
@@ -56,7 +56,8 @@ delete from plan_step where org_id = %(org_id)s and plan_id = any (%(ids)s) retu
 delete from plan_brief where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: plan_word
--- Delete the words of the names. They are found by word, because there is no index by plan.
+-- Delete the index entries for the words of the plans' names. They are found by word, because there
+-- is no index by plan.
 delete from plan_word w
  using plan p
  cross join lateral unnest(app_name_parts(p.name)) as n (word)

@@ -29,7 +29,8 @@ delete from stage_run where org_id = %(org_id)s and run_id = any (%(ids)s) retur
 delete from run_brief where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: run_word
--- Delete the words of the names. They are found by word, because there is no index by run.
+-- Delete the index entries for the words of the runs' names. They are found by word, because there
+-- is no index by run.
 delete from run_word w
  using run r
  cross join lateral unnest(app_name_parts(r.name)) as n (word)

@@ -46,7 +46,7 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: First migration after which all kinds of audit chains exist.
+#: Oldest migration that a backup requires: before it, some kinds of audit chains do not exist.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits because their rows are useless in another database, with the reason.
@@ -77,8 +77,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Lock the tables before the first query, which takes the snapshot: a table changed
-                # between snapshot and locks would be missed.
+                # Lock the tables before the first query, which takes the snapshot. Otherwise a
+                # backup could miss a change of a table made between the snapshot and the locks.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()

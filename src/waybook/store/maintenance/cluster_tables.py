@@ -108,7 +108,7 @@ def _table_text(query: Query, table: str) -> sql.Composed:
 
 
 def _key_text(query: Query, key: ForeignKey) -> sql.Composed:
-    # The definition was read from the database catalog, where a migration put it.
+    # Safe to insert: the definition was read from the database catalog.
     return sql.SQL(query.text).format(
         table=sql.Identifier(key.table),
         name=sql.Identifier(key.name),

@@ -4,8 +4,8 @@
 select exists (select from pg_extension where extname = 'citus');
 
 -- name: tables_to_distribute
--- Return the tables with rows of orgs, the table of the orgs first. Partitions are distributed with
--- their parent table.
+-- Return the tables with rows of orgs, and before them the table of orgs. Partitions are
+-- distributed with their parent table.
 select c.relname::text
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
@@ -15,14 +15,14 @@ select c.relname::text
  order by c.relname <> 'org', c.relname;
 
 -- name: distributed_tables
--- Return the distributed tables and those that every node has. (Citus also lists local tables with
--- foreign keys.)
+-- Return the distributed tables and the tables that every node has. (Citus also lists local tables
+-- with foreign keys.)
 select logicalrelid::regclass::text
   from pg_dist_partition
  where partmethod = 'h' or repmodel = 't';
 
 -- name: partitions
--- Return the partitions of a table. Each has policies of its own for its owner.
+-- Return the partitions of a table. Each partition has row-level security of its own.
 select inhrelid::regclass::text from pg_inherits where inhparent = {table}::regclass;
 
 -- name: foreign_keys
@@ -36,12 +36,12 @@ select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as 
  order by c.relname, k.conname;
 
 -- name: one_node_at_a_time
--- Use one connection to each node, as foreign keys to a table on every node require.
+-- Use one connection to each node; foreign keys to a table that every node has require this.
 set local citus.multi_shard_modify_mode = 'sequential';
 
 -- name: leave_new_tables_local
--- Do not convert a new table with a foreign key to the table of orgs: it could then have no foreign
--- key to a distributed table.
+-- Do not let Citus convert a new table with a foreign key to the table of orgs. A converted table
+-- could have no foreign key to a distributed table.
 set local citus.enable_local_reference_table_foreign_keys = off;
 
 -- name: drop_key

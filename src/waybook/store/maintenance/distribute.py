@@ -41,6 +41,6 @@ def distribute(dsn: str) -> list[str]:
 
 
 def let_settings_pass(connection: psycopg.Connection) -> None:
-    """Make every new session pass the transaction's org on to the nodes."""
+    """Make every new session pass the transaction's org on to the nodes of the cluster."""
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))

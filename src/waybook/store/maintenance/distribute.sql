@@ -5,6 +5,6 @@
 alter role waybook_app login;
 
 -- name: pass_settings_on
--- Let `set local` reach the nodes of a transaction, whose policies need the org, in every new
--- session.
+-- Make every new session pass `set local` on to the nodes of a transaction, whose policies need the
+-- org.
 alter database {database} set citus.propagate_set_commands = 'local';

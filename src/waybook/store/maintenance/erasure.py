@@ -151,7 +151,7 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
 
 
 def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
-    """Insert an erasure record and its tombstones into the org's chain of erasure records."""
+    """Insert an erasure record, with a tombstone for each erased or changed audit chain."""
     at, stones = transaction_time(owner), tuple(record.stones)
     counts = as_json_text(record.counts)
     unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)

@@ -51,7 +51,7 @@ class Copy(NamedTuple):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Convert the database's refusal of a row.
+    """Convert database errors about an invalid row.
 
     Raises:
         InvalidInput: a value does not fit its column or violates a constraint.
@@ -154,7 +154,7 @@ def _head(entries: list[SealedEntry]) -> Row:
 
 
 def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
-    """Return time and author of creation by row id, for rows without columns for them."""
+    """Return the creation time and author of each row of this kind, by row id, from the audit."""
     created: dict[str, Row] = {}
     for entry in entries:
         for change in audit.changes_of(json.loads(entry.details)):

@@ -9,7 +9,7 @@ select exists (select from plan where org_id = :org and id = %(id)s)
        app_now() as now;
 
 -- name: plan
--- Insert a plan and the words of its name.
+-- Insert a plan, and index entries for the words of its name.
 with made as (
   insert into plan (id, name, status, revision, stall_seconds, resumed_at, completed_at,
                     fail_reason, usage, budget, audit_seq, audit_hash, updated_at, stall_check_at)
@@ -97,7 +97,7 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run
--- Insert a run and the words of its name.
+-- Insert a run, and index entries for the words of its name.
 with made as (
   insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
                    cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
@@ -116,7 +116,7 @@ select run_id, input, created_at, created_by
   from json_populate_recordset(null::run_brief, %(items)s::json);
 
 -- name: stage_run
--- Insert the stages of a run, and note in the run since when it waits for feedback.
+-- Insert the stages of a run, and record in the run since when it awaits feedback.
 with made as (
   insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
                          feedback_at, feedback_by)

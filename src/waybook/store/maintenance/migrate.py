@@ -55,7 +55,8 @@ LOCK_PAUSE_SECONDS = 2.0
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role that an owner exempt from row-level security switches to before changing rows of an org.
+#: Role for an owner that is exempt from row-level security: the owner switches to it before
+#: changing rows of an org.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
@@ -296,7 +297,7 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
-    """Create the role that an owner exempt from row-level security switches to.
+    """Create `MAINTENANCE_ROLE` if it is missing, and grant it to the owner.
 
     If the owner may not create or grant the role, the server still works, and `owner_role` reports
     the missing grant.
@@ -321,8 +322,8 @@ def _create_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # The owner must be granted the role: since PostgreSQL 16, creating a role does not include the
-    # right to switch to it. The grant fails if an administrator has already made it.
+    # Grant the role to the owner: since PostgreSQL 16, the creator of a role cannot switch to it
+    # without a grant. This fails if an administrator has already granted it.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

@@ -15,7 +15,7 @@ create table if not exists schema_migration (
   digest  text        not null,
   ran_at  timestamptz not null default now()
 );
--- The last migration that a program must know to use the schema after this migration.
+-- Column for the last migration that a program must know to use the schema after this migration.
 alter table schema_migration add column if not exists oldest_compatible integer;
 update schema_migration set oldest_compatible = number where oldest_compatible is null;
 grant select on schema_migration to waybook_app;
@@ -42,8 +42,8 @@ values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
 -- name: lacks_vectors
--- Return whether pgvector is installed but its table does not exist yet: it may be installed after
--- Waybook. Before version 0.8, its index misses rows under row-level security.
+-- Return whether pgvector is installed but its table does not exist yet, because it was installed
+-- after Waybook. Before version 0.8, its index misses rows under row-level security.
 select to_regclass('public.passage') is not null
    and to_regclass('public.passage_vector') is null
    and to_regtype('halfvec') is not null
@@ -58,8 +58,8 @@ select to_regclass('public.passage_vector') is not null;
 drop table if exists public.passage_vector;
 
 -- name: create_vectors
--- Create the table of vectors. 256 dimensions are the passage's embedding; 32 encode its org, so
--- that the only index, which has no org column, leads to vectors of that org (see `embeddings.py`).
+-- Create the table of vectors. 256 dimensions are the passage's embedding; 32 encode its org. The
+-- only index has no org column, so these lead it to vectors of the same org (see `embeddings.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
   subject_id  uuid         not null,
@@ -77,7 +77,7 @@ create policy tenant on passage_vector using (org_id = app_org()) with check (or
 grant select, insert on passage_vector to waybook_app;
 
 -- name: lacks_maintenance_role
--- Return whether the current role is exempt from row-level security and cannot switch to a
+-- Return whether the current role is exempt from row-level security, but cannot switch to a
 -- maintenance role that may read and change every table with rows of orgs. Partitions are accessed
 -- through their parent table, except the default ones.
 select (r.rolsuper or r.rolbypassrls)
@@ -106,7 +106,8 @@ create role waybook_maintenance
   nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
 
 -- name: must_join
--- Return whether the current role must be granted membership; a superuser can assume any role.
+-- Return whether the current role must be made a member of the maintenance role; a superuser can
+-- switch to any role.
 select not rolsuper from pg_roles where rolname = current_user;
 
 -- name: join_maintenance_role

@@ -34,7 +34,8 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, including erased ones; needs a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # This setting shows the org rows of all orgs; turn it off before reading the rows of one org.
+    # While this setting is on, the rows of all orgs in table `org` are visible; turn it off before
+    # reading one org.
     _show_directory(connection, visible=False)
     return orgs
 

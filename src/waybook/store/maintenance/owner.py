@@ -123,7 +123,7 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """Database connection of the owner, which runs each task in one transaction."""
+    """Database connection of the owner; each task runs in a transaction of its own."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
@@ -180,13 +180,13 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Remains of a deleted or resealed audit chain: its length, and its old and new last hash."""
+    """Length, old and new last hash of an audit chain that an erasure deleted or recomputed."""
 
     subject: str
     subject_id: str
     entries: int
     seal_before: bytes
-    #: Last seal after the erasure; None if the chain was deleted.
+    #: Last hash after the erasure; None if the chain was deleted.
     seal_after: bytes | None = None
 
 
@@ -205,7 +205,7 @@ class Erasure(NamedTuple):
 
 
 class ErasureRow(NamedTuple):
-    """Erasure record without its tombstones."""
+    """Row of an erasure record; its tombstones are in another table."""
 
     number: int
     at: datetime
@@ -235,7 +235,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """An erased subject that exists again, with the number of its erasure record."""
+    """An erased plan or other subject that exists again, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -243,7 +243,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Length and last hash of an audit chain when its hashes were last recomputed."""
+    """Length and last hash of an audit chain, as of the last time its hashes were recomputed."""
 
     entries: int
     seal: bytes

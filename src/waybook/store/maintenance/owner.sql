@@ -4,25 +4,25 @@ with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- Return the erasures of an org, oldest first, with their counts as the exact stored text.
+-- Return the erasure records of an org, oldest first; the numbers of erased rows are the exact
+-- stored text.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
 
 -- name: tombstones
--- Return the tombstones of the audit chains that each erasure changed, in the order they were
--- sealed.
+-- Return the tombstones of each erasure, in the order in which they are hashed.
 select erasure, subject, subject_id::text, entries, seal_before, seal_after from tombstone
  where org_id = app_org()
  order by erasure, subject_id;
 
 -- name: erasure_head
--- Return where the chain of erasures should end (number and hash); no row if the org itself was
--- erased.
+-- Return the number and hash with which the chain of erasure records should end; no row if the org
+-- itself was erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- Return erased subjects that exist again, in the audit or as rows. Orgs are excluded: the org of
--- local mode remains after its erasure and continues its audit chain.
+-- Return erased subjects that exist again, in the audit or as rows. Orgs are not checked: the org
+-- of local mode remains after its erasure and continues its audit chain.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -36,8 +36,8 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains
--- Return the length and seal of an audit chain when it was last resealed; no row if it was erased
--- since.
+-- Return the length and last hash of an audit chain when its hashes were last recomputed; no row if
+-- it was deleted since.
 select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s

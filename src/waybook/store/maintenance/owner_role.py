@@ -32,8 +32,7 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Why Waybook refuses to change an org with this role, and how to fix that; None if it does
-    #: not.
+    #: Message if Waybook refuses to change an org with this role: the reason, and how to fix it.
     refusal: str | None = None
 
     @property

@@ -78,7 +78,7 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     """Return the number of the backup's last migration.
 
     Raises:
-        InvalidInput: this program does not have one of the migrations, or has another one with its
+        InvalidInput: this program lacks one of the migrations, or has a different one with its
         number.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
@@ -108,7 +108,7 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """One restore of a backup archive, in a single transaction."""
+    """Restores one backup archive, in a single transaction."""
 
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress

@@ -18,7 +18,7 @@ select {columns} from {table} with no data;
 copy {table} ({columns}) from stdin;
 
 -- name: remove_org_row
--- Delete the local org's row that the migrations inserted; the backup contains its own.
+-- Delete the row of the local org that the migrations inserted; the backup contains its own.
 delete from org where org_id = app_org();
 
 -- name: has_foreign_rows

@@ -51,8 +51,8 @@ MAX_SUBJECTS = 50
 #: Maximum number of logged calls moved into a new partition; limited, because no call can be logged
 #: meanwhile.
 MAX_MOVED_ROWS = 50_000
-#: Days for which the deletion of a passage stays recorded. After them, no process has it in its
-#: cache: see `app.request.vector_cache`.
+#: Days for which the deletion of a passage stays recorded. After that, no process has the passage
+#: in its cache any more: see `app.request.vector_cache`.
 DELETIONS_DAYS = 2
 #: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
@@ -81,7 +81,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org; yield None to stop, also if another pass has the lock."""
+        """Open a transaction in this org; yield None if the pass must stop or has no lock."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -154,7 +154,7 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # Give up the move if more calls were logged meanwhile.
+        # If more calls were logged meanwhile, give up the move.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):

@@ -28,7 +28,8 @@ alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
 -- name: count_calls_of_week
--- Count the calls of one org that were logged before their week's partition existed, up to a limit.
+-- Count the calls of one org that were logged before the partition of their week existed, up to a
+-- limit.
 select count(*)
   from (select from mcp_tool_call_log_default
          where org_id = %(org_id)s and at >= %(since)s and at < %(until)s
@@ -38,11 +39,11 @@ select count(*)
 lock table mcp_tool_call_log in access exclusive mode;
 
 -- name: make_week
--- Create a table that becomes a partition after the calls of its week are copied into it.
+-- Create a table that becomes a partition after the calls of its week have been moved into it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
 -- name: distribute_week
--- If the call log is distributed, store the table on its nodes: Citus attaches no other table, and
+-- If the call log is distributed, distribute the table too: Citus attaches no other table, and
 -- copies rows under row-level security only within a node.
 do $$
 begin
@@ -84,14 +85,15 @@ drop table {table};
 select org_id from org order by org_id;
 
 -- name: erased_orgs
--- Return orgs erased in the last 7 days: calls running at that time may have been logged since.
+-- Return the orgs that were erased in the last 7 days. Calls that were running then may have been
+-- logged after the erasure.
 select distinct e.org_id from erasure e
  where e.at > app_now() - interval '7 days'
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- Delete old calls from the default partition, where they are if their week's partition did not
--- exist.
+-- Delete old calls from the default partition, which has the calls that were logged before the
+-- partition of their week existed.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
    and (at, id) in (select at, id from mcp_tool_call_log_default
@@ -106,7 +108,7 @@ delete from tool_call_batch
 returning org_id;
 
 -- name: old_agents
--- Delete agents that made no call for as long as calls are kept.
+-- Delete agents whose last call is so old that it is no longer in the call log.
 delete from agent
  where org_id = %(org_id)s
    and (name, session) in (select name, session from agent
@@ -160,7 +162,7 @@ select id::text, audit_seq, audit_hash from run
    for update skip locked;
 
 -- name: unshared_sources
--- Return the sources that only these plans cite.
+-- Return the sources that are cited only by these plans.
 select distinct l.source_id
   from artifact_source l
   join artifact a on a.org_id = l.org_id and a.id = l.artifact_id

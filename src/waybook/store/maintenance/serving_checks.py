@@ -22,12 +22,7 @@ SQL = load("maintenance/serving_checks", applied=AppliedMigration)
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Switch to the server's database role once, so that startup reports any failure.
-
-    Raises:
-        Misconfigured: the user is not a member of the role, or no policy applies to the role.
-        Unavailable: the database cannot be reached as this user.
-    """
+    """Switch to the server's database role once, so that a failure is reported at startup."""
     with owner_connection(dsn) as connection:
         try:
             with connection.transaction(force_rollback=True):
@@ -65,7 +60,7 @@ def check_schema(dsn: str, role: str) -> None:
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-        # The privilege to read the applied migrations is granted by a migration.
+        # The privilege to read the list of applied migrations is granted by a migration.
         readable = _holds(connection, SQL["can_read_migrations"])
         judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
 

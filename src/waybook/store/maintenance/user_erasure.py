@@ -1,4 +1,4 @@
-"""Erasure of a user: a pseudonym replaces the name everywhere; audit chains are resealed."""
+"""Erasure of a user: a pseudonym replaces the name everywhere, and audit hashes are recomputed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -40,14 +40,14 @@ from waybook.store.packed_answers import pack, unpack
 
 
 class NamedChain(NamedTuple):
-    """Audit chain that contains the user's name."""
+    """Audit chain that contains the name of the user to erase."""
 
     subject: str
     subject_id: str
 
 
 class ColumnRow(NamedTuple):
-    """Database column that may contain, or refer to, a user."""
+    """Database column that may contain a user's name, or refer to a user."""
 
     table: str
     column: str
@@ -80,7 +80,7 @@ SQL = load(
 
 #: Number of compressed answers that are read at once.
 PACKED_BATCH_SIZE = 1_000
-#: What may precede a user's name in a stored value: nothing, the start of a plan's rejection
+#: Texts that may precede a user's name in a stored value: none, the start of a plan's rejection
 #: reason, or a channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
@@ -183,7 +183,7 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Raise an error for an invalid audit chain.
+    """Refuse an erasure if the audit chain is invalid.
 
     Raises:
         Refused: the chain is invalid; new hashes would hide this.
@@ -246,7 +246,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that deletes the user's rows, if there are rows."""
+    """Return the audit entry that records the deletion of the user's rows, if there are any."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -302,7 +302,7 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _renamed_packed_answers(owner: OwnerTransaction, to: Pseudonymization) -> int:
-    """Replace the name in compressed answers, which no SQL condition can search."""
+    """Replace the name in compressed answers, which SQL cannot search."""
     changed, after = 0, PackedAnswerRow("", "", b"")
     while rows := owner.fetch(
         SQL["packed_answers"], tool=after.tool, key=after.key, most=PACKED_BATCH_SIZE

@@ -15,7 +15,7 @@ select c.relname as table, a.attname as column
  order by 1, 2;
 
 -- name: json_of_ours
--- Return the JSON columns with content that the server composed, as opposed to content from
+-- Return the JSON columns with content that the server wrote itself, as opposed to content from
 -- clients.
 select c.relname as table, a.attname as column
   from pg_attribute a
@@ -24,8 +24,8 @@ select c.relname as table, a.attname as column
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
 -- name: chains_with_name
--- Return the audit chains that may contain a user's name, as the actor or in the details, except
--- the org's own chain, which is always checked.
+-- Return the audit chains that may contain a user's name, as the actor or in the details. The org's
+-- own chain is left out, because it is always checked.
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s

@@ -43,7 +43,7 @@ class CacheEntry(NamedTuple):
     loaded: LoadedPlan
     #: Whether the cached plan lists every session it ever had, so that an unlisted session is new.
     all_sessions: bool
-    #: The plan was first cached or last checked in this period of changes by other processes.
+    #: Number of the period (see `PlanCache`) in which the plan was first cached or last checked.
     period: int = 0
 
 
@@ -57,11 +57,11 @@ class PlanCache:
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
         #: Plans that other processes change too, with the number of checks left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: While this is not zero, other processes are assumed to change plans too, so new plans and
-        #: those not checked in this period count as shared. A check that finds a plan unchanged
-        #: lowers it by one.
+        #: While this is not zero, other processes are assumed to change plans too. New plans, and
+        #: plans not checked in this period, then count as shared. A check that finds a plan
+        #: unchanged lowers it by one.
         self._checks_of_new_plans = 0
-        #: Number of periods in which other processes changed plans.
+        #: Number of periods so far in which other processes changed plans.
         self._period = 0
 
     def begin_use(self, which: PlanKey) -> None:
@@ -74,7 +74,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan to decide on; None if it must first be read or checked."""
+        """Return the cached plan; None if it must first be read from the database or checked."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
@@ -85,7 +85,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan even if others may have changed it; None if the session is new."""
+        """Return the cached plan even if others may have changed it; None for a new session."""
         entry = self._plans.get(which)
         if entry is None:
             return None
@@ -126,14 +126,14 @@ class PlanCache:
         self._plans.clear()
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process changed, and do not cache it for the next calls."""
+        """Remove a plan that another process has changed; the next calls read the database."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
             self._wary.popitem(last=False)
 
     def mark_changed(self, which: PlanKey) -> None:
-        """Check this plan before its next uses: another process has changed it."""
+        """Record that another process has changed this plan, so that its next uses are checked."""
         if not self._checks_of_new_plans:
             self._period += 1
         self._share(which)
@@ -169,8 +169,8 @@ class PlanCache:
 def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]:
     """Return the step texts worth caching: short texts of unfinished steps.
 
-    `is_checked` means that the texts come from the old cache entry, so their number and lengths are
-    fine.
+    With `is_checked`, the texts come from the old cache entry, so their number and lengths were
+    checked before.
     """
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]

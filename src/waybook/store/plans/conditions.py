@@ -16,7 +16,6 @@ from waybook.store.plans.rows import ConditionRow
 
 
 def read_condition(row: ConditionRow) -> Condition:
-    """Convert a database row to a condition."""
     return Condition(
         id=ConditionId(row.id),
         step_id=StepId(row.step_id),

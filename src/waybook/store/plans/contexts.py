@@ -1,7 +1,7 @@
 """Queries for step contexts: beginnings of texts, pages of lists, and parts of long texts.
 
-Each text is read up to the available budget, with its full length, so the amount read is bounded
-regardless of the amount stored.
+Each text is read only up to a given length, so the amount read is bounded regardless of the amount
+stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """Topic of a step, for a search, and the plan it belongs to."""
+    """Subject of a step, for a search, and the plan it belongs to."""
 
     plan_id: str
     question: str
@@ -158,14 +158,14 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select these artifacts of a plan; `parts` has the number of the passage to read of each."""
+    """Select artifacts of a plan; `parts` has the number of the passage to read, by artifact id."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one of a plan's texts; `which` is its id or audit number."""
+    """Select a part of one text of a plan; `which` is the text's id or audit entry number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -191,7 +191,6 @@ def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
 
 
 def read_stored(row: ArtifactRow) -> StoredArtifact:
-    """Convert a selected row to an artifact for a context."""
     return StoredArtifact(
         id=row.id,
         step_id=row.step_id,

@@ -79,7 +79,8 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
  where a.org_id = :org and a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: plan_text_slice
--- Return a slice of one of a plan's texts that a context may have cut, and its full length.
+-- Return a part of one text of a plan, and its full length. A context may contain only its
+-- beginning.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
@@ -121,7 +122,8 @@ select length(t.whole) as length,
         end as whole) t;
 
 -- name: step_text_slice
--- Return a slice of one of a step's texts that a context may have cut, and its full length.
+-- Return a part of one text of a step, and its full length. A context may contain only its
+-- beginning.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from plan_step s

@@ -144,7 +144,7 @@ def research_statement(plan_id: str, most: int) -> Statement:
 
 
 def added_statement(plan_id: str) -> Statement:
-    """Count the steps that were added after work on the plan had begun."""
+    """Select the number of steps that were added after work on the plan had begun."""
     return SQL["added"](plan_id=plan_id)
 
 

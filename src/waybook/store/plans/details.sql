@@ -5,9 +5,9 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
  where b.org_id = :org and b.step_id = any (%(ids)s);
 
 -- name: step_status_changes
--- Return the status changes of these steps, or of all steps, oldest first. Of a long history, only
--- the latest entries are read. Earlier versions stored each change as an object; an operator that
--- does not fit an element's form returns null.
+-- Return the status changes of these steps, or of all steps, oldest first. Only the latest entries
+-- of a long history are read. Earlier versions stored each change as an object instead of a list;
+-- an operator for the other form returns null.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, (:details_of_entry)::json as details
           from audit_entry a
@@ -61,8 +61,8 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'actio
  limit %(most)s;
 
 -- name: research
--- Return the artifacts of a plan except outputs, newest first, without their contents, and the
--- number of artifacts in all.
+-- Return the artifacts of a plan except outputs, newest first, without their contents, and their
+-- total number.
 select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
        a.created_by, (select count(*) from artifact_source l where l.org_id = :org
                                                                and l.artifact_id = a.id) as sources,
@@ -127,8 +127,8 @@ select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
  where a.org_id = :org and id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
--- Return a page with the latest version of each output of all plans, newest first, starting before
--- a given output.
+-- Return a page with the latest version of each output of all plans, newest first, starting after
+-- the output with which the previous page ended.
 select :row_of_output, a.plan_id::text, p.name as plan_name
   from artifact a
   join plan p on p.org_id = :org and p.id = a.plan_id

@@ -1,4 +1,4 @@
-"""Queries for what a reviewer decides on: previous results, research and outputs."""
+"""Queries for the material that a reviewer needs: previous results, research and outputs."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -21,7 +21,7 @@ class PreviousReview(NamedTuple):
     decision: str
     decided_by: str
     decided_at: datetime
-    #: Result under review; None if there was none, or if it is too long to be read.
+    #: Result that was reviewed; None if the step had no result, or it is too long to be read.
     result_summary: Json
     result_length: int
 
@@ -41,7 +41,7 @@ SQL = load("plans/evidence", previous_reviews=PreviousReview, review_artifacts=R
 
 
 def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
-    """Select, for each of these reviews, the previous review of its step and the artifacts."""
+    """Select for each of these reviews the previous review of its step, and the artifacts."""
     ids = [*review_ids]
     return (
         SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),

@@ -1,6 +1,6 @@
 -- name: previous_reviews
--- Return, for each of these reviews, the last review of the same step decided before it. Results
--- that are too long to compare are left out, except their length.
+-- Return, for each of these reviews, the last review of the same step that was decided before it. A
+-- result that is too long to compare is left out, and only its length is returned.
 select distinct on (r.id)
        r.id::text as review_id, e.feedback, e.decision, e.decided_by, e.decided_at,
        case when length(e.result_summary::text) <= %(longest)s then e.result_summary end

@@ -1,7 +1,7 @@
 -- name: finished_steps
 -- Return the completed steps of a plan, and of the newest completed plans, with time and cost.
--- Reviewed and copied steps are left out: their time includes waiting for a person, or belongs to
--- another plan.
+-- Reviewed and copied steps are left out: the time of a reviewed step includes waiting for a
+-- person, and that of a copied step belongs to another plan.
 with chosen as (
   (select p.id, true as is_own
      from plan p

@@ -54,8 +54,8 @@ select :row_of_plan
  order by p.id desc;
 
 -- name: plans_by_activity
--- Return a page of plans, most recent activity first. Open and closed plans have an index each, by
--- the minute of their last activity; the plans of a minute are sorted. The filters are applied
+-- Return a page of plans, most recent activity first. Open and closed plans have separate indexes
+-- by the minute of their last activity; the plans of one minute are sorted. The filters are applied
 -- after a limit on the sorted plans: otherwise the planner expects that hardly any plan matches,
 -- and may sort all of them.
 select :row_of_plan
@@ -90,8 +90,8 @@ select :row_of_plan
 -- name: plans_with_text
 -- Return a page of plans whose id begins with a text or whose name contains it, newest or most
 -- recently active first. First, a limited number of the newest plans is read, until enough match.
--- If too few do, plans are looked up by the text's rarest word, the one that begins the fewest
--- words of names, so that the number of other plans does not matter.
+-- If too few match, plans are looked up by the rarest word of the text, the one with which the
+-- fewest words in names begin, so that the number of other plans does not matter.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last

@@ -69,7 +69,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the loaded plan, with a time not earlier than its last audit entry."""
+        """Return the loaded plan; its time is moved forward if its last audit entry is later."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -79,7 +79,7 @@ class PlanRequest(NamedTuple):
     plan_id: str
     #: Ids of the steps whose texts are loaded too.
     texts: tuple[str, ...] = ()
-    #: Whether to load the texts of the steps that the caller could get next, too.
+    #: Whether to also load the texts of the steps that the caller could claim next.
     candidates: bool = False
     #: User and session of the caller; the user is empty if there is no caller.
     holder: Holder = Holder("")
@@ -144,7 +144,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan if its cached copy is current; otherwise fail, and with it the whole message."""
+    """Lock a plan if its cached copy is current; otherwise make the whole message fail."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -175,7 +175,7 @@ def brief_statement(plan_id: str | None) -> Statement:
 
 
 def results_within_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the sizes of a plan's results; the results too, if at most `most` bytes in total."""
+    """Select the sizes of a plan's results, and the results if they have at most `most` bytes."""
     return SQL["results_within"](plan_id=plan_id, most=most)
 
 
@@ -205,7 +205,7 @@ def build_plan(
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Build a plan from these parts; `session` is the caller's, if the plan knows it."""
+    """Build a plan from these parts; `session` is the caller's, if it is known in the plan."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,
@@ -241,7 +241,7 @@ def stored_rows_statement(plan_id: str) -> Statement:
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert rows to the form in which a replay returns them, without nulls."""
+    """Convert rows for a comparison with the rows rebuilt from the audit; leave out nulls."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {
@@ -277,7 +277,7 @@ def _step(columns: tuple[Any, ...]) -> Step:
 
 
 def read_text(row: list[Any]) -> StepText:
-    """Convert the list of a step's texts."""
+    """Convert the columns with a step's texts."""
     instructions, result_schema, required, *rest = row
     stored = rest[0] if rest else None
     return StepText(
@@ -293,7 +293,6 @@ def read_review(rows: Iterable[ReviewRow]) -> Review | None:
 
 
 def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
-    """Convert the selected rows to reviews of a plan."""
     return [
         Review(
             id=ReviewId(row.id),

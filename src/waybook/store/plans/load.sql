@@ -1,20 +1,20 @@
 -- name: plan_of_step
--- Return the plan of a step. A separate query, so that later statements can filter by plan: under
--- row-level security, no index serves a comparison with a subquery.
+-- Return the plan of a step. It is a separate query, so that later statements can filter by plan:
+-- under row-level security, no index serves a comparison with a subquery.
 select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 
 -- name: load_plan
--- Return the plan without its steps. For a decision, this runs first and locks the plan: concurrent
--- agents are serialized, and later statements see the state after the wait.
+-- Return the plan without its steps. Before a change, this runs first and locks the plan, so that
+-- concurrent agents are serialized, and later statements see the state after the wait.
 select :row_of_loaded_plan
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s;
 
 -- name: lock_if_unchanged
--- Lock the plan if it has not changed since it was cached and the database time is as expected. For
--- calls that do not update the plan; others use `update_plan_if_unchanged`. Otherwise the division
--- by zero fails, and with it all later statements of the message.
+-- Lock the plan if it has not changed since it was cached and the database clock agrees with the
+-- call's time. Otherwise a division by zero makes the whole message fail. Used by calls that do not
+-- update the plan; others use `update_plan_if_unchanged`.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
@@ -53,9 +53,9 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_candidates
--- Return the state of every step in plan order, with texts for the requested steps and those that
--- the caller could be assigned now or soon. `offset 0` keeps the first ready step from being
--- searched twice, for both ends of the range.
+-- Return the state of every step in plan order, with texts for the requested steps and for those
+-- that the caller could claim now or soon. `offset 0` keeps PostgreSQL from searching the first
+-- ready step twice, once for each end of the range.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
@@ -87,8 +87,8 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_call
--- Return whether the plan knows the caller's session, the stored answer of a repeated call, and the
--- plan's conditions.
+-- Return whether an earlier call on the plan had the caller's session, the stored answer if the
+-- call is repeated, and the plan's conditions.
 select :is_known_session as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
                                 encode(a.packed, 'hex'))
@@ -131,7 +131,8 @@ select b.research_question as question, b.formatting_notes, b.created_at, b.crea
 
 -- name: results_within
 -- Return the results of a plan's completed and skipped steps in plan order, with their sizes. If
--- they are too large in total, the results are null. A size is known without reading the value.
+-- they are too large in total, the results are null. PostgreSQL knows a size without reading the
+-- value.
 select found.id::text as step_id,
        case when sum(found.octets) over () <= %(most)s then found.result_summary end as result,
        found.confidence,
@@ -174,8 +175,8 @@ update plan_step
 returning plan_id::text;
 
 -- name: count_stalls
--- Count the plans whose stall is recorded, up to a limit, and their steps that have been inactive for
--- too long.
+-- Count the plans that are recorded as stalled, up to a limit, and their steps that have been
+-- inactive for too long.
 select count(*) as plans,
        coalesce(sum((select count(*)
                        from plan_step s
@@ -193,7 +194,8 @@ select count(*) as plans,
          limit %(most)s) p;
 
 -- name: stored_rows
--- Return all rows that the plan's audit covers, to compare with a replay.
+-- Return all rows that the plan's audit covers, to compare them with the rows rebuilt from the
+-- audit.
 select 'plan' as entity, p.id::text as id, json_build_object(
          'name', p.name, 'research_question', b.research_question,
          'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,

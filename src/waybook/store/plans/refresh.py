@@ -43,7 +43,7 @@ Convert: TypeAlias = Callable[[Any], object]
 
 
 class Field(NamedTuple):
-    """A field of a plan or step: its index in the named tuple, and how its values are converted."""
+    """A field of a plan or step: its index in the named tuple, and the conversion of its values."""
 
     place: int
     #: Converts values other than null; None if no conversion is needed.
@@ -80,7 +80,7 @@ STEP_FIELDS: Final[Mapping[str, Field]] = {
     "fail_reason": Field(Step._fields.index("fail_reason")),
     "silent_holders": Field(Step._fields.index("silent_holders")),
 }
-#: Rows and fields that are not part of the class `Plan`.
+#: Rows and fields that the class `Plan` does not have, so their changes are ignored.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
 )
@@ -100,7 +100,7 @@ _CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?
 _RESULT: Final = re.compile(
     "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
 )
-#: Start of another field or change after a result; also possible inside the result itself.
+#: Matches a second field or change in a packed result, and perhaps also text of the result itself.
 _SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
 _PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
@@ -120,8 +120,8 @@ def changes_statement(loaded: LoadedPlan) -> Statement:
 def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | None:
     """Apply the selected audit entries to a cached plan.
 
-    Return None if the audit lacks the cached plan's last entry, or if the plan changed more often,
-    or in other ways, than can be applied.
+    Return None if the plan must be read again: its last cached entry is not in the audit, there are
+    too many new entries, or one has a change that cannot be applied.
     """
     plan, _, head = loaded
     if not 0 < len(rows) <= MAX_ENTRIES + 1:
@@ -208,7 +208,7 @@ def _place(steps: list[Step], step_id: str | None) -> int:
 def _set_fields(
     row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
 ) -> None:
-    """Set the changed fields of a row, in the types of the class `Plan`."""
+    """Set the changed fields of a plan or step, converted to the types of the class `Plan`."""
     for name, values in fields.items():
         field = known.get(name)
         if field is not None:
@@ -236,7 +236,7 @@ def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:
-    """Select a whole plan, with the texts of at most one step."""
+    """Select a whole plan, including the texts of at most one step."""
     user, session = wanted.holder
     plan_id = wanted.plan_id
     if wanted.candidates:
@@ -263,7 +263,7 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
     """Convert columns selected by `step_list_of_plan` to steps, in plan order."""
     rows.sort(key=_STEP_ORDER)
-    # A single expression without function calls: this is most of the work of reading a plan.
+    # One expression without function calls, because this is most of the time of reading a plan.
     return tuple(
         [
             Step(

@@ -15,8 +15,8 @@ select e.seq, e.at, e.hash, app_now() as now,
  limit %(most)s;
 
 -- name: current_plan
--- Return the plan with its steps, whether it knows the caller's session, its conditions, and the
--- texts of one step.
+-- Return the plan with its steps, whether an earlier call on it had the caller's session, its
+-- conditions, and the texts of one step.
 select :row_of_loaded_plan, :is_known_session as is_known_session,
        :conditions_of_plan as conditions, :step_list_of_plan as steps,
        (select :texts_of_step
@@ -28,8 +28,8 @@ select :row_of_loaded_plan, :is_known_session as is_known_session,
 
 -- name: current_plan_to_claim
 -- Return the plan as the query above, with the texts of the step that the caller most likely gets:
--- the one it holds, or else the first pending one, even if that has unfinished dependencies. The
--- texts of another step are read once the rules have chosen it.
+-- the one it holds, or else the first pending one, even if that has unfinished dependencies. If the
+-- rules choose another step, its texts are read after that.
 select :row_of_loaded_plan, :is_known_session as is_known_session,
        :conditions_of_plan as conditions, :step_list_of_plan as steps,
        (select :texts_of_step

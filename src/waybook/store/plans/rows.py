@@ -123,7 +123,7 @@ class ReviewRow(NamedTuple):
 
 
 class PlanBrief(NamedTuple):
-    """Fields of a plan that never change, and the skill whose execution created it."""
+    """Fields of a plan that never change, and the skill execution that created the plan."""
 
     question: str
     formatting_notes: str | None

@@ -23,7 +23,7 @@ SESSION_FIELDS = {"held_session"}
 def step_statements(
     before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that write the steps of a decision."""
+    """Return the SQL statements for the steps that a rule added, changed or removed."""
     written: list[Statement] = []
     if made := patches.inserts[Entity.STEP]:
         written += _new_steps(decision.plan, made)
@@ -60,7 +60,7 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step as the decision leaves it, perhaps already skipped."""
+    """Return the row of a new step, which may already be skipped."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
@@ -109,7 +109,7 @@ def _changed_step(
 
 
 def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
-    """Return whether the only changes are one step completed with a result and one started."""
+    """Return whether exactly one step was completed with a result, and one was started."""
     return (
         (completed.values.get("status"), started.values.get("status")) == PAIR
         and started.values.keys() - SESSION_FIELDS == STARTED_FIELDS

@@ -9,10 +9,10 @@ insert into step_brief (step_id, instructions, result_schema, required_sources)
 values %(rows)s;
 
 -- name: update_step
--- Update a step. If its status is no longer the loaded one, it becomes null and violates the NOT
--- NULL constraint. Steps are updated one by one: a join with a list of rows would keep a query plan
--- made for a small table. The filter on plan_id limits the rows read if the planner chooses an
--- index meant for another query.
+-- Update a step. If its status has changed since it was loaded, the status becomes null and
+-- violates the NOT NULL constraint. Steps are updated one by one, because a join with a list of
+-- rows would keep a query plan made for a small table. The filter on plan_id limits the rows read
+-- if the planner chooses an index meant for another query.
 update plan_step
    set step_order = %(step_order)s,
        status = case when status = %(old_status)s then %(status)s end,

@@ -1,7 +1,8 @@
-"""Writes plans: turns a decision into SQL statements for rows, audit and stored answer.
+"""Writes plans: turns the changes that a rule decided on into SQL statements.
 
-No other module writes plans. The statements and the commit are sent in one message, so all are
-written or none. The rows are written from the same changes that the audit records.
+No other module writes plans. The statements write rows, audit entries and the stored answer. They
+are sent in one message with the commit, so all are written or none. The rows are written from the
+same changes that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,7 @@ from waybook.store.plans.step_writer import step_statements
 
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
 
-#: Origin of a plan that is not a copy.
+#: Columns of a plan that is not a copy; both are null.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
 #: Fields that only some artifacts have; all other artifacts get the value None.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
@@ -36,7 +37,7 @@ OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
 
 
 class LedgerWrite(NamedTuple):
-    """SQL statements that write a decision, and the new head of the audit chain."""
+    """SQL statements that write the changes of a plan, and the new head of its audit chain."""
 
     statements: list[Statement]
     head: ChainHead
@@ -51,8 +52,8 @@ def statements(
 ) -> LedgerWrite:
     """Return the SQL statements that write a decision, in an order that foreign keys allow.
 
-    For a decision on a cached plan that adds audit entries, the first statement locks the plan and
-    fails if it has changed.
+    If the plan comes from the cache and gets new audit entries, the first statement locks the plan
+    and fails if it has changed.
     """
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
@@ -75,7 +76,7 @@ def statements(
 
 
 def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
-    """Check due plans for stalls, schedule their next checks, and select the stalled ones."""
+    """Select the stalled ones of the plans that are due for a check; schedule their next checks."""
     return SQL["check_stalls"](patience=patience_seconds, most=most)
 
 
@@ -235,7 +236,8 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: Writers of rows that reference the plan or its steps, by kind; they run after both.
+#: Functions that write rows which reference the plan or its steps, by kind of row. They run after
+#: the plan and its steps are written.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

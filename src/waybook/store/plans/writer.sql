@@ -5,7 +5,7 @@ values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)
         %(audit_seq)s, %(audit_hash)s, %(now)s);
 
 -- name: insert_plan_words
--- Insert the words of the name of a new plan.
+-- Insert index entries for the words of the name of a new plan.
 insert into plan_word (org_id, word, plan_id)
 select p.org_id, w.word, p.id
   from plan p
@@ -22,9 +22,9 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
 :update_of_plan;
 
 -- name: update_plan_if_unchanged
--- Update a cached plan, which is not locked, if it has not changed since and the database time is
--- as expected. Otherwise the division by zero fails, and with it all later statements of the
--- message. The update itself locks the plan: a lock before it would also go to the write-ahead log.
+-- Update a plan that was cached and is not locked, if it has not changed since and the database
+-- clock agrees with the call's time. Otherwise a division by zero makes the whole message fail. The
+-- update itself locks the plan: a separate lock would be one more record in the write-ahead log.
 with changed as (
   :update_of_plan
      and audit_seq = %(old_seq)s
@@ -34,11 +34,11 @@ with changed as (
 select 1 / count(*) as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
--- Check executing plans that are due, a limited number of the longest overdue, and return those
+-- Check the executing plans that are due, a limited number of the longest overdue, and return those
 -- with a step that may have been inactive for too long. This is only a hint: the decision is made
 -- while the plan is locked. Every other plan gets the time of its next check: the earliest time at
--- which one of its steps can stall without a heartbeat, including steps claimed after this check;
--- none if no step is in progress. A plan that changed meanwhile, or is locked, stays due.
+-- which one of its steps can stall without a heartbeat, including steps claimed after this check,
+-- or none if no step is in progress. A plan that changed meanwhile, or is locked, stays due.
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
     from plan p

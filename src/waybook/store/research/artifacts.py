@@ -146,8 +146,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Up to this many matching passages, a search compares all of them; beyond it, it uses the vector
-#: index, which may miss some.
+#: If at most this many passages match the filters, a search compares all of them. Otherwise it uses
+#: the vector index, which may miss some.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -171,7 +171,7 @@ def nearest_in_plan_statement(**values: Value) -> Statement:
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without a vector of this model: all, or only those since `since`."""
+    """Select passages without a vector of this model: all, or only those added since `since`."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
@@ -267,7 +267,7 @@ def index_statements(
 ) -> Iterator[Statement]:
     """Insert the org's passages, and their vectors if given.
 
-    A subject that is already indexed is left unchanged.
+    An artifact or source that is already indexed is left unchanged.
     """
     if not pieces:
         return

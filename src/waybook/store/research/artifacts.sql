@@ -30,7 +30,8 @@ select distinct l.source_id::text
  where l.org_id = :org and l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: stored_standalone_rows
--- Return all rows that the audit of an artifact without a plan covers, to compare with a replay.
+-- Return all rows that the audit of an artifact without a plan covers, to compare them with the
+-- rows rebuilt from the audit.
 select 'artifact' as entity, a.id::text as id, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
          'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
@@ -99,9 +100,9 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: nearest_vectors
--- Return the org's passages that are nearest to a vector. A few passages are all compared, by
--- indexes that begin with the org; for many, the vector index is scanned. `+ 0` keeps the exact
--- comparison from using the vector index.
+-- Return the org's passages that are nearest to a vector. If the org has few passages, all are
+-- compared, by indexes that begin with the org; if it has many, the vector index is scanned. `+ 0`
+-- keeps the exact comparison from using the vector index.
 with size as materialized (
   select count(*) as passages
     from (select from passage p
@@ -169,7 +170,7 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex
--- Delete the passages of an artifact whose deletion is recorded.
+-- Delete the passages of an artifact, whose deletion was recorded before.
 delete from passage p
  where p.org_id = :org and p.subject_id = %(artifact_id)s and :deletion_is_recorded;
 

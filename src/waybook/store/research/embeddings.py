@@ -1,9 +1,9 @@
 """Queries for quantized embeddings and quarantined passages, and the encoding for pgvector.
 
-A packed embedding, which `research.ranking` reads, is a key of twenty bytes (subject, part)
-followed by 256 bytes, one per dimension. An exact embedding has another 128 bytes with the
-remainders, half a byte per dimension; rows of earlier versions have none, which counts as zero. A
-passage is quarantined if indexing it broke the database connection.
+A packed embedding, which `research.ranking` reads, has a key of twenty bytes (subject and part) and
+256 bytes, one per dimension. An exact embedding has another 128 bytes with the remainders, half a
+byte per dimension; in rows of earlier versions they are missing and count as zero. A passage is
+quarantined if indexing it broke the database connection.
 
 The HNSW index of pgvector contains the vectors of all orgs, so a search in a small org would scan
 many vectors of others. Each vector therefore has extra dimensions with a random direction per org,
@@ -35,8 +35,8 @@ RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Number of embeddings read in one message of about two megabytes.
 PAGE_ROWS = 8_192
-#: If at most this many passages match a search's filters, their embeddings are fetched and ranked
-#: separately.
+#: If at most this many passages match the filters of a search, their embeddings are read and ranked
+#: on their own.
 FEW = 2_000
 
 #: How much the extra dimensions add to the similarity of vectors of the same org. Large enough that
@@ -47,7 +47,7 @@ ORG_DIMENSIONS = 32
 
 
 class Key(NamedTuple):
-    """Key of a passage, in the sort order of the database."""
+    """Key of a passage; keys sort in the same order as in the database."""
 
     subject_id: str
     part: int
@@ -58,7 +58,7 @@ FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database at a read, from which later changes can be found."""
+    """State of the database when embeddings were read, so that later changes can be found."""
 
     #: Id of the oldest transaction still running at the read; its writes were not visible yet.
     running: int
@@ -66,8 +66,8 @@ class Snapshot(NamedTuple):
     database: int
     #: Database time of the read, in seconds since the epoch.
     at: float
-    #: Number of the org's erasures. An erasure leaves no rows in the table of deletions, so a
-    #: changed number is the only sign that rows are gone.
+    #: Number of the org's erasures. An erasure leaves no rows in the table of deletions, so only a
+    #: change of this number shows that rows are gone.
     erasures: int = 0
 
 
@@ -129,7 +129,7 @@ SQL = load(
 
 
 class Changes(NamedTuple):
-    """Added exact embeddings, and packed keys of deleted passages."""
+    """Changes since a snapshot: added exact embeddings, and packed keys of deleted passages."""
 
     added: bytes
     deleted: bytes
@@ -147,7 +147,7 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
 
 
 def page_statements(model: str, after: Key) -> list[Statement]:
-    """Select the next page of embeddings after a key, and before it the state of the database."""
+    """Select the state of the database, and then the page of embeddings after a key."""
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
     return [_snapshot_statement(), page]
 
@@ -205,12 +205,12 @@ def nearest_statement(model: str, keys: bytes) -> Statement:
 
 
 def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Value) -> Statement:
-    """Select the exact embeddings of those passages that match the filters, up to `most`."""
+    """Select the exact embeddings of passages with these keys that match the filters."""
     return SQL["nearest_fitting"](model=model, **_key_arrays(keys), most=most, **filters)
 
 
 def _key_arrays(keys: bytes) -> dict[str, Value]:
-    """Return packed keys as query parameters; PostgreSQL reads ids without hyphens."""
+    """Return packed keys as query parameters; the ids have no hyphens, which PostgreSQL accepts."""
     texts = [keys[start : start + KEY_BYTES].hex() for start in range(0, len(keys), KEY_BYTES)]
     subjects = ",".join([text[:32] for text in texts])
     parts = ",".join([str(int(text[32:], 16)) for text in texts])
@@ -251,7 +251,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return a pseudorandom vector for an org, nearly orthogonal to those of other orgs."""
+    """Return an org's pseudorandom vector, nearly orthogonal to those of other orgs."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

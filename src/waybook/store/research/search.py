@@ -50,8 +50,6 @@ class HitRow(NamedTuple):
 
 
 class SourceRow(NamedTuple):
-    """A source of an artifact."""
-
     artifact_id: str
     id: str
     url: str | None
@@ -71,7 +69,8 @@ SQL = load(
 
 #: Maximum number of passages in each ranked list of a search.
 MAX_RANKED = 50
-#: Maximum number of ranked passages with some of the query's words, and also of those with all.
+#: Maximum number of ranked passages that contain some of the query's words, and of those that
+#: contain all.
 CANDIDATES = 2_000
 #: Maximum number of passages, newest first, that a search scans without the full-text index.
 MAX_UNINDEXED_SCAN = 5_000
@@ -84,7 +83,8 @@ MIN_TERM_WEIGHT = 0.2
 #: PostgreSQL settings applied in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # With the default page cost, PostgreSQL would also use the index on the org, to no benefit.
+    # With the default page cost, PostgreSQL would also use the index on the org, which does not
+    # help.
     "set local random_page_cost = 1.1",
 )
 
@@ -135,7 +135,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features for the wanted backend; "auto" selects the best one."""
+    """Return the search features with the wanted backend; "auto" selects the best available one."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)

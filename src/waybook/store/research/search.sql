@@ -1,6 +1,6 @@
 -- name: search_capabilities
--- Return whether this server can rank with pgvector and use the full-text index. Under row-level
--- security, an index serves only operators whose function is leakproof.
+-- Return whether this server can rank with pgvector, and whether it can use the full-text index.
+-- Under row-level security, an index serves only operators whose function is leakproof.
 select to_regclass('public.passage_vector') is not null as has_pgvector,
        (select proleakproof from pg_proc
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
@@ -30,8 +30,8 @@ with candidate as (
 :best_candidates;
 
 -- name: full_text_in_plan
--- Return matching passages without the full-text index: of a plan and the sources it cites or, if
--- the index cannot be used, of the newest passages of the org.
+-- Return matching passages without the full-text index: those of a plan and the sources it cites
+-- or, if the index cannot be used, those among the newest passages of the org.
 with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
@@ -65,8 +65,8 @@ with among as (
 :best_candidates;
 
 -- name: hits
--- Return the hits, each with its passage, artifact or source, and creator. Ids are cast before the
--- join: a cast from text is not leakproof, so the index would not be used.
+-- Return the hits, each with its passage, its artifact or source, and the creator. Ids are cast
+-- before the join: a cast from text is not leakproof, so the index would not be used.
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded

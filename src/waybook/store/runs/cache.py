@@ -36,8 +36,8 @@ MAX_STEPS = 1_000
 #: Minimum and maximum number of free jobs that are read together.
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: Maximum age of the list of free jobs. After it, earlier jobs may have become claimable because a
-#: delay or lease ended.
+#: Maximum age of the list of free jobs. An older list may lack jobs that have become claimable
+#: because a delay or lease ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -50,7 +50,7 @@ class FreeJobs(NamedTuple):
     """First free jobs that match a filter, in the order of claiming."""
 
     jobs: tuple[Job, ...]
-    #: Whether the list is complete: reading more jobs now would find none that can be given out.
+    #: Whether the list is complete: reading the jobs again now would find no other free ones.
     is_complete: bool
     #: Database time at which the jobs were read.
     read_at: datetime
@@ -70,7 +70,7 @@ class CachedRun(NamedTuple):
     documents: DocumentCache
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
-        """Return whether the caller holds a matching job, other than `besides`."""
+        """Return whether the caller holds a job that matches `wanted`, other than job `besides`."""
         if wanted.holder is None or wanted.holder.session is None:
             return False
         return any(
@@ -87,12 +87,12 @@ class CachedRun(NamedTuple):
         return ()
 
     def is_free(self, job: Job, wanted: JobRequest) -> bool:
-        """Return whether a job that was free earlier is still free."""
+        """Return whether the cache still lists this job as free."""
         free = self.free.get(filter_of(wanted))
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
-        """Return the run after a decision; None if it has ended or has become too large."""
+        """Return the run after this decision; None if it has ended or has become too large."""
         run, held, free, others = decision.run, {**self.held}, self.free, set[str]()
         for job in decision.jobs.values():
             if job.unit is None:
@@ -176,6 +176,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
 
 
 def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Keep the jobs before the first one in progress, whose lease a heartbeat may still renew."""
+    """Keep the jobs up to the first one in progress: a heartbeat may still renew its lease."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < most, now)

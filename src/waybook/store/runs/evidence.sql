@@ -1,5 +1,5 @@
 -- name: stage_documents
--- Return the latest rendered version of each of a stage's documents, with the beginning of its text
+-- Return the latest rendered version of each document of a stage, with the beginning of its text
 -- and the total number, ordered by step, document and model.
 select n.*, count(*) over () as total
   from (select distinct on (d.document_key, d.step_key, d.model, d.lineage,

@@ -9,7 +9,7 @@ from waybook.store.driver.queries import Statement, load
 MAX_NEWEST_RUNS = 2_000
 MAX_FINISHED_RUNS = 20
 MAX_RESULT_COSTS = 400
-#: Number of newest runs whose models are suggested, and maximum number of suggested models.
+#: Number of newest runs from which models are suggested, and maximum number of suggestions.
 MAX_RUNS_WITH_MODELS = 200
 MAX_KNOWN_MODELS = 20
 

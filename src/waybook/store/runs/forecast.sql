@@ -1,7 +1,7 @@
 -- name: finished_runs
--- Return time, cost and number of jobs for a workflow's completed runs, latest end first. The
--- workflow is given by slug or by a run. Copies are left out: they did not do the work of their
--- earlier stages.
+-- Return the time, cost and number of jobs of a workflow's completed runs, latest end first. The
+-- workflow is given by its slug or by a run. Copied runs are left out, because the work of their
+-- earlier stages was done in another run.
 select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
        (r.usage ->> 'cost_micros')::bigint as cost_micros,
        coalesce((select sum(s.done) from stage_step s where s.org_id = :org

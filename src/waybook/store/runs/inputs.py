@@ -12,13 +12,13 @@ from waybook.store.runs.rows import DocumentRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
-#: Maximum number of documents, and of characters of their texts, cached per run.
+#: Maximum number of documents cached per run, and maximum number of characters of their texts.
 MAX_CACHED_DOCUMENTS = 2_000
 MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
-    """Document with length, author and time of its text, and the text itself if it was read."""
+    """Document with the length, author and time of its text, and the text itself if it was read."""
 
     document: Document
     length: int
@@ -28,7 +28,7 @@ class DocumentInfo(NamedTuple):
 
 
 def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
-    """Select the latest documents in these slots, regardless of their model.
+    """Select the latest documents for these slots (stage, document key, lineage), of any model.
 
     The texts are selected in the order of the slots, up to `most` characters in total.
     """
@@ -84,15 +84,15 @@ def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple
 class DocumentCache:
     """Latest documents of a cached run, for the slots that jobs looked up.
 
-    They are valid as long as the cached run is: a document is always written together with audit
-    entries of the run.
+    They are valid as long as the cached run is, because a document is always written together with
+    audit entries of the run.
     """
 
     def __init__(self) -> None:
-        #: Documents that were looked up, by stage and document key, then by lineage; the key None
-        #: has those of all lineages.
+        #: Documents that were looked up, by stage and document key, and then by lineage. The
+        #: lineage None has those of all lineages.
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
-        #: Number of writes of documents, by stage and document key.
+        #: Number of times that documents were written, by stage and document key.
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
 
@@ -101,7 +101,7 @@ class DocumentCache:
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return the number of writes in each slot; call this before reading."""
+        """Return how often documents were written in each slot; call this before reading them."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
@@ -110,7 +110,7 @@ class DocumentCache:
         writes: Sequence[int],
         documents: Iterable[DocumentInfo],
     ) -> None:
-        """Cache the documents read for these slots, unless others were written since."""
+        """Cache the documents read for these slots, unless a slot was written to since `writes`."""
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:

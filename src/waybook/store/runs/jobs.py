@@ -65,7 +65,7 @@ MAX_OPEN_COUNTED = 1_000
 
 
 class JobRequest(NamedTuple):
-    """Filters for claiming a job, and the time without a heartbeat after which a job is free."""
+    """Filters for claiming a job, and the seconds without a heartbeat after which a lease ends."""
 
     model: str | None
     job_type: str | None
@@ -220,7 +220,7 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    """Select what a copy of a run needs: finished jobs, and documents without their texts."""
+    """Select what a copy of a run needs: its finished jobs, and its documents without texts."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 
@@ -273,5 +273,5 @@ def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
 
 
 def texts_statement(run_id: str) -> Statement:
-    """Select those texts of a run of which the audit has only a hash."""
+    """Select the texts of a run that the audit records only as hashes."""
     return SQL["run_texts"](run_id=run_id)

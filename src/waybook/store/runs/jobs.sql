@@ -1,5 +1,5 @@
 -- name: run_of_job
--- Return the run of a job. A separate query, so that later statements can filter by run.
+-- Return the run of a job. It is a separate query, so that later statements can filter by run.
 select run_id::text from job where org_id = :org and id = %(job_id)s;
 
 -- name: load_job
@@ -86,8 +86,8 @@ select found.run_id::text
  limit 1;
 
 -- name: seconds_until_claimable
--- Return the seconds until an open job becomes claimable by time alone, when its delay or lease
--- ends. Without a run id, of any run.
+-- Return the seconds until an open job becomes claimable because its delay or lease ends. Without a
+-- run id, the jobs of all runs are considered.
 select extract(epoch from min(case when j.status = 'processing'
                                    then greatest(j.seen_at, j.started_at)
                                         + %(lease)s * interval '1 second'
@@ -101,8 +101,8 @@ select extract(epoch from min(case when j.status = 'processing'
    and (%(model)s::text is null or j.model = %(model)s::text);
 
 -- name: open_jobs
--- Return the number of open jobs per step, status and model, among the first jobs of a run up to a
--- limit.
+-- Return the number of open jobs of a run per step, status and model. Only a limited number of jobs
+-- is counted.
 select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
        min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
@@ -179,7 +179,8 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
  limit %(most)s;
 
 -- name: finished_jobs
--- Return one finished job for each unit of work of a run: the last one that handed in documents.
+-- Return one finished job for each part (`unit`) into which a step of the run was split: the last
+-- one that submitted documents.
 select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job
   from job j
  where j.org_id = :org
@@ -260,7 +261,7 @@ select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_
  where h.org_id = :org and h.id = %(resource_id)s;
 
 -- name: run_texts
--- Return those texts of a run of which the audit has only a hash, as columns of their rows.
+-- Return the texts of a run that the audit records only as hashes, as columns of their rows.
 select 'job_part' as entity, p.job_id::text as id, json_build_object('content', p.content) as values
   from job_part p
  where p.org_id = :org and p.run_id = %(run_id)s

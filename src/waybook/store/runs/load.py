@@ -97,7 +97,7 @@ def recent_events_statement(run_id: str, most: int) -> Statement:
 
 
 def rows_statement(run_id: str) -> Statement:
-    """Select all rows of a run, for comparison with a replay of its audit."""
+    """Select all rows of a run, for a comparison with the rows rebuilt from its audit."""
     return SQL["run_rows"](run_id=run_id)
 
 

@@ -1,6 +1,6 @@
 -- name: load_run
--- Return the run. For a decision, this runs first and locks the run, so that each transaction sees
--- which units earlier transactions completed.
+-- Return the run. Before a change, this runs first and locks the run, so that each transaction sees
+-- which jobs earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
        app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
        r.copied_from::text, r.copied_seq
@@ -25,8 +25,8 @@ select input, created_at, created_by
 
 -- name: runs_by_activity
 -- Return a list of runs, most recent activity first, without document counts. Open and ended runs
--- have an index each, by the minute of their last activity; the runs of a minute are sorted, after
--- a limit of their own, as in `plans_by_activity`.
+-- have separate indexes by the minute of their last activity. The runs of one minute are sorted,
+-- and limited before the filters, as in `plans_by_activity`.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
           from ((select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
@@ -136,7 +136,7 @@ select :row_of_run,
 
 -- name: awaiting_runs
 -- Return runs that wait for a person's feedback on a completed stage, longest waiting first, with
--- the columns of `runs_by_activity` and since when each waits.
+-- the columns of `runs_by_activity` and the time since which each waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, g.stages,
        null::bigint as documents_available, r.awaiting_since
@@ -163,7 +163,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
  limit %(most)s;
 
 -- name: run_rows
--- Return all rows that a run's audit covers, to compare with a replay.
+-- Return all rows that a run's audit covers, to compare them with the rows rebuilt from the audit.
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,

@@ -20,7 +20,7 @@ from waybook.store.runs import writer
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
 
-#: Executes statements in one transaction.
+#: Function that executes statements in one transaction.
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 MAX_CALLS = 16
@@ -33,11 +33,11 @@ class DroppedDecision(Exception):
 class DecidedCall(NamedTuple):
     """A call's decisions on the cached run, ready to be written."""
 
-    #: The run before and after the decisions; no `after` if the next call needs the locked run.
+    #: The run before and after the decisions; no `after` if the next call must lock the run.
     before: CachedRun
     after: CachedRun | None
     writes: Sequence[RunWrite]
-    #: Further statements to write with the decisions.
+    #: Other statements, written together with the decisions.
     more: Sequence[Statement]
     send: Send
 
@@ -59,9 +59,10 @@ class CommitPipeline:
         self._end = end
         self._waiting: list[_Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Whether a batch is in flight; only then may calls wait.
+        #: Whether a batch is in flight. Only then do calls wait for the next batch.
         self.is_sending = False
-        #: The run after all decisions, while a batch is in flight.
+        #: The run after all decisions, including those not committed yet, while a batch is in
+        #: flight.
         self.state: CachedRun | None = None
 
     async def commit(self, call: DecidedCall) -> None:
@@ -112,9 +113,10 @@ class CommitPipeline:
         return len(dropped)
 
     def _send_next(self, ended: int) -> None:
-        """Send the next batch: half of the calls, if the workers whose calls ended will call again.
+        """Send the next batch: half of the calls that wait or are expected soon.
 
-        One half is then decided while the other is in flight.
+        The workers whose calls have ended are expected to call again. Those calls are decided while
+        this batch is in flight.
         """
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)

@@ -7,8 +7,6 @@ from waybook.json_values import Json
 
 
 class RunSummaryRow(NamedTuple):
-    """Run in a list of runs."""
-
     id: str
     name: str
     dag_slug: str
@@ -24,7 +22,7 @@ class RunSummaryRow(NamedTuple):
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
     #: Number of available documents; None if they were not counted.
     documents_available: int | None
-    #: Since when the run awaits feedback; None if this was not requested.
+    #: Time since which the run awaits feedback; None if this was not requested.
     awaiting_since: datetime | None
 
 
@@ -183,7 +181,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document; it has a text only if all texts up to it are short enough."""
+    """Latest version of a document; without its text if the texts before it reached the limit."""
 
     id: str
     stage: str
@@ -237,8 +235,6 @@ class DocumentJobRow(NamedTuple):
 
 
 class AvailableRow(NamedTuple):
-    """Document that is available to readers."""
-
     stage: str
     document_key: str
     model: str

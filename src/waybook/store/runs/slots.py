@@ -1,4 +1,4 @@
-"""Slots of the run cache: each has the cached run, the turns of calls, and reserved free jobs."""
+"""Slots of the run cache: each has a cached run, the turns of its calls, and reserved jobs."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class RunSlot:
     """One run's place in the cache, with the turns and decisions of its calls."""
 
     def __init__(self) -> None:
-        #: The run as far as its changes are committed.
+        #: The run with all changes that are committed.
         self.cached: CachedRun | None = None
         self.turns = TurnQueue()
         self.pipeline = CommitPipeline(self._end_batch)
@@ -46,7 +46,7 @@ class RunSlot:
 
     @property
     def state(self) -> CachedRun | None:
-        """Return the run after all decisions, committed or not."""
+        """Return the run with all decided changes, committed or not."""
         return self.pipeline.state if self.pipeline.is_sending else self.cached
 
     def _end_batch(self, state: CachedRun | None, calls: int) -> None:
@@ -63,12 +63,12 @@ class RunSlot:
         return True
 
     def mark_contended(self) -> None:
-        """Forget a run that another process changed, and lock it in the next calls."""
+        """Forget a run that another process changed; the next calls lock it in the database."""
         self.cached = None
         self._locks_left = LOCKS_AFTER_CONFLICT
 
     def put(self, loaded: CachedRun | None) -> None:
-        """Cache a run that was just read; keep the free jobs of other filters if still valid."""
+        """Cache a run that was just read; keep the lists of free jobs that are still valid."""
         before = self.cached
         if loaded and before and before.head[:2] == loaded.head[:2]:
             others = before.free if len(before.free) < MAX_FILTERS else {}
@@ -77,7 +77,7 @@ class RunSlot:
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run; forget the run if it is older."""
+        """Apply a committed decision to the cached run; forget the run if it missed a change."""
         if self.cached is not None and self.cached.head.seq < head.seq:
             is_next = self.cached.head[:2] == before[:2]
             self.cached = self.cached.advance(decision, head) if is_next else None
@@ -85,14 +85,14 @@ class RunSlot:
     # Free jobs
 
     def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
-        """Return whether the database may have free jobs that the cache lacks."""
+        """Return whether the database may have free jobs that are missing in the cache."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
             return True
         return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
 
     def begin_load(self, wanted: JobRequest, now: datetime | None) -> int:
-        """Return how many free jobs to read: twice as many if the last ones were soon used up."""
+        """Return how many free jobs to read: twice as many as before if those were soon used up."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         is_used_up = (
             free is not None and now is not None and now - free.read_at <= MAX_FREE_JOBS_AGE
@@ -102,7 +102,7 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job; None if the cache has none for the caller."""
+        """Reserve the first free job; None if the caller holds a job, or if no job is free."""
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None
@@ -123,7 +123,7 @@ class RunCache:
         self._most = most
 
     def slot(self, which: RunKey) -> RunSlot:
-        """Return the slot of a run; a new slot may displace that of another run."""
+        """Return the slot of a run; a new slot may replace the slot of another run."""
         slot = self._slots.get(which)
         if slot is None:
             if len(self._slots) >= self._most:

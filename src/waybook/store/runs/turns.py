@@ -12,8 +12,8 @@ from waybook.errors import Busy
 
 #: Maximum seconds that a call waits for its turn; the same as for a database lock.
 TURN_TIMEOUT_SECONDS = 5.0
-#: Maximum number of calls that share a turn: two batches. It limits the time between a call's
-#: decision and its message.
+#: Maximum number of calls that share a turn: two batches. The limit keeps the time between a call's
+#: decision and its message short.
 MAX_SHARED = 32
 
 
@@ -35,7 +35,7 @@ class TurnQueue:
         return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn of one's own; `end` ends it.
+        """Wait for a turn that no other call shares; `end` ends it.
 
         Raises:
             Busy: the turn did not come in time.
@@ -46,7 +46,7 @@ class TurnQueue:
             self._is_alone = True
 
     async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a shared turn; `leave` ends it.
+        """Wait for a turn that other calls may share; `leave` ends it.
 
         Raises:
             Busy: the turn did not come in time.
@@ -79,7 +79,7 @@ class TurnQueue:
             raise
 
     def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that stopped waiting, or let the calls behind it go on."""
+        """End the turn of a call that stopped waiting or, if it has none, begin the next turns."""
         if waiter.granted.cancelled() or not waiter.granted.done():
             self._begin_next()
         elif waiter.is_shared:
@@ -88,7 +88,7 @@ class TurnQueue:
             self.end()
 
     def _begin_next(self) -> None:
-        """Begin the turns of the next calls, as far as the current turns allow."""
+        """Begin the turns of the next calls, unless they must wait for a turn to end."""
         while self._waiting and not self._is_alone:
             granted, is_shared = self._waiting[0]
             if not granted.done():  # If it is done, the call has stopped waiting.

@@ -12,7 +12,7 @@ from waybook.store.runs.rows import ReadableRow
 
 
 class RunJobRow(NamedTuple):
-    """Job in a list, with its usage over all attempts."""
+    """Job in a list, with the tokens and cost of all its attempts."""
 
     id: str
     stage: str
@@ -159,7 +159,7 @@ def job_times_statement(run_id: str, most: int) -> Statement:
 
 
 def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    """Select all versions of the documents with the same key or lineage as this one."""
+    """Select all versions of the documents with the same key or the same lineage as this one."""
     return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
 
 

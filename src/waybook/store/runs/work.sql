@@ -1,6 +1,6 @@
 -- name: run_jobs
--- Return jobs of a run that match the filters, in the order of the steps, each with its usage over
--- all attempts. The usage is summed for all jobs at once, because it has an index by run, not by
+-- Return the jobs of a run that match the filters, in the order of the steps, each with its usage
+-- over all attempts. The usage is summed for all jobs at once, because its index is by run, not by
 -- job.
 with used as (
   select u.job_id, :usage_sums
@@ -59,8 +59,8 @@ select u.model, :usage_sums
  limit %(most)s;
 
 -- name: job_counts
--- Return the number of jobs of a run by step, model and status, without rendering jobs, which are
--- the server's.
+-- Return the number of jobs of a run by step, model and status. Rendering jobs, which the server
+-- does itself, are left out.
 select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
   from job j
  where j.org_id = :org

@@ -1,4 +1,4 @@
-"""Writes runs: turns a decision into SQL statements for rows and audit."""
+"""Writes runs: turns the changes that rules decided on into SQL statements for rows and audit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ MAX_ROWS = 1_000
 
 
 class RunWrite(NamedTuple):
-    """A decision on a run with its sealed audit entries, ready to be written."""
+    """A decision on a run, with its numbered and hashed audit entries, ready to be written."""
 
     decision: RunDecision[object]
     #: The jobs that the decision changes, before the change, by id.
@@ -53,7 +53,7 @@ class RunWrite(NamedTuple):
 def seal_decision(
     decision: RunDecision[object], loaded: Mapping[str, Job], write_context: WriteContext
 ) -> RunWrite:
-    """Number a decision's audit entries and link them to the audit chain of the run."""
+    """Add a decision's audit entries to the chain of the run; return them with the decision."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head = write_context.head
     if sealed:
@@ -158,7 +158,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Advance the audit of a cached run; if only one job changes, update that too.
+    """Update the audit position of a cached run; if only one job changes, update that too.
 
     The job is then removed from `patches`.
     """
@@ -171,7 +171,7 @@ def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Va
 
 
 def _awaiting_since(run: Run) -> datetime | None:
-    """Return since when the run awaits feedback; None if it has ended or has work to do."""
+    """Return the time since which the run awaits feedback; None if it has ended or has work."""
     if run.completed_at is not None or run.canceled_at is not None:
         return None
     is_waiting, since = False, None
@@ -254,7 +254,7 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
 def _job_updates(
     writes: Sequence[RunWrite], patches: Sequence[Patch]
 ) -> Iterator[dict[str, Value]]:
-    """Yield the new values of changed jobs, after all decisions."""
+    """Yield the new values of the jobs that the decisions changed."""
     loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
     for decision, before, (now, *_), *_ in writes if patches else ():
         loaded = {**before, **loaded}

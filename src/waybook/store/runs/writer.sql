@@ -3,14 +3,14 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- Insert a run. A run without any work is completed at once.
+-- Insert a run. If it has no work, it is completed at once.
 insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
                  audit_hash, updated_at, copied_from, copied_seq)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
         %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: insert_run_words
--- Insert the words of the name of a new run.
+-- Insert index entries for the words of the name of a new run.
 insert into run_word (org_id, word, run_id)
 select r.org_id, w.word, r.id
   from run r
@@ -22,8 +22,8 @@ insert into run_brief (run_id, input, created_at, created_by)
 values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 
 -- name: update_run
--- Update a run. If its audit number is no longer the loaded one, it becomes null and violates the
--- NOT NULL constraint: a stale update is rejected.
+-- Update a run. If its audit number has changed since it was loaded, the number becomes null and
+-- violates the NOT NULL constraint, so the stale update is rejected.
 update run
    set completed_at = %(completed_at)s,
        canceled_at = %(canceled_at)s,
@@ -37,8 +37,8 @@ update run
  where org_id = :org and id = %(id)s;
 
 -- name: update_unchanged_run
--- Lock and update a run if it has not changed since it was cached and the database time is as
--- expected. Otherwise the division by zero fails, and with it all later statements of the message.
+-- Lock and update a run if it has not changed since it was cached and the database clock agrees
+-- with the call's time. Otherwise a division by zero makes the whole message fail.
 with updated as (
   update run
      set completed_at = %(completed_at)s,
@@ -59,14 +59,13 @@ with updated as (
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_unchanged_run
--- Lock a run and advance its audit if it has not changed since it was cached and the database time
--- is as expected; otherwise fail as `update_unchanged_run` does. The decisions change only rows of
--- steps, jobs and documents.
+-- Lock a run and update its audit position, under the same conditions as `update_unchanged_run`.
+-- Used if the call changes only rows of steps, jobs and documents.
 with updated as (:advance_of_run)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_run_with_job
--- Advance the audit of a cached run and update a job, which costs less than two statements.
+-- Update the audit position of a cached run and a job, which costs less than two statements.
 with updated as (:advance_of_run),
      job_update as (:update_of_job)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
@@ -98,9 +97,9 @@ update stage_step
    and run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
--- Insert jobs, given as their rows in the audit: a list of values would have to be parsed and
--- planned for each number of jobs. The org comes from the run, so that a cluster inserts them where
--- the run is.
+-- Insert jobs, given as their rows in the audit; a list of values would have to be parsed and
+-- planned for each number of jobs. The org comes from the run, so that a cluster inserts the jobs
+-- where the run is.
 insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
                  attempt, tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
@@ -116,7 +115,7 @@ select r.org_id, n.id, r.id, n.stage_slug, n.step_key, n.job_type, n.model, n.ra
  where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: insert_job
--- Insert one job, which costs less than a list of jobs.
+-- Insert one job. This costs less than `insert_jobs` with a list of one.
 insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
                  tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
@@ -150,7 +149,7 @@ select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.d
   join document d on d.org_id = :org and d.id = n.copied_from;
 
 -- name: check_copies
--- Fail if a document was not copied because its original no longer exists: the division by zero
+-- Fail if a document was not copied because its original no longer exists. The division by zero
 -- aborts the transaction.
 select 1 / (case when count(*) = %(count)s then 1 else 0 end)
   from document

@@ -48,23 +48,23 @@ PUBLIC_PREFIXES: Final = (
     *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
 )
 METRICS_PATH: Final = "/metrics"
-#: Channel of the requests under each path prefix for programs.
+#: Channel (MCP or REST) of the requests for programs, by path prefix.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
 #: Returns the caller for a bearer token on a channel, or raises `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the caller and a check for a cached bearer token, or None.
+#: Returns the caller of a cached bearer token, with a check of the token; None if not cached.
 CachedBearer = Callable[[str, Channel], CachedCaller | None]
 #: Returns the caller for a browser's session, or None if it is not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
-#: Paths of tool calls, whose first database message can check the credential.
+#: Paths of tool calls; the first database query of such a call can also check the credential.
 CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
 def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
-    """For servers that look up every token."""
+    """Return None, for servers that look up every token."""
     return None
 
 
@@ -88,8 +88,8 @@ class AuthGate:
     async def refusal(self, request: Request) -> Response | None:
         """Authenticate a request; return an error response, or None to proceed.
 
-        If a tool call's token is cached, the caller is only expected to be authenticated: the
-        request state then has a check, which the call must make.
+        A cached token of a tool call is not looked up here: the call itself must check it, or
+        `verify_credential` looks it up before the response starts.
         """
         if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope).secret
@@ -141,7 +141,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller of a request; limit the unknown secrets per client address.
+        """Return the caller of a request; limit the number of unknown secrets per client address.
 
         Raises:
             Unauthenticated: the request has no valid credential.
@@ -208,7 +208,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request follows a link on another site, without a session cookie."""
+    """Return whether the request follows a link on another site; it then has no session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 

@@ -78,7 +78,7 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Protected resource metadata: the issuer whose tokens `/mcp` accepts, and the scopes."""
+    """Protected resource metadata: identity provider for tokens of `/mcp`, and scopes."""
 
     settings: IssuerSettings
 

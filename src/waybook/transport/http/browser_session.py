@@ -1,10 +1,10 @@
 """Session cookies for browsers, and the limit on sign-in attempts per client address.
 
 Browsers send the session cookie only with requests from our own pages. A second cookie exists
-during sign-in at the issuer. It must be sent with the redirect from the issuer, so it is also sent
-with links from other sites, and expires within minutes. The limit on sign-in attempts bounds the
-load; it is not needed against guessing, because secrets are too long to guess. The number of stored
-addresses is bounded: the one inactive for longest is dropped first.
+during sign-in at the identity provider (the issuer). The browser must send it when the issuer
+redirects back, so it is also sent with links from other sites; it expires within minutes. The limit
+on sign-in attempts bounds the load; it is not needed against guessing, because secrets are too long
+to guess. The number of stored addresses is bounded: the one inactive for longest is dropped first.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum seconds of a browser session, and of a sign-in at the issuer.
+#: Maximum duration in seconds of a browser session, and of a sign-in at the identity provider.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
 #: Cookie name prefix: browsers accept such a cookie only from this exact host, over https.
@@ -75,7 +75,7 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds."""
+        """Create an empty throttle; `clock` returns the time in seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 

@@ -33,13 +33,13 @@ def cached_caller(request: Request) -> CachedCaller | None:
 
 
 def is_verified(request: Request) -> bool:
-    """Return whether the credential was looked up, or checked by a database message."""
+    """Return whether the credential was looked up, or checked by a database query of the call."""
     cached = cached_caller(request)
     return cached is None or cached.check.is_passed
 
 
 async def verify_credential(request: Request) -> Response | None:
-    """Look up a request's credential, unless a database message has checked it.
+    """Look up a request's credential, unless a database query of the call has checked it.
 
     Return an error response, or None to proceed.
     """

@@ -1,8 +1,8 @@
 """Trusted proxies, and the address of the HTTP client behind them.
 
 Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
-is read from the end, as long as the address that added an entry is a trusted proxy; the first one
-that is not trusted is the client. Other proxy headers, such as host or scheme, are ignored.
+is read from its end: the last address that is not a trusted proxy is the client's, and the entries
+before it are ignored. Other proxy headers, such as host or scheme, are ignored too.
 """
 
 from collections.abc import Iterable

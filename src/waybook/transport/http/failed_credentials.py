@@ -18,7 +18,8 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: How many invalid credentials an address may send in a burst, and the seconds until one more.
+#: Number of invalid credentials that an address may send in a burst, and seconds until it may send
+#: one more.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
@@ -28,8 +29,8 @@ MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
 #: Up to this many parallel lookups of one secret count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay in seconds before a refusal is sent. For every `CROWD_SIZE` refusals waiting for the same
-#: address it grows by its own length, up to `MAX_DELAY_FACTOR` times.
+#: Delay in seconds before a refusal is sent. If `CROWD_SIZE` refusals for the same address are
+#: already waiting, the delay is twice as long, then three times, up to `MAX_DELAY_FACTOR` times.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
@@ -43,10 +44,10 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`clock` and `pause` use seconds."""
+        """Create an empty limit; `clock` returns seconds, and `pause` waits for seconds."""
         self._clock = clock
         self._pause = pause
-        #: When the bucket of each address is full again, least recent failure first.
+        #: Time at which the token bucket of each address is full again, least recent failure first.
         self._full_at: OrderedDict[str, float] = OrderedDict()
         #: When each secret was last valid, by a hash whose key exists only in this process.
         self._recent: OrderedDict[int, float] = OrderedDict()
@@ -75,7 +76,7 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        # Other errors, such as a failed query, are not the client's fault.
+        # Other errors, such as a failed query, are not the client's fault and do not count.
         except BaseException:
             self._take(place, -charge)
             raise
@@ -107,7 +108,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the seconds to charge for a lookup; refunded unless the secret is invalid.
+        """Charge the address for a lookup; return the seconds to refund if the secret is valid.
 
         Raises:
             RateLimited: the client address sent too many invalid secrets.
@@ -126,7 +127,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay a refusal; longer if many refusals for the address wait."""
+        """Delay a refusal; longer if many refusals for the address are waiting."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return

@@ -39,7 +39,7 @@ class McpEndpoint:
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """`reporting` names the tools that send notifications."""
+        """`reporting` names the tools that send progress notifications."""
         self.pace = pace
         self.direct_calls = server.direct_calls
         self.reporting = reporting
@@ -53,13 +53,13 @@ class McpEndpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reject requests other than POST, which `handle` answers without routing."""
+        """Reject the request: POST requests do not get here, because `handle` answers them."""
         del scope, receive, send
         # Without sessions, GET has no stream to open and DELETE has nothing to close.
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
-        """Answer a tool call, pass other messages to the MCP library, reject other bodies."""
+        """Answer a tool call, pass other messages to the MCP library, reject invalid bodies."""
         scope, receive = request.scope, request.receive
         message = read_message(body)
         if isinstance(message, InvalidMessage):
@@ -104,9 +104,9 @@ class McpEndpoint:
 async def answer_checked(
     request: Request, direct: DirectCalls, call: DirectCall
 ) -> bytes | Response:
-    """Execute a tool call whose first database message checks a cached credential.
+    """Execute a tool call whose first database query also checks the cached credential.
 
-    If the check fails, or the call sent no message, the credential is looked up. Return the body of
+    If the check fails, or the call sent no query, the credential is looked up. Return the body of
     the answer, or the response to an invalid credential.
     """
     cached, body = cached_caller(request), None
@@ -118,7 +118,7 @@ async def answer_checked(
         return body
     if refused := await verify_credential(request):
         return refused
-    # No database message was sent, so the answer depends on the caller alone.
+    # No query was sent, so the answer depends on the caller alone.
     is_unchanged = request_state(request).get("caller") == cached.caller
     if body is not None and is_unchanged and not cached.check.is_failed:
         return body
@@ -137,7 +137,7 @@ async def send_answer(
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
-    """Handle a request; cancel this when the client disconnects.
+    """Handle a request; cancel the handling when the client disconnects.
 
     Otherwise a step or job could be given to a client that is gone.
     """

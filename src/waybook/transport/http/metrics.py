@@ -73,7 +73,7 @@ def _count_replica_pages(services: Services) -> Iterator[Metric]:
 
 
 def _of_background(services: Services) -> Iterator[Metric]:
-    """Yield the state of the background work; numbers of all orgs only if this process leads."""
+    """Yield the state of the background work; only the leader counts the work of all orgs."""
     leads = services.leadership.is_leader
     yield Metric(name="waybook_leader", value=int(leads))
     yield Metric(name="waybook_loops_failing", value=len(services.loops.failures))

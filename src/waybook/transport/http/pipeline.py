@@ -64,7 +64,7 @@ BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None
 class CheckedHeaders(NamedTuple):
     """Results of checking a request's headers, except its credential."""
 
-    #: Refusal because of host, origin or site.
+    #: Refusal because of the request's host, origin or site.
     refusal: Response | None
     #: Refusal because of the body's encoding, checked after the credential.
     body_refusal: Response | None
@@ -116,7 +116,7 @@ class RequestPipeline:
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         handler = self.handlers.get(path) if method == "POST" else None
-        # Other paths are not cached, because clients choose them freely.
+        # Header checks of other paths are not cached, because clients choose these paths freely.
         is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)
@@ -146,7 +146,7 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Handle a request within the rate limit, in a slot of its org."""
+        """Handle a request if the rate limit allows it, and once it is its turn in its org."""
         org_id, limiter = await pace.slot_of(request)
         if org_id is None:
             await self._handle(request, handler, checked, respond)

@@ -51,7 +51,7 @@ class Exchange:
     def take_body(self, limit: int) -> bytes | None:
         """Return the request body if it was fully received and is within the limit.
 
-        It is then not received as an ASGI message.
+        The app then gets no ASGI message with the body.
         """
         cycle = self._cycle
         if cycle.more_body or cycle.disconnected or cycle.response_complete:
@@ -66,9 +66,9 @@ class Exchange:
     def respond(self, head: bytes, body: bytes) -> bool:
         """Send a response with status 200 in one write; return whether it was sent.
 
-        `head` has the lines of all headers except the content length and those of every response.
-        If the connection is to be closed, or cannot take more data now, the response must be sent
-        with ASGI messages.
+        `head` has the lines of all headers, except the content length and the headers that every
+        response has. If the connection is to be closed, or cannot take more data now, the response
+        must be sent with ASGI messages.
         """
         cycle = self._cycle
         if cycle.response_started or cycle.disconnected or not cycle.keep_alive:
@@ -86,7 +86,7 @@ class Exchange:
 
 
 def exchange_of(scope: Scope) -> Exchange | None:
-    """Return the exchange of a request; None if another HTTP server passed it to the app."""
+    """Return the `Exchange` of a request; None if another HTTP server passed it to the app."""
     extensions = scope.get("extensions")
     exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
     return exchange
@@ -97,7 +97,8 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     _bytes = 0
     _headers = 0
-    #: Received bytes still buffered by the parser, which has made neither head nor body from them.
+    #: Number of received bytes that the parser still buffers, before it passes them on as headers
+    #: or body.
     _buffered = 0
     _timer: TimerHandle | None = None
 

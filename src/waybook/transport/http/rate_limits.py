@@ -38,7 +38,7 @@ WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Allow `each` slots per org, each held for at most `patience` seconds."""
+        """Give each org `each` slots; a request keeps its slot for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -93,14 +93,14 @@ class ConcurrencyLimiter:
 #: Delays in seconds of requests over the rate limit, used in rotation. They average one second, and
 #: differ so that clients do not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: For every `QUEUE_STEP` delayed requests of an org, the next delay grows by its own length, up to
-#: `MAX_QUEUE_STEPS` times.
+#: If `QUEUE_STEP` requests of an org are already delayed, the delay of the next one is twice as
+#: long, then three times, up to `MAX_QUEUE_STEPS` times.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
 #: Path prefixes of requests that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Maximum number of an org's pages rendered at a time, and the seconds that one holds its slot.
-#: Small, because a page takes the CPU time of many calls.
+#: Maximum number of an org's pages rendered at a time, and the seconds after which a page no longer
+#: counts. Small, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -139,9 +139,9 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Count an API request; return the org whose slot it needs, and the limiter.
+        """Count an API request; return the org in which it must wait for its turn, and the limiter.
 
-        The org is omitted if the request needs no slot.
+        The org is None if the request need not wait.
         """
         if request.scope["path"].startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
@@ -184,7 +184,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return the MCP error for a refused message or, for a tool call, a tool result."""
+    """Return the MCP error for a refused message; for a tool call, a tool result with the error."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

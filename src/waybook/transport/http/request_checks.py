@@ -88,7 +88,8 @@ def host_refusal(
 ) -> Response | None:
     """Refuse requests for another host name (421) or from another site's page (403).
 
-    `any_host` accepts every host name, or none: load balancers check health by address.
+    With `any_host`, a request may have any host name or none, because load balancers check the
+    health of a server by its IP address.
     """
     named = headers.get(b"host", ())
     is_ours = len(named) == 1 and hosts.allow_host(named[0])
@@ -140,7 +141,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
-            # Raise it, because a part of a form would be taken for the whole.
+            # Raise an error, because a part of a form would be taken for the whole form.
             raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)

@@ -124,7 +124,6 @@ def document_response(document: ReadableDocument) -> Response:
 
 
 def markdown_response(document: ReadableDocument) -> Response:
-    """Return a rendered document as a Markdown download."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{_name(document)}.md"',

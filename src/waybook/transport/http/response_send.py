@@ -23,11 +23,11 @@ class ResponseSend:
     """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        """Wrap a request's `send`; the HTTP server may have passed an exchange."""
+        """Wrap the `send` of a request; `exchange` is None for other HTTP servers."""
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
-        #: Called when the response starts.
+        #: Function that lets the org's next request start; called when the response starts.
         self.release: Callable[[], None] | None = None
         #: Request whose credential must be verified before the response starts.
         self.unverified: Request | None = None
@@ -41,8 +41,8 @@ class ResponseSend:
                 return
             self.is_started = True
             if self.release is not None:
-                # Release the slot when the response starts, because an event stream stays open
-                # long.
+                # Let the org's next request start with the response, because an event stream stays
+                # open long.
                 self.release()
             headers = with_security_headers(message.get("headers", ()))
             message = {**message, "headers": headers}

@@ -80,7 +80,7 @@ class SignalFreeServer(uvicorn.Server):
         yield
 
     def close_connections_after_responses(self) -> None:
-        # uvicorn copies the configured headers to its state once a second.
+        # The state too, because uvicorn copies the configured headers to it only once a second.
         self.config.encoded_headers.append(CLOSE_CONNECTION)
         self.server_state.default_headers.append(CLOSE_CONNECTION)
 
@@ -109,7 +109,7 @@ class Drain:
 
 
 def no_hook() -> None:
-    """Default of `leaving` and `announce`."""
+    """Do nothing; the default of `leaving` and `announce`."""
 
 
 @asynccontextmanager

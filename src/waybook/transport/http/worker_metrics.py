@@ -24,18 +24,18 @@ from waybook.transport.http.metric_families import Buckets, Metric
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two writes of a worker.
+#: Seconds between two writes of a worker's metrics.
 PUBLISH_SECONDS: Final = 1.0
 #: Age in seconds at which a worker's gauges are left out, because it has ended.
 MAX_AGE_SECONDS: Final = 10.0
 #: Maximum size in bytes of the metrics of one worker.
 MAX_BYTES: Final = 128 * 1024
-#: Maximum number of attempts to read a slot that is being overwritten.
+#: Maximum number of attempts to read metrics that are being overwritten.
 MAX_READS: Final = 3
-#: Length and checksum of the metrics in a half.
+#: Length and checksum of one copy of a worker's metrics.
 HEADER: Final = Struct("=II")
 HALF_BYTES: Final = HEADER.size + MAX_BYTES
-#: One byte with the number of the half in use, then the halves.
+#: Memory of a worker: one byte with the number of the copy in use, then two copies.
 SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
 #: Name and labels of a sample.

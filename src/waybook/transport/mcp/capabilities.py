@@ -14,7 +14,7 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 def declares_tasks(context: Context) -> bool:
     """Return whether the client has declared the tasks extension.
 
-    Clients of older revisions cannot, because no result could name a task.
+    Clients of older protocol revisions cannot, because tool results there cannot refer to a task.
     """
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False

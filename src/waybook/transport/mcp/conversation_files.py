@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "conversations"
 #: Maximum number of state files; the oldest are deleted.
 MAX_FILES: Final = 64
-#: Larger state files are not read.
+#: State files larger than this are not read.
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
 #: Environment variables in which clients pass the name of the conversation.
@@ -88,7 +88,7 @@ class ConversationFiles:
                 ),
             )
         except (OSError, TypeError) as error:
-            # Only log it: the call itself succeeded, and agents can work without hooks.
+            # Only log the error: the call itself succeeded, and agents can work without hooks.
             log.warning("cannot write the state of the conversation: %s", error)
 
     def _key(self, thread: object) -> str:
@@ -105,7 +105,7 @@ class ConversationFiles:
         after = observed(before)
         self._states[key] = after
         if len(self._states) > MAX_FILES:
-            # Dropped from memory only; it can be read from its file again.
+            # The state is dropped only from memory; it can be read from its file again.
             del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)

@@ -175,7 +175,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
 
 
 def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a result, a review request or a decision: the step is released."""
+    """Return the state after a result, review request or decision, which releases the step."""
     if "submitted" in reply:  # With `takeNext`, the rest of the reply is about the next step.
         rest = _without(state, _id(arguments, "stepId"))
         return _claimed(rest, arguments, {**_mapping(reply["submitted"]), **reply})
@@ -245,7 +245,7 @@ OBSERVERS: Final[Mapping[str, Observer]] = {
 def _with_plan(
     state: ConversationState, plan_id: str, status: str | None, reply: Reply
 ) -> ConversationState:
-    """Make this the open plan, with the data in the reply."""
+    """Make the plan in the reply the open plan of the conversation."""
     known = state.plan if state.plan and state.plan_id == plan_id else OpenPlan(plan_id)
     counts = _mapping(reply.get("counts") or reply.get("progress"))
     done, total = _number(counts, "done"), _number(counts, "total")
@@ -276,7 +276,7 @@ def _closed(state: ConversationState, plan_id: str) -> ConversationState:
 
 
 def _confirmed(state: ConversationState, plan_id: str, steps: list[object]) -> ConversationState:
-    """Remove the steps of the plan that are not in progress in this list."""
+    """Drop held steps of the plan that, according to `steps`, are no longer in progress."""
     running = {
         (_id(step, "stepId"), _number(step, "attempt"))
         for step in map(_mapping, steps)
@@ -333,7 +333,7 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 def _id(body: Mapping[str, object], name: str) -> str | None:
     """Return an id or another short text; full ids of plans and steps become short ids.
 
-    Agents may pass either; replies have short ids.
+    Agents may pass full or short ids; replies have short ids.
     """
     value = body.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():

@@ -59,7 +59,8 @@ PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
 #: metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
 MAX_CACHED: Final = 256
-#: Maximum number of cached headers. A modern client has different headers for each tool.
+#: Maximum number of cached headers. A modern client (with a protocol revision that has no
+#: handshake) sends different headers for each tool.
 MAX_CACHED_HEADERS: Final = 1_024
 CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
 
@@ -67,7 +68,7 @@ RawHeader: TypeAlias = tuple[bytes, bytes]
 
 
 class DirectCall(NamedTuple):
-    """Ordinary tool call."""
+    """Tool call that is answered without the MCP library."""
 
     id: str | int
     tool: str
@@ -78,10 +79,10 @@ class DirectCall(NamedTuple):
 
 
 class CallHeaders(NamedTuple):
-    """Headers of an ordinary tool call."""
+    """Headers of a tool call that is answered without the MCP library."""
 
     version: str
-    #: Tool named in the headers, by modern clients only.
+    #: Tool that the headers name; None if the client's protocol revision has a handshake.
     tool: str | None
     client: str | None
     is_modern: bool
@@ -96,12 +97,12 @@ class ClientMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
-    """Answers ordinary tool calls."""
+    """Answers tool calls without the MCP library."""
 
     gateway: ToolGateway
-    #: Tools whose calls can be answered here.
+    #: Tools whose calls can be answered without the MCP library.
     tools: frozenset[str]
-    #: Name and version of this server, in responses to modern clients.
+    #: Name and version of this server, sent to clients whose protocol revision has no handshake.
     server_info: dict[str, Any]
 
     def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
@@ -165,7 +166,7 @@ def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
 def read_call_headers(headers: tuple[RawHeader, ...]) -> CallHeaders | None:
     """Return the headers of a tool call; None if the MCP library must check them.
 
-    A modern client repeats method and tool in headers.
+    A client whose protocol revision has no handshake repeats method and tool in headers.
     """
     if any(name.startswith(PARAM_HEADER) for name, _ in headers):
         return None
@@ -187,7 +188,7 @@ cached_call_headers: Final = lru_cache(maxsize=MAX_CACHED_HEADERS)(read_call_hea
 
 
 def accepts_json(headers: Mapping[bytes, str]) -> bool:
-    """Return whether a request contains JSON and plainly accepts JSON."""
+    """Return whether a request has a JSON body and its `Accept` header lists JSON."""
     content_type = headers.get(b"content-type", "").partition(";")[0].strip()
     return content_type == "application/json" and any(
         media_type.strip() == "application/json"
@@ -205,7 +206,7 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
     token = metadata.get(PROGRESS_TOKEN, "")
     if type(token) is not str and type(token) is not int:
         return None
-    # The trace context differs in every call and is not checked, so it is not part of the key.
+    # The trace context differs in every call and is not checked, so the cache key leaves it out.
     own = {k: v for k, v in metadata.items() if k not in TRACE_FIELDS or type(v) is not str}
     encoded = orjson.dumps({**own, PROGRESS_TOKEN: ""})
     return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
@@ -252,7 +253,7 @@ def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, An
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
-    """Encode a message as the MCP library does, which differs between the two eras."""
+    """Encode a message as the MCP library does, which depends on the protocol revision."""
     if not call.is_modern:
         return to_json(message)
     text = common_json(message)

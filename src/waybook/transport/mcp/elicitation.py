@@ -135,7 +135,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision in a form; without one, return the reply to the first call."""
+        """Submit the decision in a form; without a decision, return the reply to the first call."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}

@@ -120,7 +120,7 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts for plans, which are always offered, and for runs, if the profile includes them.
+#: Prompts for plans, which are always offered, and for runs, offered with the tools for runs.
 PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
 RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
@@ -148,7 +148,7 @@ it returns, and call complete_skill when you are done.
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Built-in prompts, and one per skill if the profile can start skills."""
+    """Built-in prompts, and one per skill if the offered tools can start skills."""
 
     gateway: ToolGateway
     skills: bool
@@ -173,7 +173,7 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts, and one for each skill without a built-in name."""
+        """Return the built-in prompts, and one for each skill whose name is not taken by them."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

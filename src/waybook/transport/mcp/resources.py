@@ -78,7 +78,7 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
 
 
 def active_plan(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_active_plans` reply."""
+    """Convert an entry of a `list_active_plans` reply to an open plan."""
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -87,7 +87,7 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
 
 
 def open_run(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_dags` reply."""
+    """Convert an entry of a `list_dags` reply to an open run."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -154,11 +154,11 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """MCP resources of the caller's org; runs only if the profile includes them."""
+    """MCP resources of the caller's org; runs only if the tools for runs are offered."""
 
     gateway: ToolGateway
     runs: bool
-    #: Skills that the profile can start, whose files are resources too; None if it cannot.
+    #: Skills whose files are resources too; None if the offered tools cannot start skills.
     skills: Skills | None = None
 
     @property

@@ -111,7 +111,7 @@ class ReviewTasks:
     async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
         """Submit the decision in a form, if the review is still open.
 
-        If the user declined or closed the form, it stays open.
+        If the user declined or closed the form, the review stays open.
         """
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)

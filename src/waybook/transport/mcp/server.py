@@ -28,8 +28,8 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile, unknown_tool
 
-# Responses that do not change while the process runs. The list of tools depends on what the client
-# declares.
+# Responses that clients may cache, because they do not change while the process runs. The list of
+# tools is private, because it depends on the extensions that the client declares.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="private"),
@@ -113,6 +113,6 @@ def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractS
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop notifications and waiting for forms when the MCP server ends."""
+    """Stop sending notifications and waiting for forms when the MCP server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

@@ -61,9 +61,10 @@ class MessageLines:
         self._all_answered.set()
 
     def readline(self) -> str:
-        """Return the next line with a valid message; at end of input, after all answers, nothing.
+        """Return the next line with a valid message; an empty text at the end of input.
 
-        The MCP library cancels all open requests at the end of input.
+        The MCP library cancels all open requests at the end of input, so wait for their answers
+        first.
         """
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
@@ -117,7 +118,7 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 
 
 class _Answers:
-    """Stream to the client that tells the reader of requests which of them are answered."""
+    """Output stream that also tells `MessageLines` which requests have been answered."""
 
     def __init__(self, stream: WriteStream[SessionMessage], lines: MessageLines) -> None:
         self._stream = stream
@@ -146,7 +147,7 @@ async def serve_stdio(server: Server[None]) -> None:
     """
 
     def refuse(error: JSONRPCError) -> None:
-        # The client has disconnected.
+        # Ignore the error: the client has disconnected.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 

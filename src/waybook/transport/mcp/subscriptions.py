@@ -41,7 +41,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change: updated resources, and the list if it changed.
+    """Return the MCP events for a change: updated resources, and the resource list if it changed.
 
     A resource has two URIs, one with the short id and one with the full id.
     """
@@ -99,7 +99,7 @@ class ListenStreams:
     ) -> wire.SubscriptionsListenResult:
         """Send change notifications until the client cancels or the server stops.
 
-        The acknowledgment lists no tasks, so clients poll them.
+        There are no notifications about tasks, so clients poll tasks.
         """
         if (params.notifications.model_extra or {}).get("taskIds"):
             require_tasks(context)
@@ -119,7 +119,7 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """Check the credential at intervals; close the stream once it is invalid."""
+        """Check the credential at intervals; close the stream once the credential is invalid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):

@@ -22,7 +22,7 @@ FILE: Final = "tools.json"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTool:
-    """Tool as MCP clients see it, and the profiles that include it."""
+    """Tool as MCP clients see it, and the profiles (sets of tools) that include it."""
 
     listed: wire.Tool
     profiles: frozenset[str]
@@ -38,7 +38,7 @@ def published_tools() -> dict[str, PublishedTool]:
 
 
 def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
-    """Return the tools of a profile, in the order of the tool table.
+    """Return the tools of a profile (set of tools), in the order of the tool table.
 
     Raises:
         Misconfigured: the profile does not exist.
@@ -50,7 +50,7 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 
 
 def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
-    """Return the message for a call of a tool that the profile does not include."""
+    """Return the message for a call of a tool that this server does not offer."""
     if name not in tools:
         return f"Unknown tool: {name}"
     having = [other for other in PROFILES if other == "all" or other in tools[name].profiles]
@@ -63,8 +63,8 @@ def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) ->
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
     """Convert a dispatcher's answer to an MCP tool result.
 
-    An error is one text block without structured content, which would have to match the output
-    schema.
+    An error is one text block without structured content, because that would have to match the
+    tool's output schema.
     """
     return wire.CallToolResult(
         content=[wire.TextContent(text=compact_json(answer.body))],

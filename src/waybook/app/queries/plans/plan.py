@@ -36,7 +36,7 @@ __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 #: Number of steps that one page of a plan shows.
 PAGE_SIZE = 100
-#: Maximum number of boxes on a fully drawn map, and number of steps drawn of a larger one.
+#: Maximum number of boxes on a map that is drawn completely; number of steps drawn of a larger map.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
@@ -129,7 +129,7 @@ class PlanDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the expected time and cost of the open steps; None with too little history."""
+        """Return the expected time and cost of the open steps; None if history is lacking."""
         return plan_forecast(self.plan, self.finished_steps)
 
     @cached_property
@@ -142,7 +142,6 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw: all, or in a large plan those around the current one."""
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
@@ -175,8 +174,8 @@ async def read_plan_detail(
 ) -> PlanDetail:
     """Read a plan and the parts listed in `include`.
 
-    Names and status changes in `before`, an earlier reading of the same plan, are not read again.
-    Results are read only if they total at most `most_results` bytes; otherwise only their sizes.
+    `before` is an earlier result for the same plan; its names and status changes are not read
+    again. If the results total more than `most_results` bytes, only their sizes are read.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
@@ -250,7 +249,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the detail with the names of all steps; read only those that are missing."""
+    """Return the plan with the names of all steps; read only the missing names."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -270,7 +269,7 @@ def focus_step(plan: Plan) -> Step | None:
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the page of steps with this number, by default that of the current step."""
+    """Return the page of steps with this number, by default the page of the current step."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:

@@ -93,8 +93,8 @@ def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes
 def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
-    A condition that has already added or repeated steps is omitted, because the arguments contain
-    these steps. The condition of the last repetition keeps the number of repetitions left.
+    A condition that has already added or repeated steps is omitted, because these steps are among
+    the arguments. A condition that can still repeat steps has the number of repetitions left.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
@@ -141,7 +141,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
 
 
 def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
-    """Return the arguments of a condition, without a position if its step is yet to be added."""
+    """Return a condition as tool arguments, without a position if its step is not added yet."""
     step, target, first = row.get("step_id"), row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     return non_empty(

@@ -75,16 +75,16 @@ class PlanFilter:
     order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
-    #: A plan matches if its id begins with this text or its name contains it. After the first
-    #: `MAX_WALKED` plans of the list, a word of the name must also begin with the rarest word of
-    #: the text.
+    #: A plan matches if its id begins with this text or its name contains it. Beyond the first
+    #: `MAX_WALKED` plans of the list, names also need a word that begins with the text's rarest
+    #: word.
     text: str = ""
     #: User whose plans are listed; None for all users.
     creator: str | None = None
-    #: Cursor: id of the last plan on the previous page.
+    #: Cursor: the id of the last plan on the previous page.
     before: str | None = None
-    #: Second part of the cursor: the last activity of the plan `before`. Required when plans are
-    #: ordered by activity, ignored with a search text.
+    #: Second part of the cursor: the last activity of the plan `before`. It is required when plans
+    #: are ordered by activity, and ignored in a text search.
     before_at: datetime | None = None
 
 

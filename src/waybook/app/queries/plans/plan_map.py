@@ -17,7 +17,7 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Progress status shown for each step status.
+#: Status in a progress report for each status of a step.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
@@ -39,7 +39,7 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the declared dependencies or, without any, a chain of all steps."""
+    """Return the dependencies of the plan's steps or, without any, a chain of all steps."""
     return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
 
 
@@ -68,7 +68,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return for each step the evidence of its progress, derived from its status."""
+    """Return for each step the data from which its progress is computed."""
     standings: dict[str, ProgressStatus] = {
         usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }
@@ -82,7 +82,7 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Progress report of a plan, with its revision, because its steps may change."""
+    """Progress report of a plan. It includes the plan's revision, because the steps may change."""
 
     revision: int
     usage: dict[str, Json]

@@ -41,7 +41,7 @@ from waybook.store.audit import SealedEntry
 #: HTML before and after the exported JSON in a snapshot file.
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
 DATA_END: Final = "</script>"
-#: Identifies the layout of the file. A verifier can only regenerate files of its own layout.
+#: Identifies the layout of the file. Waybook can only verify files of the layout that it writes.
 GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
 MAP_WIDTH: Final = 960
 #: Maximum number of audit entries in a snapshot, and their maximum size in bytes.

@@ -18,8 +18,8 @@ from waybook.json_values import Body, Json
 from waybook.store.plans import load
 from waybook.store.plans.rows import ResultRow
 
-#: Length of the longest escape sequence in a JSON string, and the start of an escaped high
-#: surrogate, the first half of a character that takes two escape sequences.
+#: Length of the longest escape sequence in a JSON string, and the pattern of an escape sequence
+#: that must be followed by a second one (a high surrogate).
 ESCAPE_LENGTH: Final = len(r"\u0000")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
@@ -29,8 +29,8 @@ async def shown_results(
 ) -> dict[str, Body]:
     """Return result and confidence of each step, within a budget for all results together.
 
-    `rows` comes from `results_within_statement` with the limit `most` in bytes. If the results
-    exceed it, `rows` lacks them, and the beginning of each is read here.
+    If the results total more than `most` bytes, `rows` (from `results_within_statement`) does not
+    contain them, and the beginning of each is read here.
     """
     if sum(row.octets for row in rows) <= most:
         results: dict[str, Json] = {row.step_id: row.result for row in rows}
@@ -61,7 +61,7 @@ async def _beginnings(
 
 
 def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
-    """Return a short result as it is; of a long one the beginning and the length of the rest."""
+    """Return a short result unchanged; of a long one, the beginning and the length of the rest."""
     if text is None:
         return {"resultSummary": None}
     if size <= share or (len(text) <= share and len(text.encode()) >= size):
@@ -86,7 +86,7 @@ def decode_beginning(text: str) -> str:
 
 
 def _without_cut_escape(text: str) -> str:
-    """Remove an incomplete escape or surrogate pair from the end of a JSON text."""
+    """Remove an incomplete escape sequence or pair of them from the end of a JSON text."""
     at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
     run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
     if at < 0 or run % 2 == 0:

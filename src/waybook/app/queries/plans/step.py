@@ -60,7 +60,7 @@ class StepDetail:
     #: Latest tool calls that concern the step.
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: Why a modification is not possible now, by kind; possible ones are absent.
+    #: Reasons why modifications are not possible now, by kind of modification.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:

@@ -150,7 +150,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected numbers of units and outputs per stage, where known."""
+        """Return the expected numbers of units (parts of steps) and documents, where known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)

@@ -37,8 +37,8 @@ class DocumentSheet:
     detail: RunDetail
     document: ShownDocument
     other: ShownDocument | None
-    #: Documents for comparison: its versions, documents of other models with the same key, and
-    #: those of the same lineage.
+    #: Documents to compare with: other versions of this document, documents with the same key by
+    #: other models, and documents of the same lineage (derived from the same document).
     related: Sequence[DocumentVersion]
 
     @property
@@ -47,7 +47,7 @@ class DocumentSheet:
 
     @property
     def of_other_models(self) -> list[DocumentVersion]:
-        """Documents with the same key from other models or lineages."""
+        """Documents with the same key, by other models or derived from other documents."""
         about = self.document.about
         return [
             item
@@ -58,7 +58,7 @@ class DocumentSheet:
 
     @property
     def of_same_lineage(self) -> list[DocumentVersion]:
-        """Documents with other keys that descend from the same one."""
+        """Documents with other keys that derive from the same document."""
         about = self.document.about
         key = about.stage, about.document_key
         return [item for item in self.related if (item.stage, item.document_key) != key]

@@ -31,7 +31,7 @@ OPEN = "open"
 
 
 class RunOrder(Enum):
-    #: Most recently active run first. Documents are not counted.
+    #: Most recently active run first. In this order, documents are not counted.
     ACTIVITY = auto()
     #: Latest start first. With this order, `before` can select a later page.
     START = auto()
@@ -39,13 +39,11 @@ class RunOrder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Filter and order of a list of runs."""
-
     #: State of the listed runs, or `OPEN`.
     state: str | None = None
     dag: str | None = None
     #: A run matches if its id begins with this text or its name contains it. Beyond the newest
-    #: `MAX_WALKED` runs, a word of the name must also begin with the rarest word of the text.
+    #: `MAX_WALKED` runs, names also need a word that begins with the text's rarest word.
     text: str = ""
     #: Cursor: only runs started before this one are listed. An invalid id is ignored.
     before: str | None = None
@@ -57,7 +55,6 @@ class StageSummary(NamedTuple):
 
     slug: str
     completed: bool
-    #: Whether a person has given feedback on the stage.
     has_feedback: bool
     closed: int
     failed: int
@@ -117,7 +114,6 @@ class RunSummary(RunProgress):
 
     @property
     def state(self) -> RunState:
-        """Return the overall state of the run."""
         if self.completed_at is not None:
             return RunState.COMPLETED
         if self.canceled_at is not None:
@@ -165,7 +161,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
     first_id, last_id = id_range(wanted.text)
-    # With another filter or order, the newest matching runs may not be those of this page.
+    # Only without these filters and in order of start, a page has the newest matching runs.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     return load.text_statement(
         **filters,

@@ -49,8 +49,6 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobList:
-    """Page of a list of jobs."""
-
     jobs: tuple[RunJob, ...]
     total: int
     page: int

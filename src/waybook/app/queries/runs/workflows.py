@@ -14,7 +14,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
-#: Numbers of models for which a workflow's page shows the number of documents.
+#: The page of a workflow shows the number of documents for each of these numbers of models.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 

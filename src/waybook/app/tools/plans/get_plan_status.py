@@ -113,7 +113,7 @@ def _completed_view(step: Step, result: Body) -> Json:
 
 
 def _by_step(detail: PlanDetail) -> list[Json]:
-    """Return the usage of each step in plan order; that of removed steps comes last."""
+    """Return the usage of each step in plan order; the usage of removed steps comes last."""
     orders = {str(step.id): step.order for step in detail.plan.steps}
     took = detail.usage
     last = len(orders) + 1

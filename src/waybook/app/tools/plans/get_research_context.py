@@ -52,8 +52,7 @@ class GetResearchContext(SessionArguments):
     #: it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
-    # Not in the published schema: an agent gets the values from the next call that a reply
-    # suggests.
+    # Not in the published schema: agents copy the value from the suggested next call in a reply.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 

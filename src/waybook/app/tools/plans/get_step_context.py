@@ -40,8 +40,7 @@ class GetStepContext(ReadArguments):
     #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
     #: it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # Not in the published schema: an agent gets the values from the next call that a reply
-    # suggests.
+    # Not in the published schema: agents copy the value from the suggested next call in a reply.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
@@ -124,7 +123,7 @@ async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    """Return the artifacts in the order of the hits, without hits that are sources."""
+    """Return the artifacts in the order of the hits; hits that are sources are left out."""
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

@@ -47,7 +47,7 @@ PublishedAction = Literal[
 #: Actions of `modify_plan`. The published schema omits those that only pages and programs use, to
 #: keep the tool list small.
 Action = Annotated[
-    # One literal, because an error in a union of two would have two messages.
+    # One literal, because an error in a union of two literals would cause two messages.
     Literal[PublishedAction, "set_title", "set_dependencies", "set_budget"],
     WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
 ]

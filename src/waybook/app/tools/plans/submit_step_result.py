@@ -76,7 +76,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
-    Return None if a cached plan is used, which has no transaction to read the policy in.
+    Return None for a checkpoint of a cached plan: there is no transaction to read the policy in.
     """
     if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
         return locked.decision_context

@@ -31,8 +31,8 @@ class SubmitUserDecision(MutatingArguments):
         description="the person's, never yours"
     )
     feedback: Text | None = Field(default=None, description="their words, for modify")
-    #: The review that the person saw, so that the decision does not apply to a later one. Not
-    #: published: pages send it, and agents do not need it.
+    #: The review that the person saw, so that the decision cannot apply to a later one. Not
+    #: published, because only pages send it.
     review_id: SkipJsonSchema[Id | None] = None
     #: Where in a chat the person decided: the map or the form, which sets this value.
     place: SkipJsonSchema[ReviewSurface | None] = None

@@ -86,7 +86,7 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[SourceRow]](list)
     for source in sources:
         came_from[source.artifact_id].append(source)
-    # The search found it, but a later version has replaced the artifact since.
+    # Skip artifacts that a later version has replaced since the search.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 

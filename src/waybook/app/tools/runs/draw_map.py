@@ -40,8 +40,8 @@ from waybook.store.runs import load
 
 #: Maximum length of a result shown with the review question about it.
 MAX_RESULT_LENGTH = 4_000
-#: What the rate limit charges for drawing a step or edge: the condition operations that take about
-#: the same CPU time.
+#: For the rate limit, drawing a step or edge counts as this many operations of a condition, which
+#: take about as much CPU time.
 OPERATIONS_PER_LINE = 2
 
 

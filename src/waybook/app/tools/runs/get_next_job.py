@@ -54,7 +54,7 @@ from waybook.store.runs.jobs import JobRequest
 #: Maximum number of jobs tried by one call; a job that cannot be handed out is skipped.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: Reply of an attempt whose job had no attempts left and was marked as failed; the call then tries
+#: Reply of an attempt whose job had no attempts left and was marked as failed. The call then tries
 #: the next job.
 JOB_GIVEN_UP: Final[Body] = {}
 #: Types of jobs that agents can claim; the server executes the others.

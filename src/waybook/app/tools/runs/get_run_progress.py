@@ -66,7 +66,7 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]
 
 
 def _in_one_shape(report: Body) -> Body:
-    """Add `percent`, `done` and `total` to the progress of each stage."""
+    """Add `percent`, `done` and `total` to the progress of each stage, as in other replies."""
     stages = cast("list[StageReport]", report["stages"])
     shaped = [cast("Body", {**stage, "progress": _stage_progress(stage)}) for stage in stages]
     return {**report, "stages": [*shaped]}

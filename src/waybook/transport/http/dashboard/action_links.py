@@ -1,9 +1,9 @@
 """Confirmation page of the links in review messages; works without sign-in.
 
 Chat services and mail filters open links to preview them, so opening a link decides nothing: the
-page shows the review, and only its form decides it. The link is the only credential, and allows
-only to read and decide this review. The page has the referrer policy of the other pages, because
-with a stricter one, browsers would hide the form's origin from the server.
+page shows the review, and only its form decides it. The link is the only credential; it only gives
+access to this review. The page has the referrer policy of the other pages, because with a stricter
+one, browsers would hide the form's origin from the server.
 """
 
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ class StepTimeline:
 class Timeline:
     lines: dict[str, StepTimeline]
     worked: timedelta
-    #: Where long idle time is drawn shortened.
+    #: Positions on the axis at which long idle time was cut out.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:

@@ -25,7 +25,7 @@ EVENT_STATUS: Final = {
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-#: Detail fields that may have a comment; the first one present is shown.
+#: Fields of an audit entry that may contain a comment; the first one present is shown.
 COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 MAX_COMMENT_LENGTH: Final = 200
 DAYS_OFFERED: Final = 7
@@ -37,7 +37,7 @@ class ActivityRow:
 
     at: datetime
     what: str
-    #: Status whose symbol is shown; empty for none.
+    #: Status whose symbol is shown next to the entry; empty for no symbol.
     status: str
     comment: str
     item: Link | None

@@ -1,7 +1,4 @@
-"""Audit page: filtered audit entries with their changes, and export as CSV or JSON Lines.
-
-Exports are streamed page by page, up to a limit.
-"""
+"""Audit page: filtered audit entries with their changes, and export as CSV or JSON Lines."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -113,7 +110,7 @@ MAX_VALUE_LENGTH: Final = 600
 #: An entry with few changes and only values up to this length is shown expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: Detail fields that are not shown, because the name of the step or job is.
+#: Detail fields that are not shown, because the entry already shows the name of the step or job.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
@@ -122,7 +119,7 @@ class DisplayValue:
     """Changed value, cut if it is long."""
 
     text: str
-    #: Number of characters not shown.
+    #: Number of characters of the value that are not shown.
     omitted: int = 0
 
 
@@ -146,7 +143,7 @@ class EntryView:
     changes: tuple[ChangeView, ...]
     #: Number of the entry's changes that are not shown.
     more: int
-    #: Plan or run, step or job, and user of the entry.
+    #: Links to the entry's plan or run, its step or job, and its user.
     subject: Link
     item: Link | None
     agent: Link

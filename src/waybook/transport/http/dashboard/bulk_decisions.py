@@ -1,7 +1,8 @@
 """Approval of several reviews with one form; each is decided and reported separately.
 
 The form redirects to a page with the outcomes, so that a reload repeats no approval. The URL of
-that page has the ids of the reviews and the codes of refusals; all else is read again.
+that page has the ids of the reviews and the error codes of refused ones; everything else is read
+from the database again.
 """
 
 from collections.abc import Iterable
@@ -22,10 +23,10 @@ from waybook.transport.http.dashboard.inbox import MAX_CARDS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, is_partial_request
 from waybook.transport.http.html.forms import read_form, safe_return_path
 
-#: Maximum length of an id with an error code.
+#: Maximum length of a review id with an error code.
 MAX_ITEM_LENGTH: Final = 64
 NOTHING_SELECTED: Final = "Select at least one review."
-#: Reason of a refusal by error code, and for other codes.
+#: Reason shown for a refusal, by error code, and the reason for all other codes.
 REASONS: Final = {
     "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
     "NOT_FOUND": "not found in this org",
@@ -64,7 +65,7 @@ class BulkApproval:
         selected = _selected(form.fields.getlist("review"))
         if not selected:
             return await self._page(request, [], form.return_path)
-        # The rate limit may refuse this first read, before anything is decided.
+        # If the rate limit is exceeded, this raises an error before anything is decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in selected]
         shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
@@ -97,7 +98,7 @@ class BulkApproval:
         return await self.page_context.render_page(
             request,
             "selected",
-            # The browser script shows only replies without an error status.
+            # The browser script shows only replies without an error status, so it gets 200.
             status_code=400 if is_refused and not is_partial_request(request) else 200,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,

@@ -1,4 +1,4 @@
-"""Pages that ask for the reason before a plan or run is canceled."""
+"""Pages that ask for a reason and then cancel a plan or run."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace

@@ -61,7 +61,7 @@ class DecisionCard:
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
-    #: Result as JSON; None if it is plain text.
+    #: The step's result as JSON; None if it is plain text.
     result_json: str | None = None
     #: Previous review of the step, and how the result has changed since.
     previous: PreviousReview | None = None

@@ -1,7 +1,7 @@
-"""Pages that copy a plan or run, with the results up to a step or of the stages before one.
+"""Pages that copy a plan or run and keep the results before a chosen step or stage.
 
-The form shows what is left to do from the chosen point on, with a forecast. Without JavaScript, a
-button shows both again for another point.
+The form shows the work left to do from the chosen point on, with a forecast. Without JavaScript, a
+button updates both after another point was chosen.
 """
 
 import secrets
@@ -38,7 +38,7 @@ class StartPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyInput:
-    """Submitted form values; None if not submitted."""
+    """Submitted values of the form that copies a plan or run; None if not submitted."""
 
     name: str | None = None
     chosen: str | None = None
@@ -51,7 +51,7 @@ class CopyPreview:
 
     work: str
     forecast: Forecast | None
-    #: Why there is no forecast.
+    #: Reason that is shown if there is no forecast.
     reason: str
 
 
@@ -225,7 +225,7 @@ def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
 
 
 def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPreview:
-    """Return the jobs of a copy from a stage on, with a forecast."""
+    """Return the jobs of a copied run from the chosen stage on, with a forecast."""
     stages = detail.run.stages
     earlier = earlier_stages(detail.compiled_dag, first)
     preview = start_preview(

@@ -1,7 +1,7 @@
 """Page of the link in a message about a completed stage: feedback without sign-in.
 
-As for reviews, opening the link changes nothing; only the form gives feedback. The link allows only
-to read this stage and give feedback on it.
+As for reviews, opening the link changes nothing; only the form gives feedback. The link only gives
+access to this stage.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,8 @@ class FeedbackLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # The browser sends our forms' cookie only with requests from our own pages.
+            # The browser sends our forms' cookie only with requests from our own pages, so let one
+            # of them open this address again.
             return mark_private(redirect_page(request, request.url.path))
         link = await self.access.find(request, LinkKind.FEEDBACK)
         self.access.dispatcher.require_capacity(link_reader(link))

@@ -1,8 +1,8 @@
 """Inbox page with pending reviews and feedback, overdue reviews first, and its form handlers.
 
 Forms work with or without JavaScript. Without it, a decision redirects to the page with the form,
-and after an error the form is shown again with its input. With it, only the card is replaced, so
-that other input on the page is kept.
+and after an error the form is shown again with its input. With JavaScript, only the card of the
+form is replaced, so that other input on the page is kept.
 """
 
 from dataclasses import dataclass, replace

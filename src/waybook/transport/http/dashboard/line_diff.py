@@ -13,8 +13,8 @@ from waybook.json_values import Json
 
 #: Maximum length of each compared text.
 MAX_DIFF_LENGTH: Final = 200_000
-#: Maximum number of lines between the common beginning and end of each text. The time of a
-#: comparison grows with its square.
+#: Maximum number of lines to compare in each text, without the lines that both texts have in common
+#: at the beginning and end. The time of a comparison grows with the square of this number.
 MAX_CHANGED_LINES: Final = 1_000
 #: Number of unchanged lines that are shown before and after a change.
 CONTEXT_LINES: Final = 3
@@ -24,7 +24,7 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Stands for unchanged lines that are not shown; its text is their number.
+    #: Kind of a line that stands for unchanged lines; its text is their number.
     OMITTED = "omitted"
 
 

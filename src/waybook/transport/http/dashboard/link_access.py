@@ -52,7 +52,7 @@ def reason_unusable(link: AccessLink) -> str | None:
 def render_link_page(
     request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
 ) -> Response:
-    """Render a page with a form that a link opens; an unusable link shows only the reason."""
+    """Render the page that a link opens, with a form; for an unusable link, only the reason."""
     reason, token = reason_unusable(link), csrf_token(request)
     values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
     code = HTTPStatus.GONE if reason else status

@@ -1,8 +1,8 @@
-"""Server-sent events that list changed topics, in one stream per browser.
+"""Server-sent events that tell an open page what has changed, in one stream per browser.
 
-An event has topics, or `*` if anything may have changed; its id is the position after it. A client
-that reconnects sends its last position and gets the events it missed. The stream has only topic
-names; the page fetches changed content itself.
+An event lists topics, such as `plan:ID` or `inbox`, or `*` if anything may have changed. Its id is
+a position in the sequence of changes: a client that reconnects sends the last one and gets the
+events it missed. The stream has no content; the page fetches changed content itself.
 """
 
 import asyncio
@@ -61,7 +61,6 @@ class LiveUpdates:
         return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
 
     async def pending_count(self, request: Request) -> Response:
-        """Render how many items wait for a person; every page shows this number."""
         await self.page_context.request_context(request)
         return await self.page_context.render_page(request, "waiting")
 

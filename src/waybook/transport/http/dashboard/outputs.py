@@ -27,7 +27,7 @@ MAX_SHOWN_LENGTH: Final = 200_000
 #: Maximum number of rows, of columns, and of characters per cell shown; the download has all.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
 MAX_VERSIONS: Final = 20
-#: Number of characters that take about as long to render as one step of a map to draw.
+#: Number of characters whose rendering takes about as long as drawing one step of a map.
 CHARACTERS_PER_COST: Final = 50
 
 
@@ -37,7 +37,7 @@ class TableView:
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: Say which rows and columns are not shown.
+    #: Sentences that say which rows and columns are not shown.
     notes: Sequence[str]
 
 
@@ -51,7 +51,7 @@ class OutputView:
     html: Markup | None
     table: TableView | None
     text: str | None
-    #: Number of characters not shown.
+    #: Number of characters of the output that are not shown.
     omitted: int
 
 

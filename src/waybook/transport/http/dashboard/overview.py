@@ -26,14 +26,14 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of the list of plans, which earlier versions had at this address.
+#: Query parameters of the list of plans, which earlier versions served at this address.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
-#: Maximum number of entries in the complete list of work in trouble.
+#: Maximum number of entries in the complete list of work with problems.
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Cookie value: start of the list of finished work, and time of the last request, both in seconds
-#: since 1970, or 0.
+#: Cookie value: start time of the list of finished work, and time of the last request, both in
+#: seconds since 1970, or 0.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 #: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
@@ -86,7 +86,8 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # For a new browser, or one that was away too long, the list starts at a fixed age instead.
+        # For a new browser, or one that was away too long, the list of finished work goes back a
+        # fixed time instead.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(
             request,

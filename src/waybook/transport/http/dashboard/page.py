@@ -46,8 +46,8 @@ class PageContext:
     async def request_context(self, request: Request) -> RequestContext:
         """Return a read-only request context; count the request once for the rate limit.
 
-        Pages are read from the replica, if there is one that has caught up. Forms are read from the
-        primary, because the replica may not have the form's change yet.
+        Pages read from the database replica, if there is one that has caught up. Forms read from
+        the primary, because the replica may not have the form's change yet.
 
         Raises:
             Forbidden: the caller lacks the scope for reading.
@@ -64,7 +64,7 @@ class PageContext:
         return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
 
     async def build_primary_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context of the primary; count the request once.
+        """Return a read-only request context of the primary database; count the request once.
 
         Raises:
             Forbidden: the caller lacks the scope for reading.
@@ -72,7 +72,8 @@ class PageContext:
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Take the event position before reading data, so that the page gets every later event.
+        # Get the position in the event stream before reading data, so that the page gets every
+        # later event.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)
@@ -216,7 +217,7 @@ async def respond(
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-#: Path parameters with ids, full or short.
+#: Path parameters that contain an id, full or short, and the kind of the id.
 PATH_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,

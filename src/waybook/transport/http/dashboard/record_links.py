@@ -24,7 +24,7 @@ class Link:
 def subject_link(entry: AuditEntry, names: Names) -> Link:
     """Return the plan, run or other subject of an audit entry.
 
-    Without a name, it was deleted or is the org itself.
+    A subject without a name was deleted, or is the org itself.
     """
     row = names.get(entry.subject_id)
     page = PAGES.get(entry.subject)

@@ -171,7 +171,6 @@ class SignInPage:
         return self.issuer is not None and self.issuer.settings.client_id is not None
 
     async def redirect_to_issuer(self, request: Request) -> Response:
-        """Redirect the browser to the identity provider."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if self.issuer is None:
             raise Unauthenticated
@@ -185,7 +184,7 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Complete a sign-in that this server started, if the issuer's user exists in Waybook."""
+        """Complete a sign-in at the identity provider, if its user exists in Waybook."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)

@@ -61,7 +61,7 @@ class TokensView:
 
     error: str | None = None
     issued: IssuedToken | None = None
-    #: Token whose revocation awaits confirmation.
+    #: Id of the token whose revocation awaits confirmation.
     confirming: str | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     status: int = HTTPStatus.OK

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
 
-#: Query parameters of each list that belong to a view; cursors do not.
+#: Query parameters of each list that are saved in a view; the position in the list is not.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),

@@ -1,9 +1,9 @@
 """HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
-The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
-same text, masked, in every form; a request without one of the two does not come from our page. Only
-url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender chooses
-the character encoding, some of which take hours to decode a megabyte.
+The CSRF token is a random text. It is in a cookie that browsers do not send with requests from
+other sites and, masked, in every form; a request that lacks either one does not come from our page.
+Only url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender
+chooses the character encoding; some encodings take hours to decode a megabyte.
 """
 
 import re
@@ -48,7 +48,7 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form field, masked or not; any text for an invalid field."""
+    """Return the CSRF token in a form field, masked or not; if invalid, another text."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Fragments of a page: a page that is open gets only those that changed.
+"""Fragments of a page: to update an open page, only the changed ones are sent.
 
 A template marks elements as fragments, which may be nested. The outermost fragment has a version, a
 hash of its content. A browser that requests a part of a page again names the version it has; if the
@@ -43,7 +43,7 @@ _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark before the element with the id `name`."""
+    """Return the mark to write before the element with the id `name`, which is a fragment."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 
@@ -103,7 +103,7 @@ class Fragment:
 
 
 def parse_fragments(text: str) -> Fragment:
-    """Parse a page; return it as a fragment that contains the outermost ones."""
+    """Parse a page; return a fragment for the whole page, which contains all others."""
     page = Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
@@ -127,7 +127,7 @@ class VersionMemory:
         self._bytes = 0
 
     def remember(self, part: Fragment) -> str:
-        """Store the fragment hashes of a part; return its version."""
+        """Store the fragment hashes of a page part; return the part's version."""
         outline = part.outline()
         version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
         if version not in self._outlines:
@@ -140,7 +140,7 @@ class VersionMemory:
         return version
 
     def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
-        """Return the changed fragments of a part; None if the whole part must be sent."""
+        """Return the changed fragments of a page part; None if the whole part must be sent."""
         outline = self._outlines.get(version)
         if outline is None:
             return None
@@ -154,7 +154,8 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
         return
-    # Both have the same digest, so they contain the same inner fragments in the same order.
+    # Both versions of the fragment have the same digest, so they contain the same inner fragments
+    # in the same order.
     place += 1
     for inner in new.inner():
         yield from _changed(inner, outline, place)
@@ -164,7 +165,7 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """HTML of a response; with a version, it has only the changed fragments."""
+    """HTML of a response; if `version` is set, only the changed fragments."""
 
     text: str
     version: str | None = None
@@ -198,6 +199,6 @@ def _fill_slot(part: Fragment, version: str) -> None:
 
 
 def _template(changed: Fragment) -> str:
-    """Return a fragment in a form that a browser can parse on its own."""
+    """Return a changed fragment in a form that a browser can parse on its own."""
     html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
     return f'<template data-fragment="{changed.name}">{html}</template>'

@@ -44,10 +44,10 @@ from waybook.transport.http.html.run_urls import run_document_url, run_stage_url
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    # Loaded only on the pages that need them.
+    # These files are loaded only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
     *("records.css", "search.css", "edit.css", "order.js"),
-    # Loaded by `waybook.js` when a user opens the command palette.
+    # These files are loaded by `waybook.js` when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
 #: Waybook's own scripts, in contrast to third-party ones; minified when served.
@@ -248,7 +248,7 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # Global, because a part that is rendered alone cannot import macros.
+    # The macros are global, because a part of a page that is rendered alone cannot import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
@@ -289,7 +289,7 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
-#: Texts with more characters or lines are shown collapsed.
+#: Texts with more characters or lines than these are shown collapsed.
 LONG, TALL = 700, 14
 #: Maximum number of characters shown of a text; the plan's page has the rest.
 MAX_LENGTH = 40_000
@@ -315,7 +315,7 @@ class RichText:
     html: Markup
     #: Whether the text is initially collapsed.
     long: bool
-    #: Number of characters not shown.
+    #: Number of characters of the text that are not shown.
     omitted: int = 0
 
 

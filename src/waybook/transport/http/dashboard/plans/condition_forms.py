@@ -1,7 +1,7 @@
-"""Forms for the conditions of a step: one per condition, and one for a new one.
+"""Forms for the conditions of a step: one per condition, and an empty one for a new condition.
 
 A form shows a condition that compares one field with one value. Other conditions can be removed, or
-edited as JSON. A form replaces its own condition; the tool takes the whole list.
+edited as JSON. A form changes only its own condition, but the tool gets the whole list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,9 +49,9 @@ ACTIONS: Final = {
     "repeat": "repeat steps up to this one",
     "fail": "fail the plan",
 }
-#: Fields that the form suggests.
+#: Fields whose comparison the form of a condition suggests.
 SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
-#: Form field `condition` of a new condition.
+#: Value of the form field `condition` for a new condition.
 NEW: Final = "new"
 NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
@@ -60,12 +60,12 @@ NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 class ConditionForm:
     """Values of the form of one condition."""
 
-    #: Index in the list of the step's conditions, or `new`.
+    #: Index of the condition in the list of the step's conditions, or `new`.
     key: str
     values: Mapping[str, str]
     #: The condition as text, if the form cannot show it.
     text: str = ""
-    #: Messages by name of the field.
+    #: Error messages, by field name.
     faults: Mapping[str, str] = field(default_factory=dict)
     is_open: bool = False
 
@@ -83,7 +83,7 @@ class ConditionForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForms:
     forms: Sequence[ConditionForm]
-    #: All conditions of the step as the tool takes them; empty without conditions.
+    #: All conditions of the step as JSON for the tool; empty if it has none.
     json: str
     operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
     actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)
@@ -139,14 +139,14 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> Condi
 
 
 def _is_plain(step: NewStep) -> bool:
-    """Return whether a step to be added has only a type and instructions."""
+    """Return whether a step that a condition adds has only a type and instructions."""
     return step == NewStep(type=step.type, instructions=step.instructions)
 
 
 def submitted_conditions(
     sheet: StepDetail, typed: Mapping[str, str]
 ) -> tuple[list[Json], Mapping[str, str]]:
-    """Return all conditions of the step after a form was submitted, and the form's faults."""
+    """Return the step's conditions after a form was submitted, and the form's error messages."""
     conditions, key = own_conditions(sheet), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
@@ -157,7 +157,7 @@ def submitted_conditions(
 
 
 def condition_refusal(typed: Mapping[str, str], faults: Mapping[str, str]) -> FormError:
-    """Return the error of a form whose fields have faults."""
+    """Return the error of a form with invalid fields."""
     return FormError(
         action="set_conditions",
         code="INVALID_INPUT",
@@ -177,7 +177,7 @@ def _comparison(typed: Mapping[str, str]) -> Comparison:
 
 
 def _faults(sheet: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
-    """Return a message for each field that cannot be saved."""
+    """Return an error message for each field that cannot be saved."""
     faults = _comparison_faults(_comparison(typed))
     order, last = sheet.step.order, len(sheet.plan.steps)
     step, times = typed.get("step", "").strip(), typed.get("times", "").strip()
@@ -221,7 +221,7 @@ def _position(error: BadExpression) -> int:
 
 
 def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
-    """Return a condition without faults, as the tool takes it."""
+    """Return the condition in a valid form, in the format of the tool."""
     then, step = typed["then"], typed.get("step", "").strip()
     order = int(step) if step else None
     params = non_empty(

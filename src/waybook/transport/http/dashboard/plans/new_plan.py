@@ -149,8 +149,8 @@ class NewPlanPage:
             "new_plan",
             status_code=status,
             view=view,
-            # Each confirmation form has its own key, so that only submitting the same form twice
-            # has no effect.
+            # Each confirmation form has its own key, so submitting the same form twice creates one
+            # plan, and submitting two forms creates two.
             key=secrets.token_urlsafe(16),
         )
 

@@ -157,7 +157,7 @@ class PlanEditPage:
 
 
 def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modification:
-    """Return the requested modification; the tool rejects invalid actions."""
+    """Return the modification that a form requests; the tool rejects unknown actions."""
     match action:
         case "add_steps":
             return add_steps_modification(fields)
@@ -177,5 +177,5 @@ def _after(sheet: PlanDetail, fields: FormData) -> str:
     if old is None:
         return path
     order = max(1, old - 1) if way == "up" else min(len(sheet.plan.steps), old + 1)
-    # No fragment, because browsers then ignore autofocus.
+    # Without a fragment in the URL, because with one, browsers ignore autofocus.
     return f"{path}?{urlencode({'moved': order, 'way': way})}"

@@ -57,13 +57,12 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return tool arguments for a form, with the plan revision in the form."""
+    """Return the tool arguments for a submitted form, with the form's plan revision."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # Without a revision, which all our forms have, use -1: it matches no plan, so the form is
-    # refused.
+    # All our forms have a revision; without one, -1 matches no plan, so the form is refused.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 
@@ -102,7 +101,7 @@ def refusal_status(answer: Answer) -> int:
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
-    """Return the requested modification; the tool rejects invalid actions."""
+    """Return the modification that a form requests; the tool rejects unknown actions."""
     if action in {"move_up", "move_down"}:
         ids = reordered_step_ids(sheet, up=action == "move_up")
         return {"action": "reorder_steps", "stepIds": ids}

@@ -40,7 +40,7 @@ class PlanHistoryPage:
             "plan_history",
             plan_id=plan_id,
             past=past,
-            # The drawing function escapes every text.
+            # The function that draws the map escapes every text, so the SVG is safe.
             svg=Markup(svg),  # noqa: S704
             rows=past.steps[:MAX_ROWS],
         )

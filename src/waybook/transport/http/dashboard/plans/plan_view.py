@@ -1,7 +1,7 @@
 """View model of the plan page: status, map, step grid, step list, budget and history.
 
 The grid shows all steps of a large plan: one cell per step, one row per page of the step list. The
-map shows the whole plan, or the part around the focus step.
+map shows the whole plan, or the part around the current step.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ MAX_MAP_WIDTH = 1250
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMap:
     svg: Markup
-    #: Box that the page scrolls into view.
+    #: Box that the page scrolls into view; None for no scrolling.
     center: str | None
     shown: int
     total: int
@@ -109,7 +109,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Return the drawing with short ids: full ids take a third of a large compressed map."""
+    """Return the drawing with short ids; full ids take a third of a large compressed map."""
     diagram, marks = drawing.diagram, drawing.annotations
     lanes = tuple(
         replace(
@@ -134,7 +134,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The drawing function escapes every text.
+        # The function that draws the map escapes every text, so the SVG is safe.
         svg=Markup(mark_drawing(drawn)),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
@@ -143,7 +143,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the short id of the first step in the map box of a step."""
+    """Return the short id of the first step in the map box that contains this step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((short_id(lane.steps[steps[0]].key) for steps in boxes), None)
@@ -203,7 +203,7 @@ class PlanView:
     derived: str
     outcome: str | None
     progress: Progress
-    #: Steps per status, in display order.
+    #: Number of steps per status, in display order.
     counts: dict[str, int]
     stalled: list[StalledStep]
     #: The review that awaits a decision, if any.

@@ -79,7 +79,7 @@ def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
 
 
 def _choice(item: DocumentVersion, names: Mapping[tuple[str, str, int], int]) -> Choice:
-    """Return a choice for comparison; its label has the lineage only if needed to be unique."""
+    """Return a choice for comparison; its label says where the document comes from, if needed."""
     origin = ""
     if names[_choice_name(item)] > 1:
         reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
@@ -109,7 +109,7 @@ class RunDocumentPage:
         named = request.path_params
         other = query_param(request, "with")
         sheet = await read_document_sheet(ctx, named["run_id"], named["resource_id"], other)
-        # Rendering and comparing the largest documents takes seconds, so the work is charged by
+        # Rendering and comparing the largest documents takes seconds, so the cost depends on their
         # size.
         cost = (
             len(sheet.document.markdown) + len(sheet.other.markdown if sheet.other else "")

@@ -17,8 +17,7 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: Maximum number of boxes per stage; of a larger stage, only those around the current step are
-#: drawn.
+#: Maximum number of boxes per stage; a larger stage is drawn only around its current step.
 MAX_BOXES: Final = 100
 #: Layout width at which text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
@@ -33,8 +32,8 @@ class RunMap:
     parameter: str
     #: Step to which the map is scrolled, if any.
     center: str | None
-    #: Positions of the stage and step around which a large stage is drawn, such as "1.45", so that
-    #: an update of an open page draws the same steps; empty if all are drawn.
+    #: Positions of the stage and step around which a large stage is drawn, such as "1.45"; empty if
+    #: all steps are drawn. With it, an update of an open page draws the same steps.
     near: str
     omitted: int
     #: URLs of the page with all stages expanded, and with only the current ones.
@@ -154,7 +153,7 @@ def _window(
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the first step in the map box of a step."""
+    """Return the first step in the map box that contains this step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((lane.steps[steps[0]].key for steps in boxes), None)

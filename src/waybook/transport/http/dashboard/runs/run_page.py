@@ -65,7 +65,7 @@ class RunPage:
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
         # All forms on the page have the same idempotency key. Add the stage, step or document, so
-        # that only submitting the same form twice has no effect.
+        # that different forms are not taken for the same call.
         place = "/".join(filter(None, (_field(fields, name) for name in FORM_PLACES)))
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
@@ -95,7 +95,7 @@ class RunPage:
         )
 
 
-#: Form fields that identify the stage, step or document.
+#: Form fields that identify the stage, step or document of a form.
 FORM_PLACES: Final = ("stage", "step", "document")
 
 

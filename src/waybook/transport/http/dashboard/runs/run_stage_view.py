@@ -28,7 +28,7 @@ CELL_STATUSES: Final = (
     ("completed", "completed"),
     ("superseded", "skipped"),
 )
-#: Order in which steps of a large stage are selected for the page.
+#: Step statuses in the order in which steps of a large stage are selected for the page.
 ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
@@ -51,7 +51,7 @@ class Cell:
     done: int
     total: int
     documents: tuple[DocumentLink, ...]
-    #: Number of documents not linked.
+    #: Number of documents of this cell that are not linked.
     more: int
 
 
@@ -86,7 +86,7 @@ class StageView:
     expected: int | None
     available: int
     warnings: tuple[str, ...]
-    #: The steps shown, in the order of the recipe.
+    #: The steps shown, in the order of the workflow.
     steps: tuple[StepView, ...]
     failures: tuple[FailedJob, ...]
     #: Whether the stage is initially expanded.
@@ -139,7 +139,7 @@ def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageV
 
 
 def _most_urgent(steps: Sequence[StepReport], most: int) -> list[StepReport]:
-    """Return the steps that most need attention, in the order of the recipe."""
+    """Return the steps that most need attention, in the order of the workflow."""
     order = {name: place for place, name in enumerate(ATTENTION)}
     ranked = sorted(
         range(len(steps)), key=lambda n: (order.get(str(steps[n]["status"]), len(order)), n)
@@ -220,7 +220,6 @@ class _Cells:
             self._documents[item.stage, item.step_key, item.model].append(item)
 
     def cell(self, stage: str, key: str, model: str) -> Cell:
-        """Return the matrix cell of a step and a model."""
         counts = self._counts.get((stage, key, model), {})
         documents = self._documents.get((stage, key, model), [])
         linked = documents[:MAX_CELL_DOCUMENTS] if len(documents) <= MAX_CELL_DOCUMENTS else []

@@ -9,7 +9,7 @@ from waybook.app.queries.runs.run import RunDetail
 from waybook.core.durations import format_duration
 from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 
-#: Width of the drawing in units, height of a row, and height of a bar.
+#: Width of the drawing in SVG units, height of a row, and height of a bar.
 WIDTH: Final = 1000
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10

@@ -72,7 +72,6 @@ class RunView:
 
 
 def run_view(detail: RunDetail, drawn: RunMap) -> RunView:
-    """Return the view model of the run page, with the map."""
     return RunView(
         detail=detail,
         stages=stage_views(detail),

@@ -33,7 +33,7 @@ class RunStepView:
     status: str
     #: Numbers of jobs by state; None if the stage has not started.
     jobs: Jobs | None
-    #: Number of units, each done by a job.
+    #: Expected number of jobs; 0 if the step has not started.
     total: int
     started_at: datetime | None
     completed_at: datetime | None
@@ -90,7 +90,7 @@ class RunJobView:
     failed: bool
     prompt: str
     inputs: Sequence[JobInput]
-    #: Number of inputs not listed.
+    #: Number of inputs of the job that are not listed.
     more_inputs: int
 
     @property

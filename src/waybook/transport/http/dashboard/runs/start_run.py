@@ -32,7 +32,7 @@ MAX_INPUT_FIELDS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunForm:
-    """Typed form values."""
+    """Values typed into the form that starts a run."""
 
     name: str = ""
     models: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class StartRunPage:
             status_code=status,
             view=view,
             named=stage_name,
-            # Each confirmation form has its own key, so that only submitting the same form twice
-            # has no effect.
+            # Each confirmation form has its own key, so submitting the same form twice starts one
+            # run, and submitting two forms starts two.
             key=secrets.token_urlsafe(16),
         )

@@ -46,11 +46,11 @@ class WorkflowView:
     map_job: DrawingJob | None
     #: Steps to list, by stage.
     steps: Mapping[str, Sequence[RecipeStep]] = field(default_factory=dict)
-    #: Stage shown alone; None for all.
+    #: Stage that is shown alone; None if all stages are shown.
     chosen: str | None = None
     previous: str | None = None
     next: str | None = None
-    #: URL of the page with all stages; None if this is it.
+    #: URL of the page with all stages; None if this page shows them.
     all_stages_url: str | None = None
 
 

@@ -17,12 +17,12 @@
       return;
     }
     if (chord || focus.closest("dialog,input:not([type=checkbox])")) return;
-    // The list keys move on from the card that has the focus.
+    // Before j or k moves along the list, focus the card itself.
     if (key === "j" || key === "k") go(card);
     if (key === "n") go(next(card));
     if (key === "a") pick("[value=approve]")?.focus();
     if (key !== "m") return;
-    // The key must not become the first letter of the text.
+    // Without this, the m would be typed into the text field.
     event.preventDefault();
     pick("textarea")?.focus();
   }, true);

@@ -32,7 +32,7 @@
   };
   const KEYS = { "+": "in", "=": "in", "-": "out", 0: "fit", 1: "full" };
 
-  // The minimap has one path for each status, so that it has few elements, and the visible frame.
+  // The minimap has few elements: one path for each status, and a frame around the visible part.
   const minimap = map => {
     const svg = drawing(map), box = size(svg), small = document.createElementNS(MARK, "svg");
     const paths = {};
@@ -89,7 +89,7 @@
     scale = 1;
     minimap(map);
     zoom(map, kept, 0, 0);
-    // A live update replaces single boxes.
+    // A live update replaces single boxes, so draw the minimap again.
     new MutationObserver(() => {
       minimap(map);
       frame(map);
@@ -128,7 +128,7 @@
     });
     // Two fingers zoom; without this the browser would take the gesture for scrolling.
     map.addEventListener("touchmove", event => event.touches.length > 1 && event.preventDefault(), { passive: false });
-    // A link under the pointer is not opened at the end of a drag; a key press has no detail.
+    // Do not open the link under the pointer at the end of a drag; for a key press, `detail` is 0.
     map.addEventListener("click", event => moved && event.detail && event.preventDefault(), true);
     map.addEventListener("dragstart", event => event.preventDefault());
   };

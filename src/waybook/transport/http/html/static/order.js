@@ -25,7 +25,7 @@
     form.elements.order.value = ids();
     form.submit();
   });
-  // Escape and a drop outside the list restore the order.
+  // If the user presses Escape or drops the step outside the list, restore the order.
   list.addEventListener("dragend", event => {
     if (dragged && event.dataTransfer.dropEffect === "none") list.append(...before);
     dragged?.classList.remove("dragged");

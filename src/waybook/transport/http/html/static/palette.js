@@ -34,7 +34,7 @@ const load = async () => {
     const reply = await fetch("/search?" + new URLSearchParams({ part: "options", q: text }), { signal: request.signal });
     const html = await reply.text();
     if (request.signal.aborted) return;
-    // A session may have ended, or the server may be busy: the search page says why.
+    // The session may have ended, or the server may be busy; the search page tells the user which.
     if (reply.ok && !reply.redirected) show(html);
     else status.textContent = "No results: the server did not answer. Press Enter to try the search page.";
     dialog.dataset.shown = text;
@@ -52,7 +52,7 @@ input.addEventListener("keydown", event => {
   if (step) select(active + step);
   else if (event.key == "Enter") {
     const chosen = dialog.dataset.shown == input.value && options()[active];
-    // The options of a newer text are not there yet: open the search page.
+    // If the options for the typed text are not there yet, open the search page.
     if (chosen) chosen.click();
     else location.href = "/search?" + new URLSearchParams({ q: input.value });
   } else return;
@@ -62,7 +62,7 @@ list.addEventListener("mousemove", event => {
   const place = options().indexOf(event.target.closest("[role=option]"));
   if (place >= 0 && place != active) select(place);
 });
-// A click on the backdrop hits the dialog itself.
+// Close the dialog on a click outside its content, which hits the dialog element itself.
 dialog.addEventListener("click", event => {
   if (event.target == dialog || event.target.closest("a")) dialog.close();
 });

@@ -27,7 +27,7 @@
     const next = items[at < 0 ? (way > 0 ? 0 : items.length - 1) : at + way];
     if (next) next.focus();
   };
-  // The palette is loaded when it is used for the first time; it gets what is typed meanwhile.
+  // Load the palette when it is first used, and pass it the text typed while it loads.
   const palette = event => {
     let typed = "";
     const hear = event => {
@@ -68,7 +68,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
 }
 
-// Live updates: elements whose topics changed are fetched again.
+// Live updates: fetch the elements again whose topics (such as `inbox`) have changed.
 (() => {
   const mark = document.getElementById("live"), changed = new Set(), shared = self.SharedWorker;
   let at = mark.dataset.at, port, timer, last = 0, kept = [];
@@ -113,7 +113,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   });
   start();
 
-  // Keep what the user typed, opened or scrolled to; return whether something would be lost.
+  // Remember what the user typed, opened or scrolled to; return whether an update would lose it.
   const keep = (old, ...names) => kept.push([old.id, Object.fromEntries(names.map(name => [name, old[name]]))]);
   const preserve = (part, fresh) => {
     const focus = document.activeElement;
@@ -121,7 +121,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     let lost = part.querySelector(".outcome");
     for (const old of part.querySelectorAll("input:not([type=hidden]),textarea,select,details[id],.map[id]")) {
       const now = fresh.getElementById(old.id);
-      // Edited by the user, or returned with an error and therefore already in the page.
+      // The user edited the field, or a form with an error has put its text back.
       if (old.ariaInvalid || (now && old.value && !now.value) || (old.options
         ? (old.querySelector("[selected]") || old.options[0]) != old.selectedOptions[0]
         : old.value != old.defaultValue || old.checked != old.defaultChecked)) {
@@ -149,14 +149,14 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
       const old = document.getElementById(dataset.fragment), now = content.getElementById(dataset.fragment);
       const focused = old?.contains(document.activeElement) && document.activeElement;
       if (!old || !now || preserve(old, content)) {
-        // Fetch the whole part with the next change.
+        // This fragment cannot be replaced, so fetch the whole part with the next change.
         part.dataset.stale = part.dataset.version = "";
         kept = [];
         continue;
       }
       old.replaceWith(now);
       htmx.process(now);
-      // A link has no id of its own; find it by its address.
+      // Focus the same element again; a link has no id, so find it by its address.
       if (focused) (document.getElementById(focused.id) || now.parentNode.querySelector(`[href="${focused.getAttribute("href")}"]`))?.focus();
       restore();
     }
@@ -170,7 +170,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
       detail.shouldSwap = false;
       return replace(part, fresh, version);
     }
-    // A fragment may include its enclosing element or not.
+    // The response may or may not include the element that encloses the part.
     if (!fresh.getElementById(part.id)) detail.swapOverride = "innerHTML", detail.selectOverride = "unset";
     if (preserve(part, fresh)) {
       part.dataset.stale = "";
@@ -181,7 +181,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   addEventListener("htmx:afterSettle", restore);
 })();
 
-// Ages that advance, times in the local zone, and the number of waiting items in the tab's title.
+// Keep ages current, show times in the local zone, and the number of waiting items in the title.
 (() => {
   const MINUTE = 60, HOUR = 3600, DAY = 86400, since = new WeakMap();
   const whole = (seconds, unit) => Math.floor(seconds / unit);
