@@ -55,8 +55,7 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-#: Function that changes a user. It returns the user and an audit entry, which is None if nothing
-#: changes.
+#: Function that changes a user. It returns the user and an audit entry (None without a change).
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
