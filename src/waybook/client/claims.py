@@ -68,8 +68,7 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: Whether an error already told the agent that the claim was lost; the agent may have
-        #: handled it.
+        #: Whether an error has already reported the loss, which the agent may have handled.
         self._loss_is_reported = False
         #: Task that executes the `async with` block, and its cancellation requests when the block
         #: began.

@@ -120,7 +120,7 @@ def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -
     """Return the steps in topological order; where there is a choice, as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # The ranks ascend, so this is already a heap.
+    # The list is in ascending order, so it is already a heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:

@@ -16,7 +16,7 @@ from waybook.plan.model import MAX_STEPS, NewStep, StepType
 #: included.
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: Limits of the tool that creates plans.
+#: Maximum lengths of names and texts, as in the tool that creates plans.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 

@@ -104,7 +104,7 @@ def render_svg(
     )
 
 
-#: Marks around the id of an element that depends on the status of steps, before and after it. Text
+#: Marks before and after the id of an element that depends on the status of steps. Text
 #: in a drawing cannot contain control characters, as `escape_text` replaces them.
 MARK, END_MARK = "\x02", "\x03"
 

@@ -215,7 +215,7 @@ class _Metered(NodeTransformer):
     """Makes loops and comparisons charge the template's budget."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Charge each iteration for the nodes in the loop's body."""
+        """Charge each iteration for the syntax nodes in the loop's body."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)

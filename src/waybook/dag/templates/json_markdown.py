@@ -176,7 +176,7 @@ def _indented(text: str) -> str:
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of a list item, or "", and the item without that field."""
+    """Return the name of a list item, or "", and the item without the field of its name."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -120,8 +120,8 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # Limit the time for the next head. After a response, the next bytes are the unread rest
-            # of the body or a new head.
+            # Limit the time for the next head (URL and headers). After a response, the next bytes
+            # are the unread rest of the body or a new head.
             self._expect()
 
     def on_message_begin(self) -> None:

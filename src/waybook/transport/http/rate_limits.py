@@ -141,7 +141,7 @@ class RequestThrottle:
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
         """Count an API request; return the org in which it must wait for its turn, and the limiter.
 
-        The org is None if the request need not wait.
+        Without an org, the request does not wait.
         """
         if request.scope["path"].startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter

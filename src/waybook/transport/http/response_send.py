@@ -23,7 +23,7 @@ class ResponseSend:
     """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        """Wrap the `send` of a request; `exchange` is None for other HTTP servers."""
+        """Wrap the `send` of a request; other HTTP servers pass no `exchange`."""
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip

@@ -45,7 +45,7 @@ def build_server(
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
-    """Return an MCP server with the tools of a profile; calls go through the gateway.
+    """Return an MCP server with a profile (set of tools); calls go through the gateway.
 
     Listing tools does not need the dispatcher, so it does not wait for its start. `one_line` means
     that there is one client, on a persistent connection over which the server can send
