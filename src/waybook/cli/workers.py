@@ -36,7 +36,7 @@ class SupervisorLink:
 
     #: Number of the worker, from 0.
     index: int
-    #: The worker writes here when it serves.
+    #: Pipe to which the worker writes when it begins to serve.
     reports: int
     #: End of a pipe that becomes readable only when the supervisor has ended, for any reason.
     lifeline: int

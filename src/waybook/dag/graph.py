@@ -202,7 +202,7 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the steps to open at the start: roots, and steps after roots without jobs."""
+    """Return the steps to open first: steps without predecessors, or after steps without jobs."""
     return walk(graph, {}, count_of)
 
 

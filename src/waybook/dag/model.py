@@ -41,7 +41,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Failed jobs, which are not retried automatically.
+#: Statuses of failed jobs, which are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 

@@ -20,7 +20,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.run.status import RunState
 
-#: Details shown in the table to explain an entry.
+#: Details of an audit entry that the table shows.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
@@ -120,7 +120,7 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """Verification of the audit chain of one subject of an org."""
+    """Result of verifying one audit chain of an org."""
 
     org_id: UUID
     verdict: AuditVerdict

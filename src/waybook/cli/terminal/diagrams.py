@@ -53,7 +53,7 @@ def _steps(stage: StageMap, width: int) -> Table:
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-#: Width of a line without the step's name.
+#: Width in characters of a line without the step's name.
 FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]

@@ -97,7 +97,7 @@ COMPACT_FROM = 400
 #: This many identical siblings or more are drawn as one stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Space to the left of a text in a box, which includes the icon, and to the right.
+#: Space in a box to the left of its text, including the icon, and to the right.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
@@ -113,7 +113,7 @@ class Dimensions:
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Minimum distances between columns and between rows of columns; more lines need more.
+    #: Minimum distances between columns and between rows of columns; lines between them add space.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6

@@ -106,7 +106,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: With more items than this, crossings are not counted, and only `ROUNDS_BEYOND` sweeps are made.
+#: With more items than this, crossings are not counted, and only `ROUNDS_BEYOND` passes are made.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

@@ -285,7 +285,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the vertical positions of the bands and of the lines below them, and the height."""
+    """Return the vertical positions of rows of columns and of lines below them, and the height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

@@ -100,7 +100,8 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # If a step depends only on the previous one, do not list it: the order implies it.
+        # If a step depends only on the previous one, do not list the dependency: the order implies
+        # it.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

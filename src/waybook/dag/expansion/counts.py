@@ -44,7 +44,7 @@ class StageCounts:
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """Return the expected counts of a stage with these models and this origin of its inputs."""
+    """Return the expected counts of a stage, for these models and inputs of this origin."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -75,7 +75,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs; an origin that steps share comes once."""
+    """Yield the origins of these steps' outputs; an origin that steps share is yielded once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

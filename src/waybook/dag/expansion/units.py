@@ -76,7 +76,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the jobs of a step without a primary source, one per combination of axis values."""
+    """Yield the jobs of a step without a primary source, one per combination of split values."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -24,10 +24,10 @@ from waybook.dag.progress.documents import RenderJob
 from waybook.dag.progress.overlay import JobEvidence
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Maximum number of continuations followed back to a job with a step.
+#: Maximum number of continuations that are followed back to find a job with a step.
 MAX_CONTINUATION_DEPTH = 100
 
-#: Types of values used without conversion.
+#: Types of a job's values that are used without conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(map(str, JobType))
 RENDER = str(JobType.RENDER)

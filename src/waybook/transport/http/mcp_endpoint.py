@@ -118,7 +118,7 @@ async def answer_checked(
         return body
     if refused := await verify_credential(request):
         return refused
-    # No query was sent, so the answer depends on the caller alone.
+    # The call sent no database query, so its answer depends only on the caller.
     is_unchanged = request_state(request).get("caller") == cached.caller
     if body is not None and is_unchanged and not cached.check.is_failed:
         return body

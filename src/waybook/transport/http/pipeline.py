@@ -146,7 +146,7 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Handle a request if the rate limit allows it, and once it is its turn in its org."""
+        """Handle a request within the rate limit, as soon as its org has a free slot."""
         org_id, limiter = await pace.slot_of(request)
         if org_id is None:
             await self._handle(request, handler, checked, respond)

@@ -99,8 +99,8 @@ class ConversationFiles:
     def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
         before = self._states.get(key)
         if before is None:
-            # The file may exist: a client that resumes a conversation starts a new server process
-            # with the same name.
+            # The file may exist: a client that resumes a conversation starts a new server process,
+            # but the conversation keeps its name.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after

@@ -24,7 +24,7 @@ class PromptTemplate:
     text: str
     argument: str | None = None
     argument_description: str = ""
-    #: Value if the client omits the argument; without a default it is required.
+    #: Default value of the argument; without a default, clients must pass the argument.
     default: str | None = None
 
     def to_wire(self) -> wire.Prompt:

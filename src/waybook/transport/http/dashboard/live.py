@@ -70,8 +70,8 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            # The limit was reached since the first check; the browser gets the error when it
-            # reconnects.
+            # The maximum number of streams was reached since the first check; the browser gets the
+            # error when it reconnects.
             return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())

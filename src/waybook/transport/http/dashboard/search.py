@@ -71,7 +71,8 @@ class SearchPage:
                 await self.page_context.request_context(request),
                 text,
                 limit=MAX_OPTIONS if is_palette else MAX_HITS,
-                # Similar meanings help on the results page, but not while a user types.
+                # Search by meaning only for the results page, because it does not help while a user
+                # types.
                 semantic=not is_palette,
             )
             error = None

@@ -94,7 +94,7 @@ class DocumentsView:
 
 
 def documents_view(detail: RunDetail, page: int) -> DocumentsView:
-    """Return a page of the list of documents; beyond the end, the last page."""
+    """Return a page of the list of documents; if the page does not exist, the last one."""
     pages = max(1, -(-len(detail.documents) // DOCUMENTS_PER_PAGE))
     page = min(page, pages)
     first = (page - 1) * DOCUMENTS_PER_PAGE
