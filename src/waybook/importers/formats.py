@@ -58,7 +58,7 @@ def detect_format(text: str) -> PlanFormat:
     try:
         data = read_json(text.removeprefix("\ufeff"))
     except InvalidInput:
-        # Not a single JSON document, but perhaps one JSON object per line.
+        # The text is not a single JSON document, but may have one JSON object per line.
         first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
         if is_beads(first):
             return PlanFormat.BEADS

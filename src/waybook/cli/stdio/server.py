@@ -58,7 +58,7 @@ class DeferredStartup:
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
-            # Log it for the operator; the agent gets the same error with its next call.
+            # Log the error for the operator; the agent gets the same one with its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         self._stack.push_async_callback(pages.stop)

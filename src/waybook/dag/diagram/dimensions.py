@@ -125,7 +125,7 @@ class Dimensions:
     #: Minimum width of a frame, so that its heading fits.
     narrowest: int = 420
     lane_gap: int = 34
-    #: An edge that spans more columns is drawn as a detour around them.
+    #: An edge that spans more columns than this is drawn as a detour around them.
     longest_passing: int = 6
     compact: bool = False
 

@@ -76,7 +76,7 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Frames of the stages; empty if the only lane has no name, as for a plan.
+    #: Frames of the stages; empty if there is only one, without a name, as for a plan.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
     #: Number of edges left out, because the map has too many to distinguish.

@@ -27,7 +27,7 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import InvalidInput
 
-#: The task was removed from the DAG before it ran.
+#: State of a task that was removed from the DAG before it ran.
 REMOVED = "removed"
 
 #: States of task instances. One that has not been scheduled has no state: null in the API, an empty

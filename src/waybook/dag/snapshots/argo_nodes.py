@@ -36,7 +36,7 @@ GROUPS = frozenset({"DAG", "Steps"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgoNode:
     id: str
-    #: Position in the file, for error messages.
+    #: Position of the node in the file, for error messages.
     place: str
     name: str
     type: str

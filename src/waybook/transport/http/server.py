@@ -80,7 +80,7 @@ class SignalFreeServer(uvicorn.Server):
         yield
 
     def close_connections_after_responses(self) -> None:
-        # The state too, because uvicorn copies the configured headers to it only once a second.
+        # Change the state too: uvicorn copies the configured headers to it only once a second.
         self.config.encoded_headers.append(CLOSE_CONNECTION)
         self.server_state.default_headers.append(CLOSE_CONNECTION)
 

@@ -10,7 +10,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-# The MCP protocol allows no more values in a completion result.
+#: Maximum number of values that the MCP protocol allows in a completion result.
 MAX_COMPLETIONS: Final = 100
 
 #: For each prompt that takes an id: the argument, and whether it is a run (not a plan).

@@ -48,7 +48,7 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form field, masked or not; if invalid, another text."""
+    """Return the CSRF token in a form field, masked or not; an invalid field gives a wrong one."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:

@@ -303,7 +303,7 @@ _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 def document_html(markdown: str) -> Markup:
     """Return a document as sanitized HTML, with headings below those of the page."""
     html = markdown_to_html(markdown)
-    # The page's heading has level 1, that of a section level 2.
+    # Levels 1 and 2 are the headings of the page and its sections.
     lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
     return Markup(lower)  # noqa: S704 - it has been sanitized
 

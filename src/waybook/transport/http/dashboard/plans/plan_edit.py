@@ -177,5 +177,5 @@ def _after(sheet: PlanDetail, fields: FormData) -> str:
     if old is None:
         return path
     order = max(1, old - 1) if way == "up" else min(len(sheet.plan.steps), old + 1)
-    # Without a fragment in the URL, because with one, browsers ignore autofocus.
+    # The URL has no fragment, because browsers would then ignore autofocus.
     return f"{path}?{urlencode({'moved': order, 'way': way})}"

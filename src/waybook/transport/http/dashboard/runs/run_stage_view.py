@@ -81,7 +81,7 @@ class StageView:
     total: int
     failed: int
     running: int
-    #: Stage run; None if the stage has not started.
+    #: Execution of the stage; None if it has not started.
     started: StageRun | None
     expected: int | None
     available: int
