@@ -28,7 +28,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        # Imported objects are never freed, so collecting garbage meanwhile would only take time.
+        # Imported objects are never freed, so collecting garbage during imports only takes time.
         gc.disable()
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()

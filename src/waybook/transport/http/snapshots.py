@@ -41,7 +41,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Call `door` with the snapshot in the request body; return the response."""
+    """Call a function with the snapshot in the request body; return the response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

@@ -16,7 +16,7 @@ from waybook.transport.http.html.forms import query_param
 from waybook.transport.http.html.layout import to_rich_text
 from waybook.transport.http.html.run_urls import run_document_url
 
-#: Part of the page that the command palette fetches.
+#: Name of the page part that the command palette fetches.
 OPTIONS: Final = "options"
 #: Maximum number of hits per kind on the page and in the palette.
 MAX_HITS: Final = 10

@@ -26,7 +26,7 @@ from waybook.dag.diagram.svg import END_MARK, MARK
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Marks in SVG drawings, which may come from a process that does not know the random text.
+#: Marks in SVG drawings, which may come from a process that does not know `_NONCE`.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
 #: Request header with the page version that the browser has, and response header with the version
