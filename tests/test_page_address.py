@@ -38,7 +38,7 @@ def make_claim(settings: Settings) -> Iterator[Callable[[], PageClaim]]:
         claim.close()
 
 
-def test_only_a_single_process_can_claim_the_dashboard(
+def test_only_a_single_process_can_serve_the_dashboard(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second = make_claim(), make_claim()
@@ -50,7 +50,7 @@ def test_only_a_single_process_can_claim_the_dashboard(
     assert second.try_take()
 
 
-def test_base_url_is_the_recorded_url_while_serving(
+def test_base_url_is_the_recorded_url_while_a_process_serves(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()
@@ -111,7 +111,7 @@ def test_configured_url_overrides_the_recorded_dashboard_address(
     assert current_base_url(configured) == configured.base_url
 
 
-def test_second_server_records_the_address_when_the_first_ends(
+def test_second_server_records_an_address_when_the_first_ends(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second, stdio = make_claim(), make_claim(), make_claim()

@@ -160,7 +160,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
 # Tests of the content of the skills.
 
 
-def test_builtin_skills_have_3_and_7_steps() -> None:
+def test_quick_scan_skill_has_3_steps_and_deep_research_7() -> None:
     assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
         "quick-scan": 3,
         "deep-research": 7,

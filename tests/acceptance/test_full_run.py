@@ -115,14 +115,14 @@ async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv
     await make_dialectic(world, n)
 
 
-async def test_dialectic_run_with_4_models_creates_all_jobs_of_map(
+async def test_dialectic_run_with_4_models_creates_every_job_on_map(
     alone: OrgEnv,
 ) -> None:
     await make_dialectic(alone, 4)
 
 
 @decision("B10")
-async def test_run_creates_jobs_of_the_map_after_feedback_changes_models(
+async def test_run_matches_the_map_after_feedback_changes_the_models(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     """Change the models between stages; the job counts must match the counts in the map."""

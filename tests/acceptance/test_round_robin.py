@@ -145,7 +145,7 @@ async def test_review_can_be_decided_if_every_request_reaches_another_server(
         assert (reply["decision"], reply["planStatus"]) == ("approve", "completed")
 
 
-async def test_stream_of_a_server_reports_changes_made_on_every_server(
+async def test_event_stream_of_a_server_reports_changes_on_every_server(
     addresses: list[str],
 ) -> None:
     async with connected(addresses, "2026-07-28") as client:

@@ -80,7 +80,7 @@ async def clients(address: str, count: int) -> AsyncIterator[list[Client]]:
             await client.__aexit__(None, None, None)
 
 
-async def test_workers_share_a_port_and_the_plans(place: ServerDatabase) -> None:
+async def test_workers_of_a_server_share_the_port_and_all_plans(place: ServerDatabase) -> None:
     with serving(place) as (process, address):
         assert len(workers(process)) == COUNT
         async with clients(address, 8) as several:

@@ -35,7 +35,7 @@ def branches(draw: st.DrawFn) -> Body:
 
 
 @pytest.mark.parametrize("first", ["add_steps", "skip_to"])
-async def test_result_can_trigger_add_steps_and_skip_to_together(
+async def test_one_result_can_fire_add_steps_and_skip_to_conditions(
     world: OrgEnv, agent: AgentClient, first: str
 ) -> None:
     adding = make_branch("add_steps", steps=[make_step("More.")])

@@ -156,7 +156,7 @@ async def test_successful_calls_of_a_user_and_channel_share_a_row(
     assert not single
 
 
-async def test_calls_of_step_include_batched_and_single_calls(
+async def test_calls_listed_for_a_step_include_batched_and_single_calls(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls in the audit are found by their times, repeated and refused calls by the step."""
@@ -189,7 +189,7 @@ async def test_calls_of_step_include_batched_and_single_calls(
     assert len(await listed()) == 2
 
 
-async def test_call_statistics_count_batched_and_single_calls_within_limit(
+async def test_call_statistics_count_batched_and_single_calls_up_to_limit(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     for _ in range(2):

@@ -43,7 +43,7 @@ def counted_calls() -> Iterator[list[int]]:
         sys.setprofile(before)
 
 
-async def test_warm_step_cycle_stays_within_function_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_cached_plan_stay_within_call_limit(agent: AgentClient) -> None:
     plan, numbers = await agent.plan(10), []
     for number in count():
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
@@ -57,7 +57,7 @@ async def test_warm_step_cycle_stays_within_function_call_limit(agent: AgentClie
     assert sorted(numbers[2:-1])[3] <= MAX_CALLS
 
 
-async def test_submit_with_take_next_stays_within_function_call_limit(
+async def test_submit_with_take_next_stays_within_python_call_limit(
     agent: AgentClient,
 ) -> None:
     plan, numbers = await agent.plan(10), []
@@ -70,7 +70,7 @@ async def test_submit_with_take_next_stays_within_function_call_limit(
     assert sorted(numbers[2:])[3] <= MAX_TAKE_NEXT_CALLS
 
 
-async def test_uncached_step_cycle_stays_within_function_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_uncached_plan_stay_within_call_limit(agent: AgentClient) -> None:
     plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.plan_cache
     for number in range(9):
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
@@ -83,7 +83,9 @@ async def test_uncached_step_cycle_stays_within_function_call_limit(agent: Agent
     assert sorted(numbers[2:])[3] <= MAX_UNCACHED_CALLS
 
 
-async def test_step_cycle_on_alternating_processes_stays_within_call_limit(world: OrgEnv) -> None:
+async def test_claim_and_submit_in_alternating_processes_stay_within_call_limit(
+    world: OrgEnv,
+) -> None:
     world.clock.advance(microseconds=1)  # Only times with microseconds are packed in the audit.
     agent, elsewhere = world.agent, world.agent.elsewhere()
     plan, numbers = await agent.plan(12), []
@@ -99,7 +101,7 @@ async def test_step_cycle_on_alternating_processes_stays_within_call_limit(world
     assert sorted(numbers[2:])[3] <= MAX_ALTERNATING_CALLS
 
 
-async def test_warm_job_cycle_stays_within_function_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_cached_run_stay_within_call_limit(agent: AgentClient) -> None:
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     await agent.call("add_dag", definition=make_definition("wide", stage))
     run, numbers = await agent.run("wide", [f"m{number}" for number in range(12)]), []

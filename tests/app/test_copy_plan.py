@@ -74,7 +74,7 @@ async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
     assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
 
 
-async def test_plan_copy_at_audit_seq_has_steps_of_that_time(
+async def test_plan_copied_at_an_audit_entry_has_the_steps_then(
     agent: AgentClient, original: Body
 ) -> None:
     added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}
@@ -137,7 +137,7 @@ async def test_copying_a_completed_plan_requires_the_up_to_step_argument(
     assert (await copy(agent, plan, upToStep=1))["carriedOver"] == 1
 
 
-async def test_create_research_plan_without_copy_of_requires_question_and_steps(
+async def test_create_research_plan_requires_question_and_steps_unless_copying(
     agent: AgentClient,
 ) -> None:
     error = await agent.refused("create_research_plan", name="Rivers")

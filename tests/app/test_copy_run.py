@@ -124,7 +124,7 @@ async def test_copying_run_with_invalid_arguments_is_refused(
     assert message in error["message"]
 
 
-async def test_start_run_without_copy_of_requires_dag_slug_and_models(
+async def test_start_run_requires_workflow_and_models_unless_copying(
     agent: AgentClient,
 ) -> None:
     error = await agent.refused("start_run", name="Rivers", input="x")

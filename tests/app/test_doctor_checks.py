@@ -45,7 +45,7 @@ async def server_checks(world: OrgEnv) -> dict[str, CheckResult]:
         (b"grant update, delete on audit_entry to waybook_app", "audit", "may update, delete"),
     ],
 )
-async def test_doctor_fails_on_each_missing_database_guard(
+async def test_doctor_fails_if_a_database_permission_or_policy_is_wrong(
     own_world: OrgEnv, statement: bytes, failing: str, quoted: str
 ) -> None:
     before = await server_checks(own_world)
@@ -61,7 +61,7 @@ async def test_doctor_fails_on_each_missing_database_guard(
     assert failed[failing].remedy
 
 
-async def test_doctor_warns_if_the_two_clocks_differ(
+async def test_doctor_warns_if_server_and_database_clocks_differ(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = time.time()

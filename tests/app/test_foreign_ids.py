@@ -77,7 +77,7 @@ async def test_id_of_other_org_gets_same_answer_as_unknown_id(
     assert rows(world) == before
 
 
-async def test_isolation_test_reports_leaks_without_row_level_security(
+async def test_isolation_test_reports_leaks_if_row_level_security_is_off(
     own_world: OrgEnv,
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(own_world))

@@ -40,7 +40,7 @@ async def warm_plans(agent: AgentClient, count: int = AGENTS) -> list[Body]:
     return [await agent.plan(3) for _ in range(count)]
 
 
-async def test_sixteen_calls_on_cached_plans_share_few_commits(
+async def test_sixteen_concurrent_calls_on_cached_plans_share_few_commits(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = await warm_plans(agent)
@@ -55,7 +55,7 @@ async def test_sixteen_calls_on_cached_plans_share_few_commits(
         assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_reads_of_uncached_plans_share_a_message(
+async def test_concurrent_reads_of_uncached_plans_share_a_database_message(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = await warm_plans(agent, MAX_READS)
@@ -67,7 +67,7 @@ async def test_reads_of_uncached_plans_share_a_message(
     assert MAX_READS + 1 in messages
 
 
-async def test_calls_on_outdated_plans_share_messages_without_failures(
+async def test_calls_on_outdated_cached_plans_share_messages_and_succeed(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call fails: it learns that another process changes the plans."""
@@ -83,7 +83,7 @@ async def test_calls_on_outdated_plans_share_messages_without_failures(
     assert MAX_READS + 1 in messages
 
 
-async def test_jobs_of_cached_runs_share_a_commit(
+async def test_concurrent_calls_on_cached_runs_share_a_commit(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
@@ -97,7 +97,7 @@ async def test_jobs_of_cached_runs_share_a_commit(
     assert len(messages) == BLOCKING_MESSAGES + 1
 
 
-async def test_outdated_plan_in_a_group_is_loaded_again(agent: AgentClient) -> None:
+async def test_outdated_cached_plan_in_a_shared_commit_is_reloaded(agent: AgentClient) -> None:
     plans = await warm_plans(agent, 4)
     await agent.elsewhere().take(with_full_ids(plans[2]), sessionId="other")
     taken = await grouped(
@@ -109,7 +109,7 @@ async def test_outdated_plan_in_a_group_is_loaded_again(agent: AgentClient) -> N
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
-async def test_calls_of_a_lost_group_count_once_after_a_retry(
+async def test_calls_of_a_lost_shared_commit_count_once_when_retried(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, is_committed: bool
 ) -> None:
     agent = own_world.agent
@@ -134,7 +134,7 @@ async def test_calls_of_a_lost_group_count_once_after_a_retry(
     assert [reply.get("replayed", False) for reply in replies] == [is_committed] * 4
 
 
-async def test_canceled_call_is_still_published_when_the_group_commits(
+async def test_canceled_call_in_a_shared_commit_still_publishes_the_change(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = own_world.agent

@@ -26,9 +26,7 @@ async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 @pytest.mark.parametrize("tool", LOCKING)
-async def test_tool_that_takes_lock_returns_busy_while_row_is_locked(
-    hasty: OrgEnv, tool: str
-) -> None:
+async def test_tool_that_needs_a_locked_row_returns_busy(hasty: OrgEnv, tool: str) -> None:
     agent = hasty.agent
     args = await valid_call(agent, tool)
     async with hasty.database.org_transaction(agent.org_id) as tx:

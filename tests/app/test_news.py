@@ -63,7 +63,7 @@ async def test_plan_change_publishes_event_with_new_audit_number(
     ]
 
 
-async def test_call_without_changes_publishes_no_event(own_world: OrgEnv, ear: Ear) -> None:
+async def test_call_that_changes_nothing_publishes_no_event(own_world: OrgEnv, ear: Ear) -> None:
     agent = own_world.agent
     plan = await agent.plan(2)
     step = await agent.take(plan, idempotencyKey="k")

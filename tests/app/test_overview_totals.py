@@ -11,7 +11,7 @@ from waybook.plan.states import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_total_of_running_work_is_minimum_at_the_limit(
+async def test_overview_marks_the_running_total_as_minimum_beyond_the_limit(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
@@ -25,7 +25,7 @@ async def test_total_of_running_work_is_minimum_at_the_limit(
     assert (await read_overview(ctx, LastLook())).totals.running.is_minimum
 
 
-async def test_closed_plans_with_failed_steps_do_not_hide_open_ones(
+async def test_overview_lists_open_troubled_plans_despite_many_closed_ones(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
@@ -38,7 +38,7 @@ async def test_closed_plans_with_failed_steps_do_not_hide_open_ones(
     assert overview.totals.in_trouble == SectionTotal(1, is_minimum=True)
 
 
-async def test_plan_with_several_failed_steps_is_counted_once_as_trouble(
+async def test_overview_counts_a_plan_with_several_failed_steps_once(
     own_world: OrgEnv,
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)
@@ -57,5 +57,5 @@ async def fail_steps(agent: AgentClient, plan: Body) -> None:
         await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
 
 
-def test_step_statuses_start_with_different_letters() -> None:
+def test_every_step_status_starts_with_a_different_letter() -> None:
     assert {*overview_query.STATUS_BY_INITIAL.values()} == {*StepStatus}

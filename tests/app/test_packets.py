@@ -75,7 +75,9 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_parts_cut_to_fit_the_budget_can_be_fetched(agent: AgentClient, seed: int) -> None:
+async def test_context_parts_cut_to_fit_the_budget_can_be_fetched(
+    agent: AgentClient, seed: int
+) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
     plan, results = await make_random_plan(agent, random)
     last = await agent.take(plan)
@@ -104,7 +106,7 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert as_text(result) == as_text(results.get(step_id))
 
 
-async def test_context_with_500_artifacts_takes_at_most_3_messages(
+async def test_context_of_500_artifacts_needs_at_most_3_database_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(2)
@@ -150,7 +152,7 @@ async def test_step_context_ranks_relevant_artifacts_before_newer_ones(
         assert context["artifacts"][0]["title"] == title
 
 
-async def test_step_context_ranks_artifacts_by_words_without_vectors(
+async def test_step_context_ranks_artifacts_by_words_if_vectors_are_missing(
     agent: AgentClient,
 ) -> None:
     agent.dispatcher.services.search_backend.store_capabilities(

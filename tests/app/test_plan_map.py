@@ -82,7 +82,7 @@ def test_plan_report_is_valid_and_contains_every_step(
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_plan_report_has_no_warnings_for_any_step_status(status: StepStatus) -> None:
+def test_plan_report_has_no_warnings_in_any_step_status(status: StepStatus) -> None:
     progress_report = checked_report(status)
     assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
     assert progress_report["stages"][0]["modelCount"] is None

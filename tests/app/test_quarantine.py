@@ -58,7 +58,7 @@ async def break_until_set_aside(world: OrgEnv) -> None:
             await index_all_orgs(world.dispatcher.services)
 
 
-async def test_passage_that_breaks_the_connection_twice_is_quarantined(
+async def test_passage_that_breaks_the_indexing_connection_twice_is_skipped(
     deadly: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await reported(deadly)).state is CheckState.OK
@@ -72,7 +72,7 @@ async def test_passage_that_breaks_the_connection_twice_is_quarantined(
         assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_other_passages_are_indexed_after_a_quarantine(deadly: OrgEnv) -> None:
+async def test_other_passages_are_indexed_after_one_is_quarantined(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -82,7 +82,7 @@ async def test_other_passages_are_indexed_after_a_quarantine(deadly: OrgEnv) -> 
     assert len(reply["hits"]) == 1
 
 
-async def test_passage_in_quarantine_is_tried_again_after_one_day(deadly: OrgEnv) -> None:
+async def test_passage_in_quarantine_is_indexed_again_after_one_day(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")

@@ -17,7 +17,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count_messages(monkeypatch)
 
 
-async def test_each_call_on_a_cached_plan_sends_one_message(
+async def test_each_call_on_a_cached_plan_sends_one_database_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -29,7 +29,7 @@ async def test_each_call_on_a_cached_plan_sends_one_message(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_call_on_a_cached_plan_locks_the_row_by_updating(
+async def test_call_on_cached_plan_takes_no_lock_before_the_update(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock before the update is a record of its own in the write-ahead log."""
@@ -46,7 +46,7 @@ async def test_call_on_a_cached_plan_locks_the_row_by_updating(
     assert sum("update plan\n" in text for text in sent) == 2
 
 
-async def test_first_call_on_an_uncached_plan_sends_two_messages(
+async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -58,7 +58,7 @@ async def test_first_call_on_an_uncached_plan_sends_two_messages(
     assert len(messages) == 3
 
 
-async def test_calls_alternating_between_processes_send_two_messages_each(
+async def test_calls_alternating_between_processes_send_two_database_messages(
     agent: AgentClient, messages: list[int]
 ) -> None:
     """The first calls are not counted: with them, each process learns that the plan is shared.
@@ -76,7 +76,7 @@ async def test_calls_alternating_between_processes_send_two_messages_each(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_step_beyond_the_cached_texts_is_claimed_on_cached_plan(
+async def test_claiming_a_step_without_cached_text_reads_the_next_texts(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(MAX_TEXTS + 20)
@@ -89,7 +89,7 @@ async def test_step_beyond_the_cached_texts_is_claimed_on_cached_plan(
     assert sent[MAX_TEXTS:] == ([3] + [2] * 7 + [3] + [2] * 7 + [3] + [2] * 3)
 
 
-async def test_processes_changing_a_plan_in_turn_keep_the_chain_unbroken(
+async def test_processes_changing_a_plan_in_turn_keep_audit_chain_unbroken(
     agent: AgentClient,
 ) -> None:
     """Any process may serve any call: sessions, structure and status of the others are known."""
@@ -108,7 +108,7 @@ async def test_processes_changing_a_plan_in_turn_keep_the_chain_unbroken(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_unknown_short_id_is_looked_up_with_one_message(
+async def test_unknown_short_id_is_looked_up_with_one_database_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -172,7 +172,7 @@ async def test_result_is_accepted_after_other_process_retried_failed_step(
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
 
 
-async def test_repeated_key_on_a_cached_plan_is_replayed(
+async def test_repeated_idempotency_key_on_a_cached_plan_replays_the_reply(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)

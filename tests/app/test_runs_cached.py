@@ -69,7 +69,7 @@ async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
 
 
-async def test_cached_run_is_locked_only_while_being_written(
+async def test_cached_run_is_locked_only_during_the_write(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     with statements_sent() as sent:
@@ -111,7 +111,7 @@ async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
     return run
 
 
-async def test_warm_job_cycle_with_inputs_sends_two_messages(
+async def test_claim_and_submit_on_cached_run_send_a_message_each(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await make_chained_run(agent)
@@ -140,7 +140,7 @@ async def test_cached_run_follows_a_change_by_another_process(
     await check_chain(world, agent, run)
 
 
-async def test_cache_is_used_again_some_calls_after_a_conflict(
+async def test_cached_run_is_used_again_some_calls_after_a_conflict(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.elsewhere().job(run)
@@ -181,7 +181,7 @@ async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
     await check_chain(world, agent, run)
 
 
-async def test_concurrent_job_cycles_on_a_run_share_messages(
+async def test_concurrent_claims_and_submits_on_a_run_share_database_messages(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def work(name: str) -> str:
@@ -220,7 +220,7 @@ async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: Agen
 
 
 @pytest.mark.parametrize("length", [0, 10, 4_000, 8_500, 9_500, 20_000])
-async def test_complete_job_context_equals_the_context_fitted_into_the_reply(
+async def test_job_context_is_equal_with_and_without_the_size_fitting(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

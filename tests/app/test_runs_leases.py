@@ -256,7 +256,7 @@ async def test_completed_job_can_be_neither_submitted_nor_failed_again(
 # Sessions
 
 
-async def test_session_resumes_the_held_job_unless_another_is_set(
+async def test_session_resumes_the_held_job_unless_asking_for_another(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

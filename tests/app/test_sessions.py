@@ -29,7 +29,7 @@ async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) ->
 
 
 @decision("A10")
-async def test_session_gets_a_second_step_if_another_is_true(
+async def test_session_that_asks_for_another_step_gets_a_second_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()

@@ -90,7 +90,9 @@ async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_dump_with_short_ids_equals_the_pydantic_dump(agent: AgentClient, tool: str) -> None:
+async def test_json_with_short_ids_otherwise_equals_the_pydantic_json(
+    agent: AgentClient, tool: str
+) -> None:
     call = await valid_call(agent, tool)
     for left_out in ("", *call):
         with suppress(InvalidInput):  # The argument is required.
@@ -223,6 +225,6 @@ def test_context_parts_accept_short_ids_except_of_artifacts() -> None:
     assert PART_KINDS.keys() == {*STEP_PARTS, *PARTS_BY_ID} - {"artifact"}
 
 
-def test_reply_without_ids_is_returned_as_the_same_object() -> None:
+def test_reply_that_contains_no_ids_is_not_copied() -> None:
     body = {"plans": [{"name": "x"}], "total": 1, "next": {"tool": "t", "args": {}}}
     assert shorten_ids(body, lambda _, full: short_id(full)) is body

@@ -56,7 +56,7 @@ async def test_take_next_returns_a_step_added_by_a_condition(
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_repeat_condition_copies_instructions_missing_from_the_cache(
+async def test_repeat_condition_copies_instructions_that_are_not_cached(
     agent: AgentClient,
 ) -> None:
     condition = {
@@ -135,7 +135,7 @@ async def test_take_next_returns_the_next_job(agent: AgentClient) -> None:
     assert (again["jobId"], again["resumed"]) == (reply["jobId"], True)
 
 
-async def test_take_next_with_an_empty_result_stores_no_result_row(
+async def test_take_next_with_an_empty_result_stores_no_result(
     world: OrgEnv,
 ) -> None:
     plan = await world.agent.plan(2)

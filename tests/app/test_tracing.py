@@ -37,7 +37,7 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-async def test_call_span_has_ids_and_a_child_per_message(
+async def test_trace_span_of_call_has_child_span_per_database_message(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     plan = await world.agent.plan()

@@ -156,7 +156,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(library: SearchCor
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )
-def test_vector_cache_is_reused_only_for_a_later_database_state(
+def test_vector_cache_is_reused_only_for_a_later_database_snapshot(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -264,7 +264,9 @@ def ranked_first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("ranked_first")
-async def test_search_ranks_passages_like_the_vectors_of_the_texts(library: SearchCorpus) -> None:
+async def test_search_ranks_passages_by_vector_similarity_to_the_question(
+    library: SearchCorpus,
+) -> None:
     ids = {await library.store("note", text): text for text in NOTES}
     for question in (FLOOD, BEES, "insects pointing to blossoms"):
         vector = EMBEDDER.embed(parse_query(question).embedding_text)
@@ -292,7 +294,7 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     assert nearest_hits == await near(another_process(library), FLOOD)
 
 
-async def test_search_by_candidates_finds_the_hits_of_a_complete_search(
+async def test_search_of_preselected_candidates_finds_the_same_top_hits(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nearest are among the candidates, even if only a few of all passages are candidates."""
@@ -304,7 +306,7 @@ async def test_search_by_candidates_finds_the_hits_of_a_complete_search(
         assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
 
 
-async def test_embeddings_without_remainders_are_ranked_by_codes(
+async def test_search_ranks_vectors_stored_without_full_precision_almost_equally(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for number, text in enumerate(NOTES):
@@ -336,7 +338,9 @@ async def test_vector_search_with_broad_filter_returns_every_match(
     assert await near(library, FLOOD, kinds=("nothing",)) == []
 
 
-async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCorpus) -> None:
+async def test_vector_cache_returns_no_vectors_of_another_embedding_model(
+    library: SearchCorpus,
+) -> None:
     await library.store("flood", FLOOD)
     owner = (library.org_id, "another model")
     held = await library.cache.get(library.database, owner)
@@ -347,7 +351,7 @@ async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCor
 # Housekeeping
 
 
-async def test_retention_deletes_deletion_records_of_passages_after_two_days(
+async def test_retention_deletes_records_of_deleted_passages_after_two_days(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):

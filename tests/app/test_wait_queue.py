@@ -96,7 +96,7 @@ def test_only_the_first_waiting_call_is_woken(queue: WaitQueue, waiters: list[Wa
     assert woken(waiters) == [True, False, False]
 
 
-def test_next_waiting_call_tries_after_the_first_is_answered(
+def test_next_waiting_call_is_woken_after_the_first_is_answered(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -106,7 +106,7 @@ def test_next_waiting_call_tries_after_the_first_is_answered(
     assert woken(waiters[2:]) == [True]
 
 
-def test_call_that_leaves_before_being_woken_wakes_no_call(
+def test_call_that_leaves_the_wait_queue_unwoken_wakes_no_other(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.leave(waiters[0])
@@ -126,7 +126,7 @@ def test_call_that_finds_no_work_stays_first_in_queue(
     assert woken(waiters) == [True, False, False]
 
 
-def test_changes_after_a_failed_try_wake_only_after_a_pause(
+def test_call_that_found_no_work_is_woken_only_after_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -138,7 +138,7 @@ def test_changes_after_a_failed_try_wake_only_after_a_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_during_a_try_causes_another_try(
+def test_change_while_a_call_looks_for_work_causes_another_look(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -164,7 +164,7 @@ def test_first_call_is_woken_when_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_overdue_work_wakes_a_call_after_a_second(
+def test_work_already_overdue_wakes_a_call_after_a_second(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -108,7 +108,7 @@ async def test_each_freed_step_goes_to_the_call_that_waited_longest(env: Waiting
         assert [later.done() for later in waiting].count(True) == order - 1
 
 
-async def test_change_makes_only_one_of_many_waiting_calls_try_again(env: WaitingEnv) -> None:
+async def test_change_makes_only_one_waiting_call_look_for_work(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(20)]
@@ -248,7 +248,7 @@ async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: Wai
     assert (await answered(second))["stepOrder"] == 2
 
 
-async def test_waiting_call_canceled_when_woken_lets_the_next_call_try(env: WaitingEnv) -> None:
+async def test_waiting_call_canceled_when_woken_lets_the_next_look(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
@@ -324,7 +324,7 @@ async def test_call_beyond_the_waiting_limit_is_answered_at_once(
     await canceled(await env.started("get_next_step", planId=plan["planId"]))
 
 
-async def test_error_of_waiting_call_lets_the_next_call_try(env: WaitingEnv) -> None:
+async def test_error_of_a_waiting_call_lets_the_next_call_look(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     args = {"planId": plan["planId"], "waitSeconds": 55}
@@ -360,7 +360,7 @@ async def test_repeated_waiting_call_gets_the_same_step(env: WaitingEnv) -> None
     assert {**third, "replayed": None} == {**second, "replayed": None}
 
 
-async def test_wait_without_result_is_not_replayed(env: WaitingEnv) -> None:
+async def test_repeated_call_waits_again_if_the_first_wait_found_nothing(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -372,7 +372,7 @@ async def test_wait_without_result_is_not_replayed(env: WaitingEnv) -> None:
     assert (reply["stepOrder"], "replayed" in reply) == (2, False)
 
 
-async def test_timed_out_wait_returns_latest_reply_without_database(
+async def test_timed_out_wait_returns_latest_reply_without_database_query(
     own_world: OrgEnv,
 ) -> None:
     env = WaitingEnv(own_world)
@@ -465,7 +465,7 @@ async def test_change_by_another_process_ends_wait_of_get_next_step(env: Waiting
     assert (await answered(waiting))["stepOrder"] == 2
 
 
-async def test_lost_change_events_make_a_waiting_call_try_again(env: WaitingEnv) -> None:
+async def test_waiting_call_looks_for_work_again_after_lost_change_events(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

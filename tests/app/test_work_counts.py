@@ -24,7 +24,7 @@ async def test_metrics_count_steps_in_progress_of_all_orgs(own_world: OrgEnv) ->
     assert figures["waybook_pool_size"] == services.database.pool.size
 
 
-async def test_metrics_forget_a_removed_org(own_world: OrgEnv) -> None:
+async def test_metrics_drop_the_counts_of_a_removed_org(own_world: OrgEnv) -> None:
     services = own_world.dispatcher.services
     await count_all_orgs(services)
     services.work.keep_only([])

@@ -213,7 +213,7 @@ def test_backup_file_is_private_and_is_not_overwritten(
     assert [*tmp_path.iterdir()] == [file]
 
 
-def test_backup_manifest_lists_web_sessions_as_left_out(
+def test_backup_manifest_says_that_web_sessions_are_not_included(
     own_place: ServerDatabase, tmp_path: Path
 ) -> None:
     manifest = back_up(own_place, tmp_path / "backup.zip")
@@ -221,7 +221,9 @@ def test_backup_manifest_lists_web_sessions_as_left_out(
     assert not {"web_session", "schema_migration"} & {*manifest.tables}
 
 
-def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path: Path) -> None:
+def test_backup_leaves_out_tables_with_types_of_a_database_extension(
+    fifteen: Server, tmp_path: Path
+) -> None:
     with new_database(fifteen) as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension hstore")

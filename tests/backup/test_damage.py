@@ -78,7 +78,9 @@ def test_backup_archive_with_unknown_compression_is_rejected_as_damaged(
         contents(file)
 
 
-def test_backup_with_flipped_bit_is_rejected_or_unchanged(original: Path, tmp_path: Path) -> None:
+def test_backup_with_a_flipped_bit_is_rejected_or_restores_unchanged(
+    original: Path, tmp_path: Path
+) -> None:
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     sound, detected = contents(original), 0
     for number in range(FLIPS):
@@ -184,7 +186,7 @@ async def test_backup_killed_midway_leaves_no_archive(alone: OrgEnv, tmp_path: P
     assert contents(file)
 
 
-def test_restore_refuses_a_missing_file_and_other_files(
+def test_restore_refuses_a_missing_file_or_one_of_another_kind(
     copy: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "letter.txt"

@@ -72,7 +72,9 @@ async def test_five_reviews_can_be_decided_in_inbox_by_keyboard_only(
     assert statuses == [*["completed"] * 4, "executing"]
 
 
-async def test_second_attempt_shows_changes_since_the_first(tab: Page, site: Site) -> None:
+async def test_review_of_a_second_attempt_shows_changes_since_the_first(
+    tab: Page, site: Site
+) -> None:
     plan = await ask(site, "Rivers")
     await tab.goto(f"{site.address}/inbox")
     await tab.get_by_label("Feedback").fill("Take the farther source.")

@@ -11,24 +11,24 @@ LEFT_OUT: Final = {
     "they look at the locks, statistics and query plans of one server": (
         "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",
         "tests/app/test_locks.py::test_call_waiting_for_lock_reads_changes_committed_meanwhile",
-        "tests/app/test_pairs.py::test_two_concurrent_calls_leave_plan_consistent",
-        "tests/store/test_locking.py::test_lock_after_a_wait_returns_the_updated_row",
+        "tests/app/test_pairs.py::test_any_two_concurrent_calls_leave_the_plan_consistent",
+        "tests/store/test_locking.py::test_call_that_waited_for_a_lock_reads_the_updated_row",
         "tests/store/test_new_database_plans.py",
         "tests/store/test_runs_speed.py",
         "tests/store/test_speed.py",
     ),
     "they read or change rows and the schema with statements that Citus does not route": (
         "tests/app/test_foreign_ids.py::test_id_of_other_org_gets_same_answer_as_unknown_id[18-without",
-        "tests/app/test_foreign_ids.py::test_isolation_test_reports_leaks_without_row_level",
+        "tests/app/test_foreign_ids.py::test_isolation_test_reports_leaks_if_row_level_security_is",
         "tests/store/test_owner_roles.py::test_owner_changes_without_org_conditions_spare_other",
         "tests/store/test_owner_roles.py::test_owner_changes_without_rls_and_org_conditions_are",
-        "tests/store/test_tampering.py::test_audit_verification_reports_a_chain_with_all_seals",
+        "tests/store/test_tampering.py::test_audit_verification_reports_a_chain_with_all_hashes",
         "tests/store/test_tampering.py::test_audit_verification_reports_any_changed_entry",
         "tests/store/test_tenancy.py::test_serving_role_cannot_move_rows_to_another_org",
     ),
     "they create triggers, which a distributed table cannot have": (
         "tests/app/test_quarantine.py::test_doctor_reports_a_test_search_that_breaks_the",
-        "tests/app/test_quarantine.py::test_other_passages_are_indexed_after_a_quarantine",
+        "tests/app/test_quarantine.py::test_other_passages_are_indexed_after_one_is_quarantined",
         "tests/app/test_quarantine.py::test_passage_",
     ),
     "the database has the extension Citus, with its views and an event trigger": (
@@ -41,7 +41,7 @@ LEFT_OUT: Final = {
         "tests/store/test_tenancy.py::test_serving_role_can_log_in_only_with_a_separate_url",
     ),
     "sessions of a cluster plan each execution of a statement": (
-        "tests/store/test_pooler.py::test_direct_database_connection_is_not_mistaken",
+        "tests/store/test_pooler.py::test_direct_database_connection_is_not_reported_as_a_pooler",
         "tests/store/test_pooler.py::test_every_transaction_behind_a_pooler_has_the_required",
     ),
 }

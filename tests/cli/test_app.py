@@ -13,7 +13,7 @@ from waybook.cli.lazy import load
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_short_help_equals_the_text_in_the_command_table(name: str) -> None:
+def test_command_table_has_the_short_help_of_each_command(name: str) -> None:
     target, short_help = COMMANDS[name]
     assert load(target).get_short_help_str(limit=100) == short_help
 

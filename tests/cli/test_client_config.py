@@ -147,7 +147,7 @@ def test_error_for_broken_json_config_names_the_line(text: str, message: str) ->
         add(text)
 
 
-def test_comment_in_json_is_refused_if_client_allows_none() -> None:
+def test_comment_in_json_config_is_refused_if_client_forbids_comments() -> None:
     with pytest.raises(ConfigError, match="line 2"):
         json_edit.add_entry('{\n// note\n"a": 1}', "servers", "w", ENTRY, comments=False)
 

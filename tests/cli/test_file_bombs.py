@@ -70,7 +70,7 @@ def test_oversized_input_file_is_refused_with_json_error(
     assert done.stderr == ""
 
 
-def test_report_continues_after_a_too_long_line(large: Path) -> None:
+def test_report_command_continues_after_a_too_long_line(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
@@ -79,7 +79,7 @@ def test_report_continues_after_a_too_long_line(large: Path) -> None:
     assert "stages" in second
 
 
-def test_report_exits_with_error_after_an_endless_line() -> None:
+def test_report_command_exits_with_error_after_an_endless_line() -> None:
     done = little("report", ENDLESS, "--lines")
     assert json.loads(done.stdout)["error"]["code"] == "TOO_LARGE"
     assert "a line is too long" in done.stderr

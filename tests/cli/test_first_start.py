@@ -45,7 +45,7 @@ print(*sorted(set(sys.argv[1].split()) & set(sys.modules)))
 """
 
 
-def test_plain_commands_import_no_library_of_the_servers() -> None:
+def test_commands_that_start_no_server_import_no_server_library() -> None:
     plain = [target for name, (target, _) in COMMANDS.items() if name not in SERVERS | HTTP_CLIENTS]
     tables = (ORG_COMMANDS, USER_COMMANDS, TOKEN_COMMANDS)
     plain += [target for table in tables for target, _ in table.values()]
@@ -70,7 +70,9 @@ ASCII_ONLY = {
 
 
 @pytest.mark.parametrize("command", ["plans", "mcp", "serve --port 0", "demo --fast"])
-def test_interrupted_first_start_is_silent_and_can_be_repeated(empty: Path, command: str) -> None:
+def test_interrupted_first_start_prints_nothing_and_can_be_repeated(
+    empty: Path, command: str
+) -> None:
     temporary = empty.parent / "tmp"
     temporary.mkdir()
     temporary.chmod(0o1777)
@@ -92,7 +94,7 @@ def test_interrupted_first_start_is_silent_and_can_be_repeated(empty: Path, comm
     assert [*empty.rglob("cluster.unfinished-*")] == []
 
 
-def test_ascii_terminal_gets_every_output_without_an_error(terminal: Terminal) -> None:
+def test_every_output_can_be_printed_on_an_ascii_terminal(terminal: Terminal) -> None:
     plan_id = terminal.plan("Größe der Elbe → Ergebnis ✓")
     environment = os.environ | ASCII_ONLY | {"WAYBOOK_DATA_DIR": str(terminal.data_dir)}
     for words in ("doctor", f"status {plan_id}"):
@@ -107,7 +109,7 @@ def test_ascii_terminal_gets_every_output_without_an_error(terminal: Terminal) -
     assert "Gr??e der Elbe > Ergebnis v" in listed
 
 
-def test_mcp_answers_calls_after_the_end_of_input(terminal: Terminal) -> None:
+def test_mcp_command_answers_all_calls_before_exit(terminal: Terminal) -> None:
     version = {"protocolVersion": "2025-06-18", "capabilities": {}}
     client: dict[str, object] = {**version, "clientInfo": {"name": "pipe", "version": "1"}}
     requests: list[tuple[str, dict[str, object]]] = [
@@ -134,7 +136,9 @@ def test_mcp_answers_calls_after_the_end_of_input(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("wait_seconds", [0, 55])
-def test_mcp_without_time_to_start_leaves_no_traceback(empty: Path, wait_seconds: int) -> None:
+def test_mcp_command_with_input_ended_at_once_prints_no_traceback(
+    empty: Path, wait_seconds: int
+) -> None:
     call = {"name": "get_next_step", "arguments": {"waitSeconds": wait_seconds}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     for text in ("", line):

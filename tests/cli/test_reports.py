@@ -86,7 +86,7 @@ def test_report_command_still_answers_input_after_an_invalid_line() -> None:
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
 
-def test_map_with_lines_option_answers_each_input_line() -> None:
+def test_map_command_with_lines_option_answers_each_input_line() -> None:
     lines = [write_definition(DAG), make_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
@@ -95,7 +95,7 @@ def test_map_with_lines_option_answers_each_input_line() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_answers_each_line_before_the_next_is_sent() -> None:
+def test_report_command_answers_each_line_before_reading_the_next() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -35,7 +35,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
     return dict(result.structured_content or {})
 
 
-async def test_mcp_clients_of_old_and_new_protocol_receive_resource_updates(
+async def test_mcp_clients_of_any_protocol_version_receive_resource_updates(
     terminal: Terminal,
 ) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()

@@ -84,7 +84,7 @@ async def test_client_retries_with_same_idempotency_key_after_transient_error(
 
 
 @pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
-async def test_client_does_not_repeat_unknown_tool_after_unavailable(
+async def test_client_does_not_repeat_an_unknown_tool_after_unavailable_error(
     answer: HttpAnswer,
 ) -> None:
     async with proxy(answer, OK) as (client, requests):
@@ -145,7 +145,7 @@ async def test_client_sends_different_idempotency_keys_for_two_calls() -> None:
     assert first != second
 
 
-def test_client_and_server_agree_on_repeatable_tools() -> None:
+def test_client_and_server_agree_which_tools_can_be_repeated() -> None:
     keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}

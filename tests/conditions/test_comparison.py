@@ -83,7 +83,7 @@ def _equal(value: str) -> Comparison:
         ("[1]", "[1]"),
     ],
 )
-def test_form_value_becomes_a_json_scalar_or_text(value: str, result: Json) -> None:
+def test_condition_form_writes_the_value_as_json_scalar_or_text(value: str, result: Json) -> None:
     expression = write_comparison(_equal(value))
     assert fires(expression, result)
     read = read_comparison(expression)
@@ -92,7 +92,7 @@ def test_form_value_becomes_a_json_scalar_or_text(value: str, result: Json) -> N
 
 
 @pytest.mark.parametrize("function", TEXT_FUNCTIONS)
-def test_text_functions_always_compare_with_a_text(function: str) -> None:
+def test_condition_form_compares_text_functions_with_text_even_for_digits(function: str) -> None:
     expression = write_comparison(Comparison(field="result", operator=function, value="42"))
     assert fires(expression, "42")
     read = read_comparison(expression)
@@ -115,10 +115,10 @@ def test_text_functions_always_compare_with_a_text(function: str) -> None:
         "result ==",
     ],
 )
-def test_other_expressions_are_not_read_as_a_comparison(source: str) -> None:
+def test_condition_form_reads_no_complex_expression_as_a_comparison(source: str) -> None:
     assert read_comparison(source) is None
 
 
 @pytest.mark.parametrize("text", ["", "result.", "1", "size(result)", "result == 1", "result[x]"])
-def test_other_text_is_not_recognized_as_a_field(text: str) -> None:
+def test_condition_form_refuses_a_field_that_is_no_path(text: str) -> None:
     assert not is_field(text)

@@ -94,7 +94,7 @@ def test_condition_error_truncates_long_key() -> None:
     assert len(error) < 120
 
 
-def test_condition_that_reads_a_non_json_value_returns_an_error() -> None:
+def test_condition_over_a_value_that_is_not_json_returns_error() -> None:
     values: dict[str, Json] = {"a": (1, 2), "b": {"c": b"", "d": [b""]}}
     for source in ("result.a == 1", "result.b.c == 1", "result.b.d[0] == 1", "1 in result.b.d"):
         error = outcome_of(source, values).error

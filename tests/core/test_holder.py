@@ -164,7 +164,7 @@ def test_each_job_attempt_has_a_single_holder_after_any_calls(
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_rule_never_resumes_a_job_of_another_user() -> None:
+def test_next_job_is_never_a_held_job_of_another_user() -> None:
     """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

@@ -81,7 +81,7 @@ def test_check_json_accepts_every_plain_value(value: object) -> None:
         assert check_json(value)
 
 
-def test_small_value_without_special_content_is_plain() -> None:
+def test_small_json_value_without_special_characters_skips_the_full_check() -> None:
     assert is_plain_json({"name": "a\u00e9", "list": [1, 2.5, True, {"deep": ""}]})
 
 
@@ -95,5 +95,5 @@ LARGE = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_large_value_is_not_plain(kind: str) -> None:
+def test_large_json_value_gets_the_full_check(kind: str) -> None:
     assert not is_plain_json(LARGE[kind])

@@ -114,6 +114,6 @@ def test_grouped_changes_keep_the_order_of_repeated_fields() -> None:
     "raw",
     [None, "x", [], ["step", "1"], ["river", "1", {}], ["step", 1, {}], ["step", "1", {"a": []}]],
 )
-def test_malformed_group_of_changes_raises_an_error(raw: Json) -> None:
+def test_malformed_grouped_changes_raise_an_error_in_the_replay(raw: Json) -> None:
     with pytest.raises(ReplayError):
         list(changes_from_json(raw))

@@ -59,7 +59,7 @@ def test_short_id_ignores_the_letter_case_of_a_uuid(uuid: object) -> None:
     "text",
     ["", "9y79wg3e8", "9y79wg3e8xx", "0y79wg3e8x", "9y79wg3e8é", "9y79wg3e-x", "9y7 wg3e8x"],
 )
-def test_parse_short_id_returns_none_for_other_texts(text: str) -> None:
+def test_parse_short_id_returns_none_for_text_without_short_id(text: str) -> None:
     assert parse_short_id(text) is None
 
 

@@ -48,7 +48,7 @@ def test_waiting_airflow_task_is_not_started_despite_started_successor() -> None
     assert statuses(export) == {"extract": "not_started", "load": "in_progress"}
 
 
-def test_airflow_mapped_task_with_waiting_instances_is_in_progress() -> None:
+def test_airflow_mapped_task_with_waiting_instances_is_shown_in_progress() -> None:
     stage = stage_of(report_from_snapshot(load_example("airflow")))
     steps = {step["stepKey"]: step for step in stage["steps"] or ()}
     assert steps["convert"]["status"] == "in_progress"

@@ -13,7 +13,7 @@ NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 STORED = {"B17", "X3"}
 
 
-def test_every_design_decision_about_runs_is_named_in_a_test() -> None:
+def test_every_documented_decision_about_runs_is_named_in_a_test() -> None:
     texts = [path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")]
     named = {name for text in texts for names in NAMED.findall(text) for name in names.split('"')}
     assert set(RUN_DECISIONS) - STORED <= named

@@ -139,7 +139,7 @@ def test_per_document_step_without_a_single_source_step_is_refused(
 
 
 @decision("B12")
-def test_first_step_of_a_later_stage_may_be_per_document() -> None:
+def test_first_step_of_a_later_stage_may_use_per_document() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 

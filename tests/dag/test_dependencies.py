@@ -54,7 +54,7 @@ def test_chained_steps_may_update_the_same_document_in_turn() -> None:
     assert hidden(*steps, edges=make_chain("a", "b", "c")) == []
 
 
-def test_path_from_any_producer_of_an_input_is_enough() -> None:
+def test_input_needs_a_path_from_only_one_of_several_producers() -> None:
     assert (
         hidden(MAKER, make_step("m", outputs=["x"]), READER, edges=make_chain("m", "reader")) == []
     )
@@ -71,7 +71,7 @@ def test_suggested_missing_edge_never_makes_a_cycle() -> None:
     )
 
 
-def test_missing_edge_check_tries_a_limited_number_of_producers() -> None:
+def test_missing_edge_check_stops_after_a_limited_number_of_producers() -> None:
     makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert error_message(READER, *makers, edges=late).endswith("that step depends on this one")

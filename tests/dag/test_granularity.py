@@ -25,7 +25,7 @@ PRIOR = origins_of(
 )
 
 
-def test_table_of_job_granularity_has_a_row_for_every_strategy() -> None:
+def test_every_strategy_has_a_rule_for_the_number_of_jobs() -> None:
     assert set(GRANULARITY) == set(Strategy)
 
 
@@ -44,7 +44,7 @@ def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, co
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_lineage_and_model_rules_agree_with_the_job_axes() -> None:
+def test_strategies_that_multiply_jobs_by_model_or_lineage_say_so() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -60,7 +60,7 @@ def test_lineage_and_model_rules_agree_with_the_job_axes() -> None:
         (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_only_plan_jobs_before_per_document_steps_have_several_outputs(
+def test_only_plan_jobs_before_per_document_steps_have_several_documents(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
@@ -94,6 +94,6 @@ def test_every_lineage_is_assigned_to_a_current_model(now: list[str], before: li
     assert stayed.items() <= owners.items()
 
 
-def test_lineages_have_no_model_if_the_stage_has_no_models() -> None:
+def test_document_lineages_have_no_model_in_stage_without_models() -> None:
     assert first_of([]) == NO_MODEL
     assert set(lineage_owners([], PRIOR).values()) == {NO_MODEL}

@@ -178,7 +178,7 @@ def test_per_document_job_without_inputs_receives_only_the_source() -> None:
         ]
 
 
-def test_review_and_merge_jobs_receive_only_documents_of_own_lineage() -> None:
+def test_review_and_merge_jobs_receive_documents_of_one_lineage_only() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)

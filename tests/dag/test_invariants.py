@@ -99,7 +99,7 @@ def test_stage_without_steps_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_only_a_decrease_of_the_completed_count_is_reported(
+def test_report_invariant_check_reports_only_a_decrease_of_completed_steps(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])

@@ -86,7 +86,7 @@ def test_snapshot_stage_has_step_order_despite_an_invalid_step_property(
     ],
     ids=str,
 )
-def test_snapshot_stage_without_a_valid_recipe_has_no_graph(recipe: object) -> None:
+def test_snapshot_stage_without_valid_steps_and_edges_has_no_graph(recipe: object) -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = recipe
     result = read_leniently(definition)

@@ -14,7 +14,7 @@ NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
-def test_first_stage_starts_a_lineage_for_each_distinct_model() -> None:
+def test_first_stage_starts_a_document_lineage_per_distinct_model() -> None:
     assert entry_origins(["b", "a", "b"]) == Origins(
         lineages=("entry/b", "entry/a"),
         authors=("b", "a"),
@@ -22,7 +22,7 @@ def test_first_stage_starts_a_lineage_for_each_distinct_model() -> None:
     )
 
 
-def test_first_author_of_a_lineage_is_recorded() -> None:
+def test_document_lineage_records_the_first_author() -> None:
     left = origins_of(
         [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
     )
@@ -31,7 +31,7 @@ def test_first_author_of_a_lineage_is_recorded() -> None:
     assert left.first_author == {"x": "a", "y": "b"}
 
 
-def test_duplicates_are_removed_in_order_of_first_occurrence() -> None:
+def test_removing_duplicates_keeps_the_order_of_first_occurrence() -> None:
     assert distinct(["c", "a", "c", "b", "a"]) == ("c", "a", "b")
 
 
@@ -52,5 +52,5 @@ def test_merging_an_origin_with_an_equal_origin_changes_nothing(
     assert merge_origins([origins, origins]) == origins
 
 
-def test_merging_an_empty_list_of_origins_returns_empty_origins() -> None:
+def test_merging_no_document_origins_returns_empty_origins() -> None:
     assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

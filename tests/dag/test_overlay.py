@@ -215,7 +215,7 @@ def test_jobs_are_counted_by_step_and_status() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_superseded_render_and_stepless_jobs_are_not_counted(
+def test_superseded_jobs_render_jobs_and_stepless_jobs_are_not_counted(
     job: JobEvidence,
 ) -> None:
     evidence_by_step, warnings = evidence_of([job])

@@ -23,7 +23,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_recipe_graph_has_step_order_roots_leaves_and_neighbors() -> None:
+def test_stage_graph_has_step_order_first_and_last_steps() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -39,7 +39,7 @@ def test_independent_steps_are_ordered_by_number_and_position() -> None:
     assert graph_of(recipe).order == ("y", "z", "x")
 
 
-def test_edge_takes_precedence_over_step_number_in_step_order() -> None:
+def test_step_order_follows_edges_before_step_numbers() -> None:
     recipe = make_recipe(
         make_step("last", number=1), make_step("first", number=9), edges=[("first", "last")]
     )
@@ -47,22 +47,22 @@ def test_edge_takes_precedence_over_step_number_in_step_order() -> None:
 
 
 @decision("B7")
-def test_a_recipe_without_steps_is_refused() -> None:
+def test_stage_without_steps_is_refused() -> None:
     assert fault_of(make_recipe()) == ("no_steps", "recipe.steps")
 
 
-def test_recipe_with_a_duplicate_step_key_is_refused() -> None:
+def test_stage_with_a_duplicate_step_key_is_refused() -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), make_step("a"))
     assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
 
 
 @pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
-def test_recipe_with_an_edge_to_an_unknown_step_is_refused(edge: tuple[str, str]) -> None:
+def test_stage_with_an_edge_to_an_unknown_step_is_refused(edge: tuple[str, str]) -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), edge])
     assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
 
 
-def test_recipe_with_a_duplicate_edge_is_refused() -> None:
+def test_stage_with_a_duplicate_edge_is_refused() -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), ("a", "b")])
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
@@ -84,7 +84,7 @@ def test_error_for_a_cycle_shortens_a_long_cycle() -> None:
     assert message.count("→") == MAX_CYCLE_SHOWN + 1
 
 
-def test_recipe_check_reports_all_errors_together() -> None:
+def test_stage_check_reports_all_errors_together() -> None:
     recipe = make_recipe(make_step("a"), make_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
     errors = graph_or_errors(recipe, "here")
     assert isinstance(errors, list)

@@ -166,7 +166,7 @@ CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("syn
 
 
 @decision("B16")
-def test_stage_without_a_valid_recipe_has_null_status() -> None:
+def test_stage_without_valid_steps_and_edges_has_null_status() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {

@@ -124,7 +124,7 @@ def test_definition_schema_check_refuses_text_with_forbidden_characters() -> Non
     assert not NAMES({"first": "žába"})
 
 
-def test_schema_check_uses_the_error_names_of_the_schema() -> None:
+def test_definition_schema_check_uses_the_error_names_of_the_schema() -> None:
     assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
     assert [fault.name for fault in LISTS([])] == ["empty"]
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
@@ -137,7 +137,7 @@ def test_definition_schema_check_reports_each_invalid_list_item() -> None:
     ]
 
 
-def test_schema_check_stops_early_on_long_lists_or_many_errors() -> None:
+def test_definition_schema_check_stops_early_at_many_errors() -> None:
     assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
     assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS

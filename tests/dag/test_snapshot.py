@@ -344,7 +344,7 @@ def test_map_lists_invalid_stage_runs_in_the_warnings() -> None:
     ]
 
 
-def test_map_of_a_cyclic_recipe_raises_bad_recipe() -> None:
+def test_map_of_a_stage_with_a_cycle_raises_bad_recipe() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("a"), make_step("b"), edges=[("a", "b"), ("b", "a")])
     )

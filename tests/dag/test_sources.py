@@ -47,7 +47,7 @@ def test_source_of_per_document_step_is_producer_of_first_input() -> None:
 
 
 @decision("B12")
-def test_source_without_declared_inputs_is_the_only_predecessor() -> None:
+def test_source_step_without_declared_inputs_is_the_only_predecessor() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None

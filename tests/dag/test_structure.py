@@ -53,7 +53,7 @@ def test_job_counts_stop_at_the_first_invalid_stage() -> None:
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_job_counts_stop_after_a_stage_with_too_many_lineages(
+def test_job_counts_stop_after_stage_with_too_many_document_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -61,7 +61,7 @@ def test_job_counts_stop_after_a_stage_with_too_many_lineages(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_map_has_step_order_roots_leaves_and_job_counts() -> None:
+def test_map_has_step_order_first_and_last_steps_and_counts() -> None:
     steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
     dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
@@ -83,7 +83,7 @@ def test_map_without_models_has_null_job_counts() -> None:
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
-def test_map_of_a_stage_without_valid_recipe_is_empty() -> None:
+def test_map_of_a_stage_without_valid_steps_is_empty() -> None:
     structure = Structure(dag=make_dag(make_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

@@ -41,13 +41,13 @@ def test_transitive_reduction_removes_exactly_redundant_edges(
         assert edge not in reachable(others, count)
 
 
-def test_all_edges_are_drawn_up_to_the_limit() -> None:
+def test_map_with_few_edges_draws_all_of_the_edges() -> None:
     edges = dense(45)
     assert len(edges) <= MIN_LINES
     assert thin_edges(45, edges) == (edges, 0)
 
 
-def test_drawn_edges_are_limited_even_if_none_is_redundant() -> None:
+def test_map_limits_drawn_edges_even_if_none_is_redundant() -> None:
     # Every box of the first half directly precedes every box of the second half, so no edge is
     # implied by other edges.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]

@@ -105,7 +105,7 @@ def test_plan_job_before_per_document_step_has_output_per_model() -> None:
     ]
 
 
-def test_pairwise_step_has_a_job_per_lineage_reviewer_and_model() -> None:
+def test_pairwise_step_has_job_per_document_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = make_stage_run(
         make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
@@ -145,7 +145,7 @@ def test_job_goes_to_the_model_that_wrote_the_document(
     ]
 
 
-def test_chain_of_10000_steps_keeps_the_first_lineages() -> None:
+def test_chain_of_10000_steps_keeps_the_first_document_lineages() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))

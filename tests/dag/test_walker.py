@@ -178,7 +178,7 @@ def test_step_opens_when_the_last_predecessor_closes() -> None:
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
 
 
-def test_path_of_steps_continues_while_a_parallel_path_is_running() -> None:
+def test_step_opens_while_a_parallel_step_is_still_running() -> None:
     branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
     states = {"root": CLOSED, "a": DONE, "x": RUNNING}
     assert walk(branches, states, two) == Walk(("a",), ("b",))

@@ -24,7 +24,7 @@ def test_log_rotation_leaves_small_or_missing_database_logs_unchanged(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 
-def test_log_tail_has_last_lines_after_the_given_offset(tmp_path: Path) -> None:
+def test_log_tail_returns_the_last_lines_after_an_offset(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
     assert tail(log).splitlines()[0] == "line 8"

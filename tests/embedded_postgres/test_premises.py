@@ -134,7 +134,7 @@ def test_start_fails_if_database_files_outside_data_directory_are_missing() -> N
 
 
 @root_only
-def test_unreadable_postgresql_binaries_are_copied_for_the_server(data_dir: Path) -> None:
+def test_postgresql_binaries_that_the_server_user_cannot_read_are_copied(data_dir: Path) -> None:
     with make_data_directory(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name

@@ -95,7 +95,7 @@ def test_history_checker_reports_an_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_unknown_outcome_with_a_single_effect_is_accepted() -> None:
+def test_history_checker_accepts_unknown_outcome_with_a_single_effect() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -196,11 +196,11 @@ def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_older_done_count_of_a_concurrent_call_is_accepted() -> None:
+def test_history_checker_accepts_older_done_count_of_concurrent_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_older_done_count_in_a_replayed_answer_is_accepted() -> None:
+def test_history_checker_accepts_older_done_count_in_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -220,7 +220,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_step_opened_after_last_predecessor_job_is_accepted() -> None:
+def test_history_checker_accepts_step_opened_after_last_predecessor_job() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -235,11 +235,11 @@ def test_step_opened_after_last_predecessor_job_is_accepted() -> None:
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_step_closed_or_opened_at_the_wrong_time_is_reported(rows: Rows) -> None:
+def test_history_checker_reports_step_opened_or_closed_too_early(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_step_started_before_the_dependency_is_reported() -> None:
+def test_history_checker_reports_a_step_started_before_the_dependency() -> None:
     begun = [make_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
@@ -297,7 +297,7 @@ def test_history_checker_reports_more_than_five_internal_errors(
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_each_planted_bug_applies_and_compiles(bug: Bug) -> None:
+def test_each_deliberate_bug_for_the_checkers_applies_and_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():

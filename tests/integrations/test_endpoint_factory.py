@@ -39,6 +39,6 @@ async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> N
     assert "x-api-key" not in request.headers
 
 
-def test_importing_the_bootstrap_module_does_not_load_the_http_client() -> None:
+def test_importing_the_bootstrap_module_does_not_load_httpx() -> None:
     code = "import sys, waybook.bootstrap; sys.exit('httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

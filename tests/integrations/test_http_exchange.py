@@ -188,7 +188,7 @@ async def test_http_client_retries_if_retry_after_is_soon_enough(status: int, af
 
 
 @pytest.mark.parametrize("after", ["3600", "inf", "nan", "-1", "soon", "1e400"])
-async def test_invalid_or_late_retry_after_causes_no_retry(after: str) -> None:
+async def test_http_client_ignores_an_invalid_or_too_long_retry_after(after: str) -> None:
     failed, request_count = await failure(answer({}, 429, retry_after=after))
     assert (failed.details, request_count) == ({"status": 429}, 1)
 

@@ -184,7 +184,7 @@ def test_issuer_token_with_an_unsupported_algorithm_raises_unauthenticated(
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_public_key_without_algorithm_allows_all_algorithms_of_type(algorithm: str) -> None:
+def test_public_key_without_algorithm_allows_every_algorithm_of_key_type(algorithm: str) -> None:
     published = make_key(algorithm).published()
     del published["alg"]
     key = parse_key(published)
@@ -315,7 +315,7 @@ async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(
 # Subjects
 
 
-def test_identity_from_claims_reads_org_name_and_scopes() -> None:
+def test_identity_of_a_token_has_org_name_and_scopes() -> None:
     read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
     claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
     who = identity_from_claims(claims, read)
@@ -329,7 +329,7 @@ def test_identity_from_claims_reads_org_name_and_scopes() -> None:
         identity_from_claims({"sub": "1"}, read)
 
 
-def test_identity_from_claims_uses_email_only_if_verified() -> None:
+def test_identity_of_a_token_uses_email_only_if_verified() -> None:
     read = settings("https://id.example.org")
     claims: Body = {"sub": "1", "email": "ann@example.org"}
     assert identity_from_claims(claims, read).name == "1"

@@ -50,7 +50,7 @@ def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
     return submit(plan, step_id(1), Submission(result_summary=result), make_context())
 
 
-def test_continue_condition_is_recorded_but_changes_no_step() -> None:
+def test_continue_condition_that_fires_is_recorded_but_changes_no_step() -> None:
     done = submitted(make_running_plan(make_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
@@ -170,7 +170,7 @@ def test_conditions_are_evaluated_in_creation_order_until_the_plan_fails() -> No
 
 
 @decision("A24")
-def test_condition_already_evaluated_is_not_evaluated_again() -> None:
+def test_evaluated_condition_is_not_evaluated_again() -> None:
     looked_at = make_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
     done = submitted(make_running_plan(looked_at))
     assert done.reply.branches == ()

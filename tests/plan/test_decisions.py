@@ -17,23 +17,23 @@ def decisions_named_in(folder: Path) -> set[str]:
     return {name for names in named for name in re.findall(r"A\d+", names)}
 
 
-def test_every_plan_decision_is_named_in_a_plan_test() -> None:
+def test_every_documented_decision_about_plans_is_named_in_a_test() -> None:
     assert decisions_named_in(TESTS / "plan") == set(DECISIONS)
 
 
-def test_plan_decisions_have_fixed_numbers() -> None:
+def test_numbers_of_documented_plan_decisions_never_change() -> None:
     numbers = {f"A{number}" for number in range(1, 40)} - {"A17", "A29", "A30"}
     assert set(DECISIONS) == numbers
 
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
-def test_plan_decisions_without_rule_test_are_named_elsewhere(
+def test_documented_decision_without_plan_test_is_named_in_another_test(
     name: str, elsewhere: ProofElsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
-def test_marking_a_test_with_an_unknown_decision_is_refused() -> None:
+def test_test_that_names_an_unknown_documented_decision_is_refused() -> None:
     with pytest.raises(ValueError, match="A17"):
         decision("A17")

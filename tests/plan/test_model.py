@@ -6,7 +6,7 @@ from waybook.plan.model import BranchOutcome, StepId
 from waybook.plan.states import StepStatus
 
 
-def test_plan_returns_the_step_with_the_requested_id() -> None:
+def test_plan_finds_a_step_by_id() -> None:
     assert make_plan(make_step(), make_step()).step(step_id(2)).order == 2
 
 

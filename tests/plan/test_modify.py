@@ -160,7 +160,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A18")
-def test_last_remaining_step_can_be_removed_only_while_planning() -> None:
+def test_last_remaining_step_can_be_removed_only_before_the_start() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="needs at least one step"):
         modified(begun, RemoveStep(step_id(1)))
@@ -227,7 +227,7 @@ def test_instructions_can_be_updated_in_any_status(
 
 
 @decision("A1")
-def test_failing_a_pending_step_first_sets_in_progress() -> None:
+def test_failing_a_pending_step_first_sets_status_in_progress() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -292,7 +292,7 @@ def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_plan_status_changes_only_after_the_last_modification() -> None:
+def test_plan_status_is_derived_only_after_the_last_modification() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

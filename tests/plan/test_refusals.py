@@ -54,7 +54,7 @@ def test_closed_plan_ignores_claims_stall_checks_and_resumes(status: PlanStatus)
     assert resume_session(plan, late).entries == ()
 
 
-def test_open_plan_passes_the_check_for_closed_plans() -> None:
+def test_open_plan_is_not_refused_as_closed() -> None:
     require_open(make_plan(make_step()))
 
 

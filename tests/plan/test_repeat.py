@@ -46,7 +46,7 @@ def submitted(plan: Plan, order: int, result: Json) -> tuple[Plan, StepDone]:
     return done.plan, done.reply
 
 
-def test_repeat_condition_inserts_copies_after_the_range() -> None:
+def test_repeat_condition_inserts_copies_after_the_repeated_steps() -> None:
     plan = plan_with(
         make_new_step("Search."),
         replace(make_new_step("Check."), title="Check", required_sources=None, max_attempts=7),
@@ -128,7 +128,7 @@ def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_repeat_condition_loads_texts_of_exactly_the_repeated_steps() -> None:
+def test_repeat_condition_loads_only_the_texts_of_repeated_steps() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}

@@ -196,7 +196,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
     ("place", "holder"),
     [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
 )
-def test_modify_decision_keeps_the_holder_only_in_a_chat_form(
+def test_holder_keeps_the_step_after_modify_in_chat_form_only(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

@@ -66,7 +66,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_plan_stalls_when_the_next_step_stalls() -> None:
+def test_time_until_stall_is_that_of_the_earliest_stalling_step() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())
@@ -98,7 +98,7 @@ def test_repeated_or_early_stall_detection_writes_nothing() -> None:
 
 
 @decision("A5")
-def test_claim_on_a_stalled_plan_sets_executing() -> None:
+def test_claiming_a_step_sets_a_stalled_plan_to_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
@@ -106,14 +106,14 @@ def test_claim_on_a_stalled_plan_sets_executing() -> None:
 
 
 @decision("A5")
-def test_result_for_a_stalled_plan_sets_executing_before_completed() -> None:
+def test_last_result_sets_stalled_plan_to_executing_then_completed() -> None:
     late = make_context(minutes=60)
     done = submit(make_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
 @decision("A5")
-def test_review_request_on_stalled_plan_sets_executing_first() -> None:
+def test_review_request_first_sets_a_stalled_plan_to_executing() -> None:
     late = make_context(minutes=60)
     requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]

@@ -59,7 +59,7 @@ def test_usage_of_a_result_is_added_to_the_plan() -> None:
     assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
 
 
-def test_result_for_a_pending_step_sets_in_progress_before_completed() -> None:
+def test_result_for_a_pending_step_first_sets_status_in_progress() -> None:
     done = submit(make_plan(make_step(), make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]

@@ -44,21 +44,21 @@ def read(folder: Path, key: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads((folder / "states" / f"{key}.json").read_text("utf-8"))
 
 
-def test_state_file_contains_steps_client_and_directory(tmp_path: Path) -> None:
+def test_conversation_file_contains_held_steps_client_and_directory(tmp_path: Path) -> None:
     record(make_files(tmp_path), READY)
     state = read(tmp_path, "one")
     assert state["steps"] == [{"planId": "p", "stepId": "s", "attempt": 1}]
     assert (state["client"], state["directory"], state["process"]) == (7, "/work", os.getpid())
 
 
-def test_state_file_is_readable_by_owner_only(tmp_path: Path) -> None:
+def test_conversation_file_is_readable_by_the_owner_only(tmp_path: Path) -> None:
     record(make_files(tmp_path), READY)
     folder = tmp_path / "states"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
 
 
-def test_state_file_is_deleted_when_the_plan_fails(tmp_path: Path) -> None:
+def test_conversation_file_is_deleted_when_the_plan_fails(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     record(files, READY)
     record(files, {"status": "plan_failed", "planId": "p"})
@@ -71,7 +71,7 @@ def test_resumed_conversation_extends_the_stored_state(tmp_path: Path) -> None:
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s", "t"]
 
 
-def test_state_file_is_named_after_the_thread_id(tmp_path: Path) -> None:
+def test_conversation_file_is_named_after_the_thread_id(tmp_path: Path) -> None:
     files = make_files(tmp_path, conversation=None)
     record(files, READY, thread="thread-1")
     record(files, {**READY, "planId": "q"}, thread="../../outside")
@@ -80,14 +80,14 @@ def test_state_file_is_named_after_the_thread_id(tmp_path: Path) -> None:
     assert names == {"thread-1", OWN_KEY}
 
 
-def test_stale_attempt_removes_the_step_from_the_state(tmp_path: Path) -> None:
+def test_stale_attempt_removes_the_step_from_the_conversation_file(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     record(files, READY)
     record(files, {"error": {"code": "STALE_ATTEMPT"}}, arguments={"stepId": "s"})
     assert read(tmp_path, "one")["steps"] == []
 
 
-def test_review_request_removes_the_step_from_the_state(tmp_path: Path) -> None:
+def test_review_request_removes_the_step_from_the_conversation_file(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     record(files, READY)
     reply = {"planId": "p", "stepId": "s", "planStatus": "awaiting_review"}
@@ -107,7 +107,7 @@ def test_review_request_removes_the_step_from_the_state(tmp_path: Path) -> None:
         ({"plan": {"planId": "q"}}, True),
     ],
 )
-def test_state_of_ended_conversation_is_deleted_when_plan_continues(
+def test_file_of_ended_conversation_is_deleted_when_plan_continues(
     tmp_path: Path, fields: dict[str, object], *, is_kept: bool
 ) -> None:
     record(make_files(tmp_path, "ended"), READY)
@@ -117,14 +117,14 @@ def test_state_of_ended_conversation_is_deleted_when_plan_continues(
     assert path.exists() is is_kept
 
 
-def test_number_of_state_files_is_limited(tmp_path: Path) -> None:
+def test_number_of_conversation_files_is_limited(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     for number in range(MAX_FILES + 5):
         record(files, {**READY, "planId": f"p{number}"}, thread=f"t{number}")
     assert len([*(tmp_path / "states").iterdir()]) <= MAX_FILES + 1
 
 
-def test_unwritable_state_folder_is_logged_without_an_error(
+def test_unwritable_folder_of_conversation_files_is_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "states").write_text("not a folder", "utf-8")
@@ -138,7 +138,7 @@ def test_conversation_id_is_read_from_the_environment() -> None:
     assert ClientProcess.of({}).directory == str(Path.cwd())
 
 
-def test_number_of_states_in_memory_is_limited(tmp_path: Path) -> None:
+def test_number_of_conversations_in_memory_is_limited(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     for number in range(2 * MAX_FILES):
         record(files, READY, thread=f"thread-{number}")

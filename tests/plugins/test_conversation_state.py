@@ -121,19 +121,19 @@ def test_state_contains_claimed_steps_until_submission(
         assert [s.step_id for s in state.steps] == held
 
 
-def test_state_contains_name_and_step_count_of_a_plan() -> None:
+def test_conversation_state_contains_name_and_step_count_of_plan() -> None:
     reply = {"planId": "p", "name": "Rivers", "status": "planning", "stepIds": ["a", "b"]}
     state = observe(EMPTY, "create_research_plan", {"sessionId": "main"}, reply)
     assert state.plan == OpenPlan("p", "Rivers", "planning", 0, 2)
     assert state.session == "main"
 
 
-def test_state_contains_attempt_and_session_of_a_step() -> None:
+def test_conversation_state_contains_attempt_and_session_of_held_step() -> None:
     state = claim(EMPTY, "p", "s", attempt=3)
     assert state.steps == (HeldStep("p", "s", 3, 1, "Title of s", "main"),)
 
 
-def test_submitted_result_updates_progress_in_the_state() -> None:
+def test_submitted_result_updates_progress_in_the_conversation_state() -> None:
     state = observe(claim(EMPTY, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
     assert state.plan == OpenPlan("p", None, "executing", 1, 2)
     assert (state.steps, state.next_tool) == ((), "get_next_step")
@@ -149,25 +149,25 @@ def test_result_with_next_step_replaces_held_step_in_conversation_state() -> Non
 
 
 @pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])
-def test_state_is_empty_after_a_plan_closes_without_output(status: str) -> None:
+def test_conversation_state_is_empty_after_plan_closes_without_output(status: str) -> None:
     reply = {"status": status, "planId": "p", "next": {"tool": "list_active_plans"}}
     assert observe(claim(EMPTY, "p", "s"), "get_next_step", {"planId": "p"}, reply) == EMPTY
 
 
-def test_completed_plan_stays_in_state_until_output_is_stored() -> None:
+def test_completed_plan_stays_in_conversation_state_until_output_is_stored() -> None:
     reply = {"status": "plan_complete", "planId": "p", "next": {"tool": "store_research_output"}}
     state = observe(claim(EMPTY, "p", "s"), "get_next_step", {"planId": "p"}, reply)
     assert (state.steps, state.next_tool) == ((), "store_research_output")
     assert observe(state, "store_research_output", {}, {"planId": "p", "status": "stored"}) == EMPTY
 
 
-def test_failed_plan_leaves_steps_of_other_plans_in_state() -> None:
+def test_failed_plan_keeps_steps_of_other_plans_in_conversation_state() -> None:
     state = claim(claim(EMPTY, "other", "o"), "p", "s")
     after = observe(state, "submit_step_result", {}, submitted("p", "s", "failed"))
     assert [step.step_id for step in after.steps] == ["o"]
 
 
-def test_plan_status_reply_removes_inactive_steps_from_state() -> None:
+def test_plan_status_reply_removes_inactive_steps_from_conversation_state() -> None:
     state = claim(claim(EMPTY, "p", "a"), "p", "b", attempt=2)
     active = [{"stepId": "b", "attempt": 2, "status": "in_progress"}]
     reply = {
@@ -184,13 +184,13 @@ def test_plan_status_reply_removes_inactive_steps_from_state() -> None:
     assert shortened.steps == state.steps
 
 
-def test_status_of_another_plan_does_not_change_the_state() -> None:
+def test_status_of_another_plan_does_not_change_conversation_state() -> None:
     state = claim(EMPTY, "p", "s")
     reply = {"planId": "q", "status": "executing", "activeSteps": []}
     assert observe(state, "get_plan_status", {}, reply) == state
 
 
-def test_modify_plan_reply_removes_pending_step_from_state() -> None:
+def test_modify_plan_reply_removes_pending_step_from_conversation_state() -> None:
     state = claim(EMPTY, "p", "s")
     steps = [{"stepId": "s", "attempt": 2, "status": "pending"}]
     reply = {"planId": "p", "planStatus": "executing", "steps": steps}
@@ -199,17 +199,17 @@ def test_modify_plan_reply_removes_pending_step_from_state() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(NOT_HELD))
-def test_refused_result_removes_the_step_from_the_state(code: str) -> None:
+def test_refused_result_removes_the_step_from_the_conversation_state(code: str) -> None:
     assert observe_error(claim(EMPTY, "p", "s"), {"stepId": "s"}, code).steps == ()
 
 
 @pytest.mark.parametrize("code", ["INVALID_INPUT", "BUSY", "UNAVAILABLE", None])
-def test_retryable_error_leaves_the_step_in_the_state(code: str | None) -> None:
+def test_retryable_error_keeps_the_step_in_the_conversation_state(code: str | None) -> None:
     state = claim(EMPTY, "p", "s")
     assert observe_error(state, {"stepId": "s"}, code) == state
 
 
-def test_unknown_plan_is_removed_from_the_state() -> None:
+def test_unknown_plan_is_removed_from_the_conversation_state() -> None:
     state = replace(claim(EMPTY, "p", "s"), session=None)
     assert observe_error(state, {"planId": "p"}, "NOT_FOUND").is_empty
     assert observe_error(state, {"planId": "q"}, "NOT_FOUND") == state

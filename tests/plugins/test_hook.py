@@ -50,7 +50,9 @@ def test_hook_before_compaction_prints_facts_for_the_summary(folder: HookFolder)
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_blocks_a_stop_once_per_attempt(folder: HookFolder, name: str, decision: str) -> None:
+def test_hook_blocks_a_stop_of_the_agent_once_per_attempt(
+    folder: HookFolder, name: str, decision: str
+) -> None:
     folder.write("one")
     held = json.loads(folder.event(name, stop_hook_active=False))
     assert held["decision"] == decision
@@ -82,13 +84,13 @@ def test_plugin_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder)
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_allows_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
+def test_hook_lets_agent_stop_if_stops_cannot_be_counted(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
 
 
-def test_file_of_blocked_stops_is_readable_by_owner_only(
+def test_file_that_counts_blocked_stops_is_readable_by_owner_only(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
@@ -230,6 +232,6 @@ def test_plugin_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_used_as_ended_process_does_not_exist() -> None:
+def test_process_id_that_stands_for_an_ended_process_is_unused() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

@@ -41,7 +41,7 @@ def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
         ([0.7, 0.9, 1.1], "<=", "goal not reached"),
     ],
 )
-def test_benchmark_check_fails_only_by_more_than_the_noise(
+def test_benchmark_check_fails_only_for_changes_beyond_the_noise(
     rounds: list[float], direction: Direction, verdict: str
 ) -> None:
     goal = 1.0 if direction == ">=" else 0.5
@@ -51,7 +51,7 @@ def test_benchmark_check_fails_only_by_more_than_the_noise(
     assert format_checks([check]).splitlines()[1].endswith(verdict)
 
 
-def test_benchmark_noise_is_half_of_the_range() -> None:
+def test_benchmark_noise_is_half_the_range_of_the_measurements() -> None:
     assert noise([3.0, 1.0, 2.0]) == 1.0
 
 
@@ -95,7 +95,7 @@ def test_saved_benchmark_result_has_commit_machine_and_checks(
     assert performance.format_checks(result["checks"]).endswith("| limit kept |")
 
 
-def test_growth_picture_has_a_line_per_measured_read() -> None:
+def test_growth_chart_has_a_line_per_measured_query() -> None:
     results = [
         {"plans": plans, "milliseconds": dict.fromkeys(SERIES, 1.5)} for plans in (1_000, 100_000)
     ]

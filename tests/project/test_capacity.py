@@ -22,32 +22,32 @@ from tools.capacity.simulate import Measured, combine, fit
 COSTS = Costs(server_ms=3.0, database_ms=1.5, source="test")
 
 
-def test_predicted_load_is_rate_times_cost_per_step() -> None:
+def test_predicted_load_is_step_rate_times_cost_per_step() -> None:
     size = predict(100.0, COSTS)
     assert (size.server_load, size.database_load) == pytest.approx((0.3, 0.15))
     assert size.calls_per_second == pytest.approx(100 * CALLS_PER_STEP)
     assert (size.workers, size.database_cores, size.connections) == (1, 1, 12)
 
 
-def test_load_of_many_agents_needs_several_workers_with_connections() -> None:
+def test_size_for_12000_agents_has_several_workers_and_connections() -> None:
     size = size_for_agents(12_000, 2.0, COSTS)
     assert size.steps_per_second == pytest.approx(400)
     assert (size.workers, size.database_cores, size.connections) == (2, 1, 23)
 
 
-def test_costs_without_results_are_the_documented_constants(tmp_path: Path) -> None:
+def test_step_costs_are_the_documented_constants_without_simulator_results(tmp_path: Path) -> None:
     costs = read_costs("alternating", tmp_path / "none.json")
     assert costs == DEFAULT_COSTS["alternating"]
 
 
-def test_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> None:
+def test_step_costs_are_read_from_the_results_of_the_simulator(tmp_path: Path) -> None:
     results = tmp_path / "capacity.json"
     results.write_text(json.dumps({"costs": {"sticky": asdict(COSTS)}}))
     assert read_costs("sticky", results) == COSTS
     assert read_costs("alternating", results) == DEFAULT_COSTS["alternating"]
 
 
-def test_each_server_adds_a_fixed_load() -> None:
+def test_each_server_adds_a_fixed_load_to_the_prediction() -> None:
     costs = replace(COSTS, fixed_server=0.01, fixed_database=0.02)
     size = predict(100.0, costs, servers=3)
     assert (size.server_load, size.database_load) == pytest.approx((0.33, 0.17))
@@ -73,12 +73,12 @@ def test_fitted_costs_predict_both_rates_of_the_calibration() -> None:
         assert 20 * size.database_load == pytest.approx(measured.database)
 
 
-def test_fitted_costs_have_no_negative_fixed_part() -> None:
+def test_fitted_costs_never_have_a_negative_fixed_part() -> None:
     costs = fit(make_measured(500, 1.0, 1.0), make_measured(1_000, 3.0, 3.0), 2)
     assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
 
 
-def test_combined_measurements_add_up_all_figures() -> None:
+def test_combining_measurements_adds_up_calls_seconds_and_servers() -> None:
     first = make_measured(2_000, 4.0, 3.0)
     second = first._replace(calls=1_000, bytes_per_call=4_000.0)
     both = combine([first, second])
@@ -86,7 +86,7 @@ def test_combined_measurements_add_up_all_figures() -> None:
     assert both.bytes_per_call == pytest.approx(2_000.0)
 
 
-def test_calibration_with_a_lost_call_is_marked_as_lost() -> None:
+def test_capacity_calibration_with_a_lost_call_is_marked() -> None:
     sound = Measured(calls=10, seconds=1.0, servers=0.1, database=0.1, bytes_per_call=1.0)
     assert combine([sound, sound._replace(is_lost=True)]).is_lost
     assert not combine([sound, sound]).is_lost

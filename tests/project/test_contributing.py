@@ -15,13 +15,13 @@ def packages() -> set[str]:
     return {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-def test_commit_areas_are_the_packages_and_a_few_others() -> None:
+def test_documented_commit_areas_are_the_packages_and_few_others() -> None:
     lines = sections(PAGE, 2)["Commits"].splitlines()
     (listed,) = [line for line in lines if line.startswith("- The area is")]
     assert re.findall(r"`(\w+)`", listed) == [*sorted(packages()), *sorted(OTHER_AREAS)]
 
 
-def test_layer_table_lists_every_package() -> None:
+def test_layer_table_of_the_contributing_guide_lists_every_package() -> None:
     rows = [line.split("|")[2] for line in sections(PAGE, 2)["Layers"].splitlines() if "|" in line]
     named = set(re.findall(r"`(\w+)`", " ".join(rows)))
     assert packages() <= named

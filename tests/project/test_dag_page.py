@@ -27,7 +27,7 @@ def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_dag_page_documents_every_is_test(test: str) -> None:
+def test_dag_page_documents_every_type_test_of_templates(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 

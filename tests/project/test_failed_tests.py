@@ -59,7 +59,7 @@ def test_after():
 '''
 
 
-def test_a_failed_or_endless_test_does_not_end_the_run(tmp_path: Path) -> None:
+def test_a_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
     # The process of the endless test exits, and another one takes its place.
     limit = ("-o", "faulthandler_timeout=3")
     done = run_planted(tmp_path, "-n", "1", "--dist", "worksteal", "-q", *limit, plan=PLANTED)
@@ -77,7 +77,7 @@ def test_a_path_that_does_not_exist_is_refused_before_workers_start(tmp_path: Pa
     assert "bringing up nodes" not in done.stdout
 
 
-def test_summary_names_a_missing_program_and_the_package(tmp_path: Path) -> None:
+def test_test_summary_names_a_missing_program_and_the_package(tmp_path: Path) -> None:
     skipped = "from missing_programs import CHROMIUM\n\ndef test_x(): CHROMIUM.skip('planted')\n"
     done = run_planted(tmp_path, "-q", plan=skipped)
     wanted = "1 tests of pages in a browser: Chromium is missing; apt install chromium"

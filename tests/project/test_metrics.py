@@ -27,19 +27,19 @@ def existing_series() -> dict[str, str]:
     }
 
 
-def test_dashboard_shows_only_series_that_exist_and_every_metric() -> None:
+def test_grafana_dashboard_shows_every_metric_and_only_existing_series() -> None:
     existing = existing_series()
     assert shown_series() - existing.keys() == set()
     assert {existing[series] for series in shown_series()} == set(FAMILIES)
 
 
-def test_dashboard_panels_do_not_overlap_and_have_unique_ids() -> None:
+def test_grafana_dashboard_panels_do_not_overlap_and_have_unique_ids() -> None:
     panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len({panel["id"] for panel in panels}) == len(panels)
 
 
-def test_reference_lists_every_metric() -> None:
+def test_reference_page_lists_every_metric() -> None:
     listed = re.findall(
         r"^\| `(\w+)` \| (?:counter|gauge|histogram) ", read("reference/metrics.md"), re.MULTILINE
     )

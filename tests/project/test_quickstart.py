@@ -48,7 +48,7 @@ def test_quickstart_check_reports_the_difference_from_the_expected_plan(
     assert problem in reported
 
 
-def test_commands_in_docs_are_read_with_shown_output() -> None:
+def test_quickstart_check_reads_commands_and_the_output_shown() -> None:
     first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
     page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
     shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
@@ -98,7 +98,7 @@ def test_quickstart_command_that_fails_ends_the_test(terminal: Terminal) -> None
         terminal.run("echo why && false")
 
 
-def test_endless_command_runs_until_the_page_has_been_read(terminal: Terminal) -> None:
+def test_quickstart_server_command_is_stopped_after_the_last_command(terminal: Terminal) -> None:
     with terminal.endless("""sh -c 'trap "touch ended; exit 0" INT; echo; while :; do :; done'"""):
         assert not (terminal.folder / "ended").exists()
     assert (terminal.folder / "ended").exists()
@@ -107,6 +107,8 @@ def test_endless_command_runs_until_the_page_has_been_read(terminal: Terminal) -
 @pytest.mark.parametrize(
     "command", ["false", """sh -c 'trap "exit 3" INT; echo; while :; do :; done'"""]
 )
-def test_endless_command_that_fails_ends_the_test(terminal: Terminal, command: str) -> None:
+def test_quickstart_server_command_that_fails_ends_the_test(
+    terminal: Terminal, command: str
+) -> None:
     with pytest.raises(SystemExit, match="failed"), terminal.endless(command):
         pass

@@ -87,7 +87,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_missing_venv_module_is_named_and_second_try_works(checkout: Checkout) -> None:
+def test_missing_venv_module_is_named_and_a_second_setup_works(checkout: Checkout) -> None:
     (checkout.environment / "half-made").mkdir(parents=True)
     first = checkout.set_up("-c", WITHOUT_VENV)
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -110,7 +110,7 @@ def test_first_setup_that_fails_leaves_no_environment_behind(checkout: Checkout)
     assert not checkout.environment.exists()
 
 
-def test_environment_is_changed_only_by_a_successful_installation(checkout: Checkout) -> None:
+def test_setup_can_be_repeated_and_recovers_from_a_failed_installation(checkout: Checkout) -> None:
     checkout.set_up()
     # The README puts `.venv/bin` on the PATH, so `python3` is then the one of the environment.
     again = checkout.set_up(python=str(checkout.environment / "bin" / "python"))

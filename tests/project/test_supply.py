@@ -40,7 +40,7 @@ def test_makefile_installs_packages_from_lock_files_only() -> None:
     }
 
 
-def test_environment_is_installed_with_hashes_by_both_installers() -> None:
+def test_pip_and_uv_install_the_environment_with_hashes() -> None:
     """`--no-deps` keeps the installers from adding packages that no lock file names."""
     program = (ROOT / "tools" / "setup_env.py").read_text()
     assert re.findall(r'"sync", "--require-hashes"|"install", "--no-deps"', program) == [
@@ -51,7 +51,7 @@ def test_environment_is_installed_with_hashes_by_both_installers() -> None:
 
 
 @pytest.mark.parametrize("name", ["run.lock", "build.lock"])
-def test_lock_file_is_part_of_the_lock_file_for_tests(name: str) -> None:
+def test_development_lock_file_includes_every_package_of_other_lock_files(name: str) -> None:
     """One environment has both installed: `make test` must not replace what `make demo` uses."""
     parts = packages(ROOT / "requirements" / name)
     assert parts.items() <= packages(ROOT / "requirements" / "dev.lock").items()

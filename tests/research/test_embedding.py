@@ -103,7 +103,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_packed_sum_of_word_vectors_equals_ordinary_sum() -> None:
+def test_fast_sum_of_word_vectors_equals_ordinary_sum() -> None:
     """Sums in packed integers equal sums computed per dimension, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]

@@ -133,7 +133,7 @@ def texts_of(part: Part) -> tuple[TextField, ...]:
             return tuple(text for entry in part.entries for text in entry.texts)
 
 
-def test_context_of_the_same_parts_is_byte_identical(thousand: Thousand) -> None:
+def test_same_context_parts_give_byte_identical_context(thousand: Thousand) -> None:
     for parts, room, body in thousand:
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
@@ -146,7 +146,7 @@ def test_context_preserves_the_order_of_the_parts(thousand: Thousand) -> None:
         assert [*body][-1] == "next"
 
 
-def test_every_cut_names_the_call_that_fetches_the_rest(thousand: Thousand) -> None:
+def test_every_cut_in_the_context_names_the_call_for_more(thousand: Thousand) -> None:
     cuts = 0
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
@@ -197,7 +197,7 @@ def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: 
     return 1
 
 
-def test_no_part_exceeds_the_share_of_a_truncated_part(
+def test_no_context_part_is_larger_than_a_truncated_part(
     thousand: Thousand,
 ) -> None:
     compared = 0
@@ -227,7 +227,7 @@ def used_by(part: Part, body: Body, cut: Body) -> int:
     return size + (json_size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
 
 
-def test_every_part_gets_full_size_or_a_fair_share(thousand: Thousand) -> None:
+def test_every_context_part_gets_full_size_or_a_fair_share(thousand: Thousand) -> None:
     shared = 0
     for parts, room, body in thousand:
         cut: Body = body.get("cut", {})
@@ -244,7 +244,7 @@ def test_every_part_gets_full_size_or_a_fair_share(thousand: Thousand) -> None:
     assert shared > 500
 
 
-def test_truncated_text_has_at_least_the_minimum_size(
+def test_truncated_text_in_the_context_has_a_minimum_size(
     thousand: Thousand,
 ) -> None:
     for parts, _, body in thousand:

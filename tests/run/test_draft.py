@@ -23,14 +23,14 @@ def make_draft() -> RunDraft:
     return RunDraft(world.run, world.chart, world.moment(ANN))
 
 
-def test_run_change_without_audit_entry_raises_an_error() -> None:
+def test_changing_a_run_without_an_audit_entry_raises_an_error() -> None:
     draft = make_draft()
     draft.set_stage("only", feedback="Go on.")
     with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
         draft.decide(None)
 
 
-def test_audit_entries_of_a_run_draft_are_numbered_consecutively() -> None:
+def test_audit_entries_of_a_run_change_are_numbered_consecutively() -> None:
     draft = make_draft()
     for number in range(3):
         draft.set_run(completed_at=NOON + timedelta(hours=number))
@@ -42,7 +42,7 @@ def test_audit_entries_of_a_run_draft_are_numbered_consecutively() -> None:
     assert decision.run.completed_at == NOON + timedelta(hours=2)
 
 
-def test_record_with_many_changes_writes_several_numbered_entries() -> None:
+def test_audit_record_with_many_changes_is_split_into_numbered_entries() -> None:
     draft = make_draft()
     for number in range(2 * MAX_CHANGES_PER_ENTRY + 1):
         draft.set_run(completed_at=NOON + timedelta(seconds=number))
@@ -82,7 +82,7 @@ def test_recorded_changes_use_column_names_and_json_values() -> None:
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
 
 
-def test_changing_a_run_draft_leaves_the_original_unchanged() -> None:
+def test_drafting_a_change_of_a_run_leaves_original_run_unchanged() -> None:
     world = make_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))
@@ -95,7 +95,7 @@ def test_changing_a_run_draft_leaves_the_original_unchanged() -> None:
     assert after.stages["only"].feedback == "Go on."
 
 
-def test_heartbeat_in_a_run_draft_writes_no_audit_entry() -> None:
+def test_recording_a_heartbeat_of_a_job_writes_no_audit_entry() -> None:
     draft = make_draft()
     draft.record_heartbeat("job")
     decision = draft.decide(None)
@@ -103,7 +103,7 @@ def test_heartbeat_in_a_run_draft_writes_no_audit_entry() -> None:
     assert decision.entries == ()
 
 
-def test_decision_of_a_run_draft_contains_the_refusal() -> None:
+def test_refused_change_of_a_run_returns_the_refusal() -> None:
     refusal = StaleAttempt()
     assert make_draft().decide(None, refusal=refusal).refusal is refusal
 

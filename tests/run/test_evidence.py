@@ -10,7 +10,7 @@ TIME = NOON.isoformat()
 
 
 @decision("B14")
-def test_evidence_of_a_run_omits_unstarted_stages() -> None:
+def test_progress_data_of_a_run_omits_unstarted_stages() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert list(run_evidence(world.run)) == ["one"]
     assert world.report is not None
@@ -21,7 +21,7 @@ def test_evidence_of_a_run_omits_unstarted_stages() -> None:
     }
 
 
-def test_evidence_counts_jobs_only_of_opened_steps() -> None:
+def test_progress_data_of_a_run_covers_only_opened_steps() -> None:
     steps = [make_step("a"), make_step("b"), make_step("c"), make_step("d")]
     world = make_run(make_dag(make_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")
@@ -36,7 +36,7 @@ def test_evidence_counts_jobs_only_of_opened_steps() -> None:
     assert evidence.models == ("alpha", "beta")
 
 
-def test_evidence_of_a_run_groups_documents_by_stage() -> None:
+def test_progress_data_of_a_run_groups_documents_by_stage() -> None:
     stages = [
         make_stage(slug, make_step(slug, outputs=[make_output("t", "# T")])) for slug in ("x", "y")
     ]

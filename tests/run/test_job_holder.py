@@ -12,13 +12,13 @@ def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_current_attempt_of_a_job_is_accepted() -> None:
+def test_result_for_the_current_attempt_of_a_job_is_accepted() -> None:
     job = single_job().claim()
     assert stale_attempt_error(job, job.attempt) is None
     require_holder(job, job.attempt)
 
 
-def test_stale_attempt_error_names_holder_and_next_call() -> None:
+def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
@@ -32,7 +32,7 @@ def test_stale_attempt_error_names_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_wrong_attempt_of_an_unclaimed_job_shows_attempt_0(attempt: int) -> None:
+def test_error_for_attempt_of_unclaimed_job_shows_attempt_0(attempt: int) -> None:
     (job,) = single_job().jobs("a")
     refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
@@ -42,7 +42,7 @@ def test_wrong_attempt_of_an_unclaimed_job_shows_attempt_0(attempt: int) -> None
 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
-def test_wrong_attempt_error_shows_status_and_holder(attempt: int) -> None:
+def test_error_for_wrong_attempt_of_job_shows_status_and_holder(attempt: int) -> None:
     refusal = stale_attempt_error(single_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (

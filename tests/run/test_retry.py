@@ -65,7 +65,7 @@ def test_retried_job_gets_all_attempts_again() -> None:
     assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
 
 
-def test_retry_of_a_step_resets_only_the_failed_jobs() -> None:
+def test_retry_of_a_step_leaves_failed_jobs_of_others_unchanged() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)

@@ -66,7 +66,7 @@ async def test_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) 
         assert feed.take() == ()
 
 
-def test_event_bus_does_not_deliver_the_same_version_twice(bus: Bus) -> None:
+def test_event_bus_does_not_deliver_the_same_plan_version_twice(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, change_event(version=3))
         assert feed.take() == topics()
@@ -77,7 +77,7 @@ def test_event_bus_does_not_deliver_the_same_version_twice(bus: Bus) -> None:
         assert feed.take() == topics()
 
 
-def test_subscriber_over_the_event_limit_must_fetch_everything(bus: Bus) -> None:
+def test_subscriber_with_too_many_unread_events_must_reload_everything(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
             bus.publish(OURS, change_event(number))
@@ -89,7 +89,7 @@ def test_subscriber_over_the_event_limit_must_fetch_everything(bus: Bus) -> None
         assert slow.take() == topics()
 
 
-def test_resubscribing_replays_missed_events(bus: Bus) -> None:
+def test_resubscribing_with_the_last_event_number_replays_missed_events(bus: Bus) -> None:
     bus.publish(OURS, change_event())
     seen = bus.position(OURS)
     bus.publish(THEIRS, change_event(2))
@@ -101,7 +101,7 @@ def test_resubscribing_replays_missed_events(bus: Bus) -> None:
         assert feed.take() == ()
 
 
-def test_resubscriber_with_unknown_event_number_must_fetch_everything(bus: Bus) -> None:
+def test_resubscriber_with_unknown_event_number_must_reload_everything(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -121,7 +121,7 @@ def test_resubscriber_with_unknown_event_number_must_fetch_everything(bus: Bus) 
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_outgoing_events_are_limited_and_merged_by_plan(bus: Bus) -> None:
+def test_events_for_other_processes_are_limited_and_merged_by_plan(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -147,7 +147,7 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_invalidating_an_org_makes_only_that_org_fetch_everything(bus: Bus) -> None:
+def test_only_subscribers_of_an_invalidated_org_must_reload_everything(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
@@ -163,7 +163,7 @@ def test_last_event_number_ignores_events_of_other_orgs(bus: Bus) -> None:
     assert bus.position(OURS) != seen
 
 
-def test_resubscriber_of_a_dropped_org_must_fetch_everything(
+def test_resubscriber_of_an_org_no_longer_tracked_must_reload_everything(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

@@ -28,7 +28,7 @@ def as_stored_earlier(entries: list[SealedEntry]) -> list[SealedEntry]:
     return earlier
 
 
-async def test_earlier_entry_format_is_valid_and_reads_the_same(
+async def test_audit_entries_of_earlier_formats_verify_and_read_the_same(
     own_world: OrgEnv,
 ) -> None:
     world, agent = own_world, own_world.agent

@@ -83,7 +83,7 @@ def test_fair_queue_serves_org_with_fewest_slots_first(
             assert content == [], "nobody waits for what is free"
 
 
-def test_org_with_fewer_slots_is_served_first() -> None:
+def test_org_that_holds_fewer_slots_is_served_first() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)

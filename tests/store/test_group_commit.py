@@ -94,7 +94,9 @@ async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) ->
     assert {org for _, org in reported} == {*orgs}
 
 
-async def test_failing_call_of_a_group_does_not_affect_others(own_world: OrgEnv) -> None:
+async def test_failing_call_in_a_shared_transaction_does_not_affect_others(
+    own_world: OrgEnv,
+) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     tasks = await start_group(
         database, org_id, ("a",), ("b", "select 1 / 0"), ("c",), ("d", "select no_such_column")
@@ -107,7 +109,7 @@ async def test_failing_call_of_a_group_does_not_affect_others(own_world: OrgEnv)
     assert first[0][0][0] != third[0][0][0]
 
 
-async def test_two_calls_on_a_plan_have_different_transactions(
+async def test_two_calls_on_one_plan_never_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -117,7 +119,9 @@ async def test_two_calls_on_a_plan_have_different_transactions(
     assert first != second
 
 
-async def test_locked_row_does_not_delay_others_of_the_group(own_world: OrgEnv) -> None:
+async def test_locked_row_does_not_delay_other_calls_of_shared_transaction(
+    own_world: OrgEnv,
+) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     await own_world.agent.plan(1)
     async with database.org_transaction(org_id) as tx:
@@ -146,7 +150,7 @@ async def test_lock_timeout_is_short_only_in_shared_transactions(
 # Cancellation
 
 
-async def test_call_canceled_while_waiting_is_not_sent(own_world: OrgEnv) -> None:
+async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     committed: list[str] = []
     async with busy_org(database, org_id, 2):
@@ -161,7 +165,7 @@ async def test_call_canceled_while_waiting_is_not_sent(own_world: OrgEnv) -> Non
     assert committed == []
 
 
-async def test_call_canceled_in_flight_is_committed_with_the_group(own_world: OrgEnv) -> None:
+async def test_call_canceled_in_flight_is_committed_with_the_others(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     sent, may_answer, committed = asyncio.Event(), asyncio.Event(), list[str]()
     write = database._groups._write
@@ -197,7 +201,7 @@ def end_blocked(place: ServerDatabase) -> None:
             continue
 
 
-async def test_broken_connection_fails_every_call_of_the_group(
+async def test_broken_connection_fails_every_call_of_the_shared_transaction(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "SET_LOCK_TIMEOUT", "set local lock_timeout = '60s'")
@@ -253,7 +257,7 @@ async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
 ORG = UUID(int=1)
 
 
-async def test_calls_of_a_group_are_sent_in_id_order() -> None:
+async def test_calls_of_a_shared_transaction_are_sent_in_id_order() -> None:
     writes = RecordedWrites()
     names = ["b", "c", "a"]
     results = await run_calls(writes, *[Call(ORG, n, [f"{n}1", f"{n}2"], no_effect) for n in names])
@@ -262,7 +266,7 @@ async def test_calls_of_a_group_are_sent_in_id_order() -> None:
     assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
 
 
-async def test_group_takes_at_most_the_maximum_number_of_calls() -> None:
+async def test_shared_transaction_takes_at_most_the_maximum_number_of_calls() -> None:
     writes = RecordedWrites()
     calls = [Call(ORG, f"{n:03}", [str(n)], no_effect) for n in range(2 * MAX_CALLS + 1)]
     await run_calls(writes, *calls)
@@ -273,7 +277,7 @@ async def test_group_takes_at_most_the_maximum_number_of_calls() -> None:
     ]
 
 
-async def test_group_takes_reads_in_addition_to_maximum_writes() -> None:
+async def test_shared_transaction_takes_reads_in_addition_to_maximum_writes() -> None:
     writes = RecordedWrites()
     calls = [Call(ORG, f"w{n}", ["write"], no_effect) for n in range(MAX_CALLS + 1)]
     calls += [
@@ -287,14 +291,14 @@ async def test_group_takes_reads_in_addition_to_maximum_writes() -> None:
     assert sorted(map(str, rest[1:])) == ["read", "write"]
 
 
-async def test_group_that_only_reads_has_no_lock_timeout() -> None:
+async def test_shared_transaction_that_only_reads_has_no_lock_timeout() -> None:
     writes = RecordedWrites()
     reads = [Call(ORG, name, [name], no_effect, waits=True, is_read=True) for name in "ba"]
     assert await run_calls(writes, *reads) == [[[("b",)]], [[("a",)]]]
     assert writes.messages[-1] == ["a", "b"]
 
 
-async def test_waiting_calls_are_sent_in_the_next_event_loop_turn() -> None:
+async def test_calls_that_wait_are_sent_in_the_next_loop_turn() -> None:
     writes = RecordedWrites()
     groups = group_commit.GroupCommit(writes)
     calls = [Call(ORG, str(n), [str(n)], no_effect, waits=True) for n in range(MAX_CALLS + 2)]
@@ -306,7 +310,7 @@ async def test_waiting_calls_are_sent_in_the_next_event_loop_turn() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_overdue_calls_waiting_for_a_turn_are_sent(
+async def test_call_waiting_too_long_is_sent_despite_many_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)
@@ -322,7 +326,7 @@ async def test_overdue_calls_waiting_for_a_turn_are_sent(
     await asyncio.gather(*tasks)
 
 
-async def test_callers_see_the_other_calls_of_the_group_afterwards() -> None:
+async def test_callers_learn_whether_others_shared_the_transaction() -> None:
     writes = RecordedWrites()
     writes.may_answer.set()
     groups = group_commit.GroupCommit(writes)
@@ -336,14 +340,14 @@ async def test_callers_see_the_other_calls_of_the_group_afterwards() -> None:
     assert not groups.has_calls(ORG)
 
 
-async def test_group_is_limited_in_bytes() -> None:
+async def test_shared_transaction_is_limited_in_bytes() -> None:
     writes = RecordedWrites()
     large = [REPORT(text="x" * (MAX_BYTES // 2 - 1))]
     await run_calls(writes, *[Call(ORG, str(n), large, no_effect) for n in range(3)])
     assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [3, 1]
 
 
-async def test_call_larger_than_a_group_is_sent_at_once() -> None:
+async def test_call_too_large_for_shared_transaction_is_sent_at_once() -> None:
     writes = RecordedWrites()
     huge = Call(ORG, "a", [REPORT(text="x" * (MAX_BYTES + 1))], no_effect)
     groups = group_commit.GroupCommit(writes)
@@ -355,7 +359,7 @@ async def test_call_larger_than_a_group_is_sent_at_once() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_overdue_calls_are_sent_despite_messages_in_flight(
+async def test_calls_waiting_too_long_are_sent_despite_messages_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)

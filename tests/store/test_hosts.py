@@ -54,7 +54,7 @@ async def backend(database: Database) -> int:
     return int(row[0])
 
 
-def test_dsn_with_several_hosts_selects_the_primary() -> None:
+def test_database_url_with_several_hosts_selects_the_primary() -> None:
     parameters = conninfo_to_dict(bounded_dsn("postgresql://u@a:1,b:2/d"))
     assert parameters["target_session_attrs"] == "read-write"
     assert parameters["connect_timeout"] == "3"
@@ -71,7 +71,7 @@ async def test_second_host_is_used_if_the_first_is_silent(
         first.is_open.set()
 
 
-async def test_connect_refused_by_every_host_raises_an_error() -> None:
+async def test_connection_refused_by_every_host_raises_an_error() -> None:
     with pytest.raises(psycopg.OperationalError):
         await connect(f"host=127.0.0.1,127.0.0.1 port={CLOSED_PORT} dbname=d user=u")
 

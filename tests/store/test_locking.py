@@ -38,7 +38,7 @@ def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_lock_after_a_wait_returns_the_updated_row(
+def test_call_that_waited_for_a_lock_reads_the_updated_row(
     own_place: ServerDatabase,
 ) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:

@@ -90,7 +90,7 @@ def stored(key: Key) -> Statement:
     )
 
 
-async def test_calls_of_a_group_store_rows_and_get_separate_results(
+async def test_calls_with_merged_inserts_store_all_rows_with_separate_results(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id

@@ -63,7 +63,7 @@ values = st.recursive(
 )
 
 
-def test_database_restores_the_exact_text_of_all_packed_details(world: OrgEnv) -> None:
+def test_database_restores_the_exact_text_of_packed_audit_details(world: OrgEnv) -> None:
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
 
         @given(
@@ -94,7 +94,7 @@ def test_database_restores_the_exact_text_of_all_packed_details(world: OrgEnv) -
         check()
 
 
-def test_packed_claim_takes_few_characters() -> None:
+def test_packed_audit_entry_of_a_claim_takes_few_characters() -> None:
     packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     assert packed is not None
     assert len(packed[0]) <= 16
@@ -111,11 +111,11 @@ def test_packed_claim_takes_few_characters() -> None:
         "{}",
     ],
 )
-def test_details_that_queries_search_are_not_packed(details: str) -> None:
+def test_audit_details_that_queries_search_are_not_packed(details: str) -> None:
     assert pack_details(Event.STEP_COMPLETED, details, PLAN_ID, AT, "ann", "s") is None
 
 
-def test_details_written_into_a_packed_entry_stay_visible(world: OrgEnv) -> None:
+def test_details_forged_into_a_packed_audit_entry_stay_visible(world: OrgEnv) -> None:
     """Otherwise the seal would not reveal them."""
     packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     with psycopg.connect(world.place.admin_dsn) as admin:
@@ -123,11 +123,11 @@ def test_details_written_into_a_packed_entry_stay_visible(world: OrgEnv) -> None
         assert restored(admin, packed, '{"a": 1}', **entry) == '{"a": 1}'
 
 
-def test_published_phrases_of_packed_entries_are_unchanged() -> None:
+def test_phrase_table_for_packed_audit_entries_never_changes() -> None:
     assert sha256(repr(PHRASES).encode()).hexdigest()[:16] == DIGEST
 
 
-async def test_claims_and_results_of_steps_are_stored_packed(world: OrgEnv) -> None:
+async def test_audit_entries_of_claims_and_results_are_stored_packed(world: OrgEnv) -> None:
     plan = await world.agent.plan(1)
     await world.agent.work_through(plan)
     rows = await world.dispatcher.services.database.read_org(

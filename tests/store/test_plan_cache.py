@@ -62,7 +62,7 @@ def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     assert memory.get(other, None) is None
 
 
-def test_plan_in_use_by_another_call_is_not_returned() -> None:
+def test_plan_cache_does_not_return_a_plan_in_use() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.begin_use(which(plan))
@@ -71,14 +71,14 @@ def test_plan_in_use_by_another_call_is_not_returned() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_new_session_uses_the_cache_only_if_all_are_cached() -> None:
+def test_new_session_needs_a_plan_cached_with_all_sessions() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
     assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_updated_plan_keeps_the_earlier_sessions() -> None:
+def test_updated_plan_in_the_cache_keeps_the_earlier_sessions() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
@@ -93,7 +93,7 @@ def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_changed_by_another_process_is_cached_after_several_reloads() -> None:
+def test_plan_with_a_conflict_is_cached_again_after_several_reloads() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_contended(which(plan))
@@ -105,7 +105,7 @@ def test_plan_changed_by_another_process_is_cached_after_several_reloads() -> No
     assert recalled(memory, plan) is not None
 
 
-def test_plan_of_other_processes_is_checked_until_nothing_changes() -> None:
+def test_plan_changed_by_other_processes_is_checked_until_unchanged() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_changed(which(plan))
@@ -117,7 +117,7 @@ def test_plan_of_other_processes_is_checked_until_nothing_changes() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_new_plans_are_checked_while_other_plans_change() -> None:
+def test_new_plans_in_the_cache_are_checked_while_others_change() -> None:
     first, new, later = [make_plan(make_step())._replace(id=PlanId(name)) for name in "abc"]
     memory = make_cache(first)
     memory.mark_changed(which(first))
@@ -129,7 +129,7 @@ def test_new_plans_are_checked_while_other_plans_change() -> None:
     assert recalled(memory, later) is not None
 
 
-def test_changed_plan_makes_other_cached_plans_be_checked() -> None:
+def test_change_by_another_process_makes_cached_plans_be_checked() -> None:
     changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
     memory = make_cache(changed)
     memory.put(which(old), loaded(old))
@@ -157,7 +157,7 @@ def test_cached_plans_are_checked_again_after_a_time_without_changes() -> None:
         assert recalled(memory, old) is not None
 
 
-def test_plan_with_a_conflict_is_locked_before_a_decision() -> None:
+def test_cached_plan_with_a_conflict_is_locked_before_next_change() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     assert not memory.must_lock(which(plan))

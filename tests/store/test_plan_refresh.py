@@ -49,12 +49,12 @@ def entry(seq: int, *groups: Json) -> ChangeRow:
     return ChangeRow(seq, LATER, b"entry %d" % seq, LATER, details, None, None, "ann", None)
 
 
-def test_copy_without_later_entries_stays_the_same_plan() -> None:
+def test_cached_plan_without_later_audit_entries_stays_the_same() -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan)) == cached(plan)._replace(now=LATER)
 
 
-def test_claim_and_result_entries_change_step_plan_and_sessions() -> None:
+def test_cached_plan_is_updated_from_audit_entries_of_other_processes() -> None:
     plan = make_plan(make_step(), make_step())
     step, other = plan.steps
     claim: Json = ["step", step.id, {"status": ["pending", "in_progress"], "held_by": ["bob"]}]
@@ -99,12 +99,12 @@ def test_claim_and_result_entries_change_step_plan_and_sessions() -> None:
         {"entity": "step", "id": "0", "field": "status", "from": "pending", "to": "failed"},
     ],
 )
-def test_unusual_changes_load_the_complete_plan(group: Json) -> None:
+def test_unusual_audit_entries_make_the_plan_cache_reload_the_plan(group: Json) -> None:
     plan = make_plan(make_step())
     assert apply_entries(cached(plan), entries(plan, group)) is None
 
 
-def test_entries_that_do_not_follow_load_the_complete_plan() -> None:
+def test_gap_in_audit_entries_makes_the_plan_cache_reload() -> None:
     plan = make_plan(make_step())
     usage: Json = ["usage", "u", {"*": [{}]}]
     first, *later = entries(plan, *[usage] * (MAX_ENTRIES + 1))
@@ -218,7 +218,7 @@ def test_packed_and_plain_entries_change_a_plan_alike(
         (Event.STEP_COMPLETED, [result("found", confidence=[1]), FINISHED]),
     ],
 )
-def test_usual_packed_entries_are_applied_without_reading_json(
+def test_packed_audit_entries_update_the_cached_plan_without_reading_json(
     event: Event, groups: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed, plain = packed_and_plain(event, "ann", "s", *groups)

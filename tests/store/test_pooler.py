@@ -166,7 +166,7 @@ async def test_pooler_detected_at_first_connection_is_logged_once(
     assert messages == ["a pooler is in front of the database: statements are not prepared"]
 
 
-async def test_direct_database_connection_is_not_mistaken_for_a_pooler(
+async def test_direct_database_connection_is_not_reported_as_a_pooler(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place) as database:

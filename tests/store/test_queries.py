@@ -171,7 +171,7 @@ class Outer(NamedTuple):
     c: int
 
 
-def test_row_class_extending_another_takes_all_columns() -> None:
+def test_row_class_that_extends_another_has_all_columns_of_both() -> None:
     query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
     assert column_names(Outer) == ("a", "b", "c")
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)

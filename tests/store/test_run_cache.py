@@ -69,7 +69,7 @@ def decide(*jobs: Job, run: Run = RUN) -> RunDecision[object]:
     return RunDecision(None, run, jobs={job.id: job for job in jobs})
 
 
-def test_reserved_job_is_free_again_only_after_release() -> None:
+def test_job_reserved_for_a_caller_is_free_only_after_release() -> None:
     slot = make_slot(make_job("1"), make_job("2"))
     first, second = slot.reserve(WANTED), slot.reserve(WANTED)
     assert first
@@ -99,14 +99,14 @@ def test_claimed_job_is_no_longer_free_and_is_in_progress() -> None:
     assert slot.cached.is_free(make_job("2"), WANTED)
 
 
-def test_new_claimable_job_resets_the_order_of_free_jobs() -> None:
+def test_new_claimable_job_makes_the_run_cache_reload_free_jobs() -> None:
     slot = make_slot(make_job("2"))
     slot.advance(BEFORE, decide(make_job("1")), AFTER)
     assert slot.needs_load(WANTED, NOW)
     assert slot.reserve(WANTED) is None
 
 
-def test_decision_for_another_state_empties_the_cached_run() -> None:
+def test_decision_based_on_an_outdated_run_empties_the_cache() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None
@@ -125,7 +125,7 @@ def test_ended_or_too_large_run_is_removed_from_cache(ended: Run) -> None:
     assert slot.cached is None
 
 
-def test_free_jobs_are_loaded_again_if_used_up_or_old() -> None:
+def test_run_cache_reloads_free_jobs_if_used_up_or_old() -> None:
     slot = make_slot(make_job("1"))
     assert not slot.needs_load(WANTED, NOW)
     assert slot.needs_load(WANTED, LATER)
@@ -136,7 +136,7 @@ def test_free_jobs_are_loaded_again_if_used_up_or_old() -> None:
     assert RunSlot().needs_load(WANTED, NOW)
 
 
-def test_more_free_jobs_are_read_if_used_up_soon() -> None:
+def test_run_cache_reads_more_free_jobs_if_used_up_soon() -> None:
     slot = make_slot()
     counts = [slot.begin_load(WANTED, NOW) for _ in range(3)]
     assert counts == [64, 128, cache.MAX_FREE_JOB_COUNT]
@@ -145,7 +145,7 @@ def test_more_free_jobs_are_read_if_used_up_soon() -> None:
     assert RunSlot().begin_load(WANTED, NOW) == cache.FREE_JOB_COUNT
 
 
-def test_run_with_a_conflict_is_locked_during_the_next_calls() -> None:
+def test_cached_run_with_a_conflict_is_locked_for_next_calls() -> None:
     slot = make_slot(make_job("1"))
     slot.mark_contended()
     assert slot.cached is None
@@ -153,7 +153,7 @@ def test_run_with_a_conflict_is_locked_during_the_next_calls() -> None:
     assert uses == [*[False] * LOCKS_AFTER_CONFLICT, True]
 
 
-async def test_calls_take_turns_in_the_order_of_arrival() -> None:
+async def test_calls_on_a_run_take_turns_in_order_of_arrival() -> None:
     slot, order = RunSlot(), list[int]()
 
     async def work(number: int) -> None:
@@ -166,7 +166,7 @@ async def test_calls_take_turns_in_the_order_of_arrival() -> None:
     assert order == [*range(5)]
 
 
-async def test_turn_that_comes_too_late_is_refused_as_busy() -> None:
+async def test_call_that_waits_too_long_for_a_turn_gets_busy() -> None:
     slot = RunSlot()
     await slot.turns.take()
     with pytest.raises(Busy):
@@ -175,7 +175,7 @@ async def test_turn_that_comes_too_late_is_refused_as_busy() -> None:
     await slot.turns.take(seconds=0.001)
 
 
-async def test_run_cache_keeps_runs_in_use_and_used_last() -> None:
+async def test_run_cache_evicts_neither_runs_in_use_nor_recent_runs() -> None:
     runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     await first.turns.take()
@@ -185,7 +185,7 @@ async def test_run_cache_keeps_runs_in_use_and_used_last() -> None:
     assert runs.slot((org, "2")) is not second
 
 
-def test_run_cache_first_removes_slots_without_a_run() -> None:
+def test_run_cache_first_evicts_entries_without_a_run() -> None:
     runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     first.cached = make_slot().cached

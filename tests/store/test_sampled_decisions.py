@@ -18,7 +18,7 @@ MAX_STATES = max(600, DECISIONS * 3 // 10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-async def test_stored_decisions_match_the_plan_rules_and_the_audit(
+async def test_rows_stored_after_sampled_calls_match_rules_and_audit(
     world: OrgEnv, shape: Shape, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walked = walk(shape, most=MAX_STATES, is_checked=False)

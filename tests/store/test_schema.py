@@ -257,7 +257,7 @@ def test_database_owner_without_a_current_org_sees_no_rows(shared_place: ServerD
         assert ask(owner, "select * from org") == []
 
 
-def test_sweep_can_read_all_orgs_but_no_plans(
+def test_stall_sweep_can_list_all_orgs_but_read_no_plans(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():

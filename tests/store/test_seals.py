@@ -24,7 +24,7 @@ def make_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
     return entries
 
 
-def test_audit_seals_of_different_entries_differ() -> None:
+def test_hashes_of_different_audit_entries_differ() -> None:
     combinations = [*product(["", "a", "b", "ab"], repeat=5)]
     assert len({seal(make_entry(1, *texts), GENESIS) for texts in combinations}) == len(
         combinations

@@ -261,7 +261,7 @@ def test_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: st
     assert f"{table}_open_activity" in used_indexes(query_plan)
 
 
-def test_failed_steps_of_running_work_are_looked_up_by_id(full: ServerDatabase) -> None:
+def test_failed_steps_of_open_plans_are_looked_up_by_id(full: ServerDatabase) -> None:
     """A join would read all failed steps of the org."""
     query_plan = explain(full, unbounded_reads()["running"], "enable_seqscan = off")
     used = [i for i in used_indexes(query_plan) if i.startswith(("plan_step", "stage_step"))]
@@ -280,7 +280,7 @@ def test_canceled_plans_are_looked_up_by_audit_entries(full: ServerDatabase, nam
     assert all("subject_id" in text for text in texts), texts
 
 
-def test_work_in_trouble_is_looked_up_by_id(full: ServerDatabase) -> None:
+def test_failed_and_stalled_plans_are_looked_up_by_id(full: ServerDatabase) -> None:
     """Other indexes would read all open plans and runs of the org."""
     query_plan = explain(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
     texts = conditions(query_plan, "plan_pkey", "plan_open", "run_pkey", "run_open")

@@ -46,7 +46,7 @@ ID = "01a1ea17-78a7-7ab8-a57c-9faf5d1dd32c"
 DIGESTS = ["e7cd6a5d71fde723", "c8d73fd01b5214d7"]
 
 
-def test_published_dictionaries_of_packed_answers_are_unchanged() -> None:
+def test_dictionaries_for_packed_answers_never_change() -> None:
     assert [sha256(words).hexdigest()[:16] for words in DICTIONARIES] == DIGESTS
 
 
@@ -84,13 +84,13 @@ def test_unpack_of_damaged_answer_raises_an_error(damaged: bytes) -> None:
         unpack(damaged)
 
 
-def test_answer_packed_with_the_first_dictionary_is_unpacked() -> None:
+def test_answer_packed_with_the_first_dictionary_can_still_be_read() -> None:
     packer = zlib.compressobj(6, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[0])
     packed = b"\0" + packer.compress(b'{"planId":"%b"}' % ID.encode()) + packer.flush()
     assert unpack(packed) == {"planId": ID}
 
 
-def test_packed_id_takes_sixteen_bytes() -> None:
+def test_id_in_a_packed_answer_takes_sixteen_bytes() -> None:
     without, with_id = pack({"planId": "", "a": ""}), pack({"planId": ID, "a": ID})
     assert without is not None
     assert with_id is not None

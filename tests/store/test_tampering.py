@@ -259,7 +259,7 @@ async def test_audit_verification_reports_an_added_entry(
     assert await reported_damage(world, chain) == (last + 1, message)
 
 
-async def test_audit_verification_reports_added_entry_with_valid_seal(
+async def test_audit_verification_reports_an_added_entry_with_valid_hash(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
@@ -290,7 +290,7 @@ async def test_audit_verification_reports_swapped_entries(
         assert await reported_damage(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
-async def test_audit_verification_reports_a_chain_with_all_seals_recomputed(
+async def test_audit_verification_reports_a_chain_with_all_hashes_recomputed(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS

@@ -85,7 +85,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_rls_policies_allow_only_own_org_except_listed(
+def test_rls_policies_allow_only_own_org_with_listed_exceptions(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(

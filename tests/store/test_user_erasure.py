@@ -184,7 +184,7 @@ def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
     admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
 
 
-async def test_audit_verification_reports_seals_recomputed_after_user_erasure(
+async def test_audit_verification_reports_hashes_recomputed_after_user_erasure(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
     agent = own_world.agent.acting_as(name)

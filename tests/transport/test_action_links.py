@@ -104,7 +104,7 @@ async def test_review_link_to_request_changes_requires_feedback(world: OrgEnv) -
         assert await linked.decision() == ("modify", "rita")
 
 
-async def test_review_link_of_earlier_attempt_decides_no_next_review(
+async def test_review_link_of_an_earlier_attempt_cannot_decide_next_review(
     world: OrgEnv,
 ) -> None:
     async with linked_review(world) as linked:

@@ -11,7 +11,7 @@ async def refuse() -> bool:
     return False
 
 
-def test_caller_with_call_differs_only_in_call_fields() -> None:
+def test_adding_call_details_to_a_caller_changes_nothing_else() -> None:
     caller = Caller(
         org_id=UUID(int=1),
         user="ann",

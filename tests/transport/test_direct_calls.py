@@ -158,7 +158,7 @@ async def both() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]
 
 
 @pytest.mark.parametrize("name", [*ORDINARY, *UNUSUAL])
-async def test_response_to_direct_call_equals_response_of_the_library(
+async def test_tool_call_answered_directly_equals_response_of_mcp_library(
     both: tuple[httpx2.AsyncClient, httpx2.AsyncClient], name: str
 ) -> None:
     sent = {**ORDINARY, **UNUSUAL}[name]
@@ -183,18 +183,18 @@ def read(sent: Sent) -> DirectCall | None:
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-async def test_ordinary_call_is_answered_without_the_library(name: str) -> None:
+async def test_ordinary_tool_call_is_answered_without_the_mcp_library(name: str) -> None:
     direct = read(ORDINARY[name])
     assert direct is not None
     assert direct.tool == ORDINARY[name].message["params"]["name"]
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-async def test_unusual_call_is_answered_by_the_library(name: str) -> None:
+async def test_unusual_tool_call_is_answered_by_the_mcp_library(name: str) -> None:
     assert read(UNUSUAL[name]) is None
 
 
-async def test_request_for_a_review_is_answered_by_the_library() -> None:
+async def test_request_for_a_review_is_answered_by_the_mcp_library() -> None:
     tools = published_tools()
     direct = build_server(tools, make_gateway(RecordingDispatcher()), profile="all").direct_calls
     assert direct is not None

@@ -107,7 +107,7 @@ async def test_answer_of_a_tool_call_is_a_single_write() -> None:
     assert message["id"] == 1
 
 
-async def test_single_write_answer_equals_answer_in_asgi_messages() -> None:
+async def test_answer_in_a_single_write_equals_answer_by_asgi() -> None:
     at_once = await Line().send(request())
     in_parts = await Line().send(request(headers={"connection": "close"}))
     assert (len(at_once), len(in_parts)) == (1, 2)
@@ -182,7 +182,7 @@ async def test_large_answer_is_compressed_if_the_client_accepts_gzip(
         ({"content-encoding": "gzip"}, b"415"),
     ],
 )
-async def test_request_with_a_refused_header_is_refused_after_an_answer(
+async def test_request_with_refused_header_on_a_reused_connection_is_refused(
     headers: dict[str, str], status: bytes
 ) -> None:
     line = Line()

@@ -44,7 +44,7 @@ def memory() -> VersionMemory:
     return VersionMemory()
 
 
-def test_page_requested_without_a_version_is_complete_without_markers(
+def test_page_requested_without_a_version_has_no_fragment_markers(
     memory: VersionMemory,
 ) -> None:
     sent = finish(memory, page({"a": "one", "b": "two"}))
@@ -75,7 +75,7 @@ def test_request_with_a_known_page_version_gets_only_changed_fragments(
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_change_outside_of_fragments_sends_the_complete_part(
+def test_change_outside_of_page_fragments_sends_the_complete_part(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
@@ -84,7 +84,7 @@ def test_change_outside_of_fragments_sends_the_complete_part(
     assert "<ul" in sent.text
 
 
-def test_new_token_or_age_alone_changes_no_page(
+def test_new_form_token_or_relative_time_alone_sends_no_update(
     memory: VersionMemory,
 ) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")

@@ -70,7 +70,7 @@ async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     return page
 
 
-async def test_stream_limit_of_an_org_spares_another_org(
+async def test_org_at_the_stream_limit_does_not_affect_another_org(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
@@ -85,7 +85,7 @@ async def test_stream_limit_of_an_org_spares_another_org(
         assert (await make_page(stack, address, theirs)).complete.status_code == 200
 
 
-async def test_subscription_limit_of_an_org_spares_another_org(
+async def test_org_at_the_subscription_limit_does_not_affect_another_org(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)

@@ -190,7 +190,7 @@ async def test_overview_lists_work_finished_since_the_last_visit(
 @pytest.mark.parametrize(
     "value", ["", "x", "1.2.3", "9" * 30 + ".1", "-1.5", "0.0", "9999999999.9999999999"]
 )
-async def test_any_last_visit_cookie_is_accepted(
+async def test_overview_accepts_any_value_of_the_last_visit_cookie(
     browser: httpx2.AsyncClient, agent: AgentClient, value: str
 ) -> None:
     await agent.work_through(await agent.plan(1, name="Seas"))

@@ -63,7 +63,7 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-async def test_rendering_pages_of_an_org_does_not_delay_another() -> None:
+async def test_rendering_pages_of_one_org_does_not_delay_another_org() -> None:
     made = Made()
     async with (
         behind_the_gate(made) as client,

@@ -35,7 +35,7 @@ async def test_flooding_org_does_not_delay_another_org() -> None:
     assert begun.count("theirs") == 50
 
 
-async def test_slot_released_twice_admits_only_a_single_request() -> None:
+async def test_request_slot_released_twice_admits_only_a_single_request() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -51,7 +51,7 @@ async def test_slot_released_twice_admits_only_a_single_request() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_slot_held_too_long_admits_the_next_request() -> None:
+async def test_request_slot_held_too_long_admits_the_next_request() -> None:
     places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_SECONDS):
         for _ in range(3):

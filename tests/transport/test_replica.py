@@ -148,7 +148,7 @@ async def test_every_page_is_the_same_from_standby_and_primary(pages: Pages) -> 
     assert compared >= 25
 
 
-async def test_form_is_read_from_primary_and_change_is_shown(pages: Pages) -> None:
+async def test_form_is_read_from_primary_and_shows_the_saved_change(pages: Pages) -> None:
     plan = await pages.agent.plan(name="To be canceled")
     path = f"/plans/{plan['planId']}/cancel"
     answer = await send(pages.browser, path, reason="Enough.", revision="1")
@@ -236,7 +236,7 @@ async def test_page_is_read_from_primary_while_standby_is_frozen(
         servers.standby.thaw(backends)
 
 
-async def test_replica_url_of_a_primary_is_not_read(servers: ReplicatedServers) -> None:
+async def test_replica_url_that_names_a_primary_is_not_used(servers: ReplicatedServers) -> None:
     async with make_pages(servers, servers.place.app_dsn) as pages:
         assert "the replica does not answer" in await pages.footer()
 

@@ -90,7 +90,7 @@ async def test_review_task_completes_with_the_decision_as_result(
         assert again["instructions"].endswith("Add lakes.")
 
 
-async def test_review_task_has_the_fields_the_extension_requires(
+async def test_review_task_has_the_fields_the_mcp_tasks_extension_requires(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -182,7 +182,7 @@ async def test_mcp_task_of_another_org_is_not_found(
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_task_request_without_the_extension_is_refused(
+async def test_task_request_of_client_without_tasks_extension_is_refused(
     agent: AgentClient, method: str
 ) -> None:
     more: Body = {"inputResponses": {}} if method == "tasks/update" else {}
@@ -228,7 +228,7 @@ async def test_tasks_are_not_offered_to_older_clients(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_review_request_without_the_extension_gets_plain_reply(
+async def test_review_request_of_client_without_tasks_extension_gets_plain_reply(
     agent: AgentClient,
 ) -> None:
     plan, review = await take_step(agent)
@@ -344,7 +344,7 @@ async def test_requester_without_permission_gets_task_without_form(
     assert (polled["status"], "inputRequests" in polled) == ("working", False)
 
 
-async def test_task_subscription_without_the_extension_is_refused(
+async def test_task_subscription_of_client_without_tasks_extension_is_refused(
     agent: AgentClient,
 ) -> None:
     request = wire.SubscriptionsListenRequest.model_validate(

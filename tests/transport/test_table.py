@@ -66,7 +66,7 @@ async def test_server_instructions_name_only_tools_of_the_profile(profile: str) 
     assert len(instructions) <= 4_096
 
 
-async def test_tools_that_claim_and_submit_are_always_loaded() -> None:
+async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None:
     plans, runs = set(await listed("plan")), set(await listed("runs"))
     assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
     assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}

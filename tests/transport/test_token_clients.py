@@ -109,7 +109,7 @@ async def test_revoked_token_is_refused_on_next_call(world: OrgEnv) -> None:
             await client.call_tool("list_active_plans", {})
 
 
-async def test_requesting_token_cannot_decide_the_review(
+async def test_token_that_requested_a_review_cannot_decide_the_review(
     world: OrgEnv,
 ) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)

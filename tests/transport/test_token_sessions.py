@@ -57,7 +57,7 @@ async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
     return await browser.post("/decisions", data={**fields, "decision": "approve"})
 
 
-async def test_web_session_cannot_approve_reviews_of_the_same_token(
+async def test_web_session_cannot_approve_reviews_requested_with_the_same_token(
     world: OrgEnv,
 ) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)

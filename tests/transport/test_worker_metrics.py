@@ -42,7 +42,7 @@ def worker(
     return WorkerMetrics(shared, index, lambda: metrics, clock or Clock())
 
 
-def test_collected_metrics_are_summed_and_gauges_are_labeled() -> None:
+def test_metrics_of_all_workers_are_summed_and_gauges_are_labeled() -> None:
     shared = SharedMetrics(2)
     first = worker(shared, 0, [calls(3), waiting(1), group_sizes(2, 1, 0)])
     second = worker(shared, 1, [calls(4), waiting(2), group_sizes(1, 0, 5)])
@@ -77,7 +77,7 @@ def test_ended_worker_keeps_counters_but_no_gauges() -> None:
     assert 'worker="1"' not in text
 
 
-def test_half_written_metrics_return_the_previous_ones() -> None:
+def test_half_written_metrics_file_returns_the_previous_metrics() -> None:
     shared = SharedMetrics(1)
     shared.write(0, Published(1.0, [calls(1)]))
     used = shared._memory[0]
@@ -99,7 +99,7 @@ def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFi
     assert "too large" in caplog.text
 
 
-def test_every_gauge_is_per_worker_and_no_histogram_is() -> None:
+def test_every_gauge_but_no_histogram_is_reported_per_worker() -> None:
     kinds = {name: (f.kind, f.is_per_worker) for name, f in FAMILIES.items()}
     assert {name for name, kind in kinds.items() if kind == ("gauge", False)} == set()
     assert {name for name, kind in kinds.items() if kind == ("histogram", True)} == set()

@@ -198,7 +198,7 @@ def test_map_layout_breaks_rows_where_the_fewest_edges_are_cut() -> None:
     assert around == [("d", "e")]
 
 
-def test_many_identical_siblings_are_drawn_as_a_single_box() -> None:
+def test_many_parallel_steps_with_equal_edges_share_a_single_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
     sketch = make_diagram(make_lane(["a", *keys, "z"], edges))
@@ -206,7 +206,7 @@ def test_many_identical_siblings_are_drawn_as_a_single_box() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_sibling_with_extra_successor_is_drawn_as_a_separate_box() -> None:
+def test_step_with_an_extra_successor_is_drawn_as_separate_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = make_diagram(
         make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
@@ -214,7 +214,7 @@ def test_sibling_with_extra_successor_is_drawn_as_a_separate_box() -> None:
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_first_step_of_a_short_path_is_drawn_late() -> None:
+def test_first_step_of_short_path_is_drawn_near_the_successor() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )
