@@ -136,7 +136,7 @@ def test_invalid_rate_limit_setting_raises_misconfigured(given: dict[str, str]) 
 def test_pages_setting_accepts_only_on_and_off() -> None:
     assert settings({}).pages == "on"
     assert settings({"WAYBOOK_PAGES": "off"}).pages == "off"
-    with pytest.raises(Misconfigured, match="use on or off"):
+    with pytest.raises(Misconfigured, match="must be on or off"):
         settings({"WAYBOOK_PAGES": "yes"})
 
 

@@ -90,7 +90,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise Misconfigured(f"cannot read the configuration file {path}: {error}") from error
     unknown = set(file_values) - {setting.name for setting in fields(Settings)}
     if unknown:
-        raise Misconfigured(f"{path}: unknown settings {', '.join(sorted(unknown))}")
+        raise Misconfigured(f"{path} has unknown settings; remove: {', '.join(sorted(unknown))}")
     return file_values
 
 
@@ -118,19 +118,17 @@ def _typed(name: str, value: object, default: object, kind: object) -> object:
 
 def _check_switch(name: str, value: str, allowed: tuple[str, str]) -> None:
     if value not in allowed:
-        raise Misconfigured(f"{name} is {value!r}: use {' or '.join(allowed)}")
+        raise Misconfigured(f"{name} must be {' or '.join(allowed)}, not {value!r}")
 
 
 def _check(settings: Settings) -> None:
     _check_auth(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise Misconfigured(
-            f"there is no log level {settings.log_level!r}: use DEBUG, INFO, WARNING or ERROR"
+            f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
     if settings.tools not in {"plan", "research", "runs", "all"}:
-        raise Misconfigured(
-            f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
-        )
+        raise Misconfigured(f"tools must be plan, research, runs or all, not {settings.tools!r}")
     _check_switch("migrate", settings.migrate, ("embedded", "always"))
     _check_switch("pages", settings.pages, ("on", "off"))
     _check_embedder(settings)
@@ -138,51 +136,53 @@ def _check(settings: Settings) -> None:
     _check_listening(settings)
     _check_model(settings)
     if settings.effective_calls_per_second < 0 or settings.burst < 1:
-        raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
+        raise Misconfigured("calls_per_second must be 0 or more, and burst 1 or more")
     if not 0 <= settings.review_reminder_hours <= MAX_REMINDER_HOURS:
         raise Misconfigured(
-            f"review_reminder_hours is {settings.review_reminder_hours}: use 1 to "
-            f"{MAX_REMINDER_HOURS}, or 0 for no deadline"
+            f"review_reminder_hours must be 1 to {MAX_REMINDER_HOURS}, or 0 for no deadline, not "
+            f"{settings.review_reminder_hours}"
         )
     keep = {name: getattr(settings, name) for name in RETENTION_SETTINGS}
     if min(keep.values()) < 0:
-        raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")
+        raise Misconfigured(f"{', '.join(keep)} must be a number of days, or 0 to keep forever")
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
     if least < 1 or min(settings.sweep_seconds, settings.database_wait_seconds) < 0:
         raise Misconfigured(
-            "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds and "
-            "database_wait_seconds 0 or more"
+            "stall_seconds, lease_seconds and pool_size must be 1 or more; sweep_seconds and "
+            "database_wait_seconds must be 0 or more"
         )
 
 
 def _check_listening(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
-        raise Misconfigured(f"port {settings.port} is not a port")
+        raise Misconfigured(f"port must be 0 to 65535, not {settings.port}")
     seconds = settings.keep_alive_seconds
     if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
-        raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
+        raise Misconfigured(
+            f"keep_alive_seconds must be 1 to {MAX_KEEP_ALIVE_SECONDS}, not {seconds}"
+        )
     if not 0 <= settings.replica_lag_ms <= MAX_REPLICA_LAG_MS:
         raise Misconfigured(
-            f"replica_lag_ms is {settings.replica_lag_ms}: use 0 to {MAX_REPLICA_LAG_MS}"
+            f"replica_lag_ms must be 0 to {MAX_REPLICA_LAG_MS}, not {settings.replica_lag_ms}"
         )
     if settings.replica_url and not settings.database_url:
-        raise Misconfigured("replica_url is set, but not used: set database_url")
+        raise Misconfigured("replica_url has no effect without database_url; set database_url too")
     if not 1 <= settings.workers <= MAX_WORKERS:
-        raise Misconfigured(f"workers is {settings.workers}: use 1 to {MAX_WORKERS}")
+        raise Misconfigured(f"workers must be 1 to {MAX_WORKERS}, not {settings.workers}")
     if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:
         raise Misconfigured(
-            f"drain_seconds is {settings.drain_seconds}: use 0 to {MAX_DRAIN_SECONDS}"
+            f"drain_seconds must be 0 to {MAX_DRAIN_SECONDS}, not {settings.drain_seconds}"
         )
 
 
 def _check_auth(settings: Settings) -> None:
     if settings.auth not in {"none", "required"}:
-        raise Misconfigured(f"there is no auth {settings.auth!r}: use none or required")
+        raise Misconfigured(f"auth must be none or required, not {settings.auth!r}")
     if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
-            f"serving on {settings.host} gives everyone access: without tokens Waybook serves this "
-            "machine only. Add --auth required and make tokens with waybook token add, or use "
-            "127.0.0.1"
+            f"serving on {settings.host} without tokens would give everyone in the network access. "
+            "Add --auth required and make tokens with waybook token add, or serve only this "
+            "machine with --host 127.0.0.1"
         )
     token = settings.metrics_token
     if token is not None and not (
@@ -196,40 +196,37 @@ def _check_auth(settings: Settings) -> None:
 def _check_embedder(settings: Settings) -> None:
     if settings.embedder not in {"shipped", "endpoint"}:
         raise Misconfigured(
-            f"there is no embedder {settings.embedder!r}: use shipped, or endpoint with "
-            "embeddings_url and embeddings_model"
+            f"embedder must be shipped, or endpoint with embeddings_url and embeddings_model, not "
+            f"{settings.embedder!r}"
         )
     named = settings.embeddings_url and settings.embeddings_model
     if settings.embedder == "endpoint" and not named:
-        raise Misconfigured("the embedder endpoint needs embeddings_url and embeddings_model")
+        raise Misconfigured("embedder = endpoint needs embeddings_url and embeddings_model too")
     if settings.embedder == "shipped" and settings.embeddings_url:
-        raise Misconfigured("embeddings_url is set, but not used: set embedder to endpoint")
+        raise Misconfigured("embeddings_url has no effect; set embedder to endpoint too")
     _check_url("embeddings_url", settings.embeddings_url)
     where = urlsplit(settings.embeddings_url or "")
     if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("embeddings_url is an address alone; the key has its own setting")
+        raise Misconfigured("embeddings_url must not contain a key; put the key into embeddings_key")
 
 
 def _check_model(settings: Settings) -> None:
     if settings.model_api not in {"openai", "anthropic"}:
-        raise Misconfigured(
-            f"there is no way to speak to models called {settings.model_api!r}: use openai or "
-            "anthropic"
-        )
+        raise Misconfigured(f"model_api must be openai or anthropic, not {settings.model_api!r}")
     if not 1 <= settings.model_seconds <= 3_600:  # noqa: PLR2004 - an hour
         raise Misconfigured("model_seconds must be between 1 and 3600")
     if settings.model_url is None:
         return
     where = urlsplit(settings.model_url)
     if where.scheme not in {"http", "https"} or not where.hostname:
-        raise Misconfigured("model_url must be an address that begins with http:// or https://")
+        raise Misconfigured("model_url must be a URL that begins with http:// or https://")
     if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("model_url is an address alone; the key belongs into model_key")
+        raise Misconfigured("model_url must not contain a key; put the key into model_key")
     if not settings.model:
-        raise Misconfigured("model_url is set, but not which model to ask for: set model")
+        raise Misconfigured("model_url is set, but no model; set model to the name of a model")
     key = settings.model_key or ""
     if not (key.isascii() and key.isprintable()):
-        raise Misconfigured("model_key must be printable ASCII, as headers carry it")
+        raise Misconfigured("model_key must be printable ASCII, because it is sent in a header")
 
 
 def _check_webhook(settings: Settings) -> None:
@@ -237,19 +234,19 @@ def _check_webhook(settings: Settings) -> None:
     _check_url("webhook_url", settings.webhook_url)
     if settings.webhook_format not in {"standard", "slack", "text"}:
         raise Misconfigured(
-            f"there is no webhook_format {settings.webhook_format!r}: use standard, slack or text"
+            f"webhook_format must be standard, slack or text, not {settings.webhook_format!r}"
         )
     if not 0 <= settings.action_link_days <= MAX_LINK_DAYS:
         raise Misconfigured(
-            f"action_link_days is {settings.action_link_days}: use 1 to {MAX_LINK_DAYS}, or 0 for "
-            "no links"
+            f"action_link_days must be 1 to {MAX_LINK_DAYS}, or 0 for no links, not "
+            f"{settings.action_link_days}"
         )
     if settings.webhook_reviewer and not settings.webhook_secret:
         raise Misconfigured(
-            "webhook_reviewer is set, but not used: links that decide need a webhook_secret"
+            "webhook_reviewer has no effect without webhook_secret; set webhook_secret too"
         )
     if settings.webhook_secret and not settings.webhook_url:
-        raise Misconfigured("webhook_secret is set, but not used: set webhook_url")
+        raise Misconfigured("webhook_secret has no effect without webhook_url; set webhook_url too")
 
 
 def _check_url(name: str, url: str | None) -> None:

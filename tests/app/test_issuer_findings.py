@@ -48,7 +48,7 @@ async def test_issuer_check_shows_configured_and_published_name_if_different(
     seen = await checks_by_name(there, oidc_issuer=f"{there.url}/")
     assert list(seen) == ["issuer"]
     assert seen["issuer"].state is CheckState.FAIL
-    assert seen["issuer"].message.startswith(f"{there.url}/: it calls itself {there.url}, which")
+    assert seen["issuer"].message.startswith(f"{there.url}/: it names itself {there.url}, which")
     assert "oidc_issuer" in str(seen["issuer"].remedy)
 
 

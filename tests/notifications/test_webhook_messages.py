@@ -176,8 +176,8 @@ def test_text_message_has_subject_body_and_link_in_last_line(occasion: Notificat
         ("plan.completed.txt", "{{ data.__class__() }}", "a call"),
         ("plan.completed.txt", "{% include '/etc/passwd' %}", "include"),
         ("plan.completed.txt", "{% if %}", "line 1"),
-        ("plan.completed.txt", " ", "says nothing"),
-        ("plan.complete.txt", "Done.", "the text of no event"),
+        ("plan.completed.txt", " ", "gives an empty text"),
+        ("plan.complete.txt", "Done.", "belongs to no event"),
     ],
 )
 def test_invalid_notification_template_raises_misconfigured(

@@ -61,8 +61,8 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
     secrets = parse_secrets(settings.webhook_secret or "")
     if settings.webhook_format == "standard" and not secrets:
         raise Misconfigured(
-            "webhook_url needs a webhook_secret, by which the receiver knows who sends; make one "
-            "with: echo whsec_$(openssl rand -base64 32)"
+            "webhook_url needs a webhook_secret, with which messages are signed; make one with: "
+            "echo whsec_$(openssl rand -base64 32)"
         )
     folder = settings.webhook_templates_dir
     return WebhookSettings(
@@ -102,7 +102,7 @@ def _events(text: str) -> frozenset[str]:
     unknown = sorted(named - there)
     if unknown:
         raise Misconfigured(
-            f"webhook_events: there is no event {unknown[0]!r}; there are "
+            f"webhook_events: there is no event {unknown[0]!r}; use some of: "
             f"{', '.join(sorted(there))}"
         )
     return frozenset(named or there)
@@ -182,19 +182,19 @@ def is_secure_url(address: str) -> bool:
 def _check(settings: Settings, issuer: str) -> None:
     if not is_secure_url(issuer) or urlsplit(issuer).query:
         raise Misconfigured(
-            "oidc_issuer must be an address that begins with https://, without a question or a "
-            "fragment; http:// is for this machine alone"
+            "oidc_issuer must be a URL that begins with https:// and has no query and no fragment; "
+            "http:// is accepted only for this machine"
         )
     if bool(settings.oidc_org) == bool(settings.oidc_org_claim):
         raise Misconfigured(
             "oidc_issuer needs either oidc_org, the org of every user who signs in there, or "
-            "oidc_org_claim, the claim that names it"
+            "oidc_org_claim, the claim that names the user's org; set exactly one"
         )
     if settings.oidc_client_secret and not settings.oidc_client_id:
-        raise Misconfigured("oidc_client_secret is set, but not whose it is: set oidc_client_id")
+        raise Misconfigured("oidc_client_secret needs oidc_client_id; set oidc_client_id too")
     if settings.oidc_new_users not in {"allow", "deny"}:
         raise Misconfigured(
-            f"there is no oidc_new_users {settings.oidc_new_users!r}: use allow or deny"
+            f"oidc_new_users must be allow or deny, not {settings.oidc_new_users!r}"
         )
 
 
@@ -208,5 +208,5 @@ def _scopes(text: str) -> frozenset[Scope]:
     unknown = sorted(set(named) - set(Scope))
     if unknown or not named:
         reason = f"there is no scope {unknown[0]!r}" if unknown else "no scope is named"
-        raise Misconfigured(f"oidc_new_user_scopes: {reason}; there are {', '.join(Scope)}")
+        raise Misconfigured(f"oidc_new_user_scopes: {reason}; use some of: {', '.join(Scope)}")
     return frozenset(map(Scope, named))

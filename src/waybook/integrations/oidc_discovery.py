@@ -64,15 +64,15 @@ def parse_header(text: str) -> Claims:
     """
     matched = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN_BYTES else None
     if matched is None:
-        raise Unauthenticated("it is too large, or no signed token")
+        raise Unauthenticated("it is too long or not a signed JWT")
     header = _object_in(_decoded(matched["header"]))
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in KEYS:
-        raise Unauthenticated("it is signed in a way that is not taken")
+        raise Unauthenticated("its signature algorithm is not supported")
     if "crit" in header or "b64" in header:
-        raise Unauthenticated("its header asks for what is not understood")
+        raise Unauthenticated("its header has a critical extension that is not supported")
     if str(header.get("typ", "jwt")).lower() not in TYPES:
-        raise Unauthenticated("it is a token of another type")
+        raise Unauthenticated("its type is neither JWT nor an access token")
     return header
 
 
@@ -106,7 +106,7 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
     except (PyJWTError, ValueError, TypeError):
         good = False
     if not good:
-        raise Unauthenticated("its signature is not good")
+        raise Unauthenticated("its signature is not valid")
     return _object_in(_decoded(signed.partition(".")[2]))
 
 
@@ -118,15 +118,15 @@ def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime
         not valid now.
     """
     if claims.get("iss") != issuer:
-        raise Unauthenticated("it is of another issuer")
+        raise Unauthenticated("it was issued by another issuer")
     token_audience = claims.get("aud")
     if audience not in (token_audience if isinstance(token_audience, list) else [token_audience]):
-        raise Unauthenticated("it is for another audience")
+        raise Unauthenticated("it was issued for another audience")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
-        raise Unauthenticated("it does not say whose it is")
+        raise Unauthenticated("its subject is missing or too long")
     if not subject.isprintable():
-        raise Unauthenticated("it does not say whose it is in letters")
+        raise Unauthenticated("its subject has characters that cannot be printed")
     check_times(claims, now)
 
 
@@ -141,7 +141,7 @@ def _decoded(part: str) -> bytes:
     try:
         return urlsafe_b64decode(part + -len(part) % 4 * "=")
     except ValueError:
-        raise Unauthenticated("it is not spelled as such tokens are") from None
+        raise Unauthenticated("it is not valid base64") from None
 
 
 def _object_in(text: bytes) -> Claims:
@@ -150,7 +150,7 @@ def _object_in(text: bytes) -> Claims:
     except ValueError:
         claims = None
     if not isinstance(claims, dict):
-        raise Unauthenticated("it says nothing")
+        raise Unauthenticated("its header or claims are not a JSON object")
     return claims
 
 
@@ -221,13 +221,13 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
     metadata = raw if isinstance(raw, dict) else {}
     if (name := metadata.get("issuer")) != issuer:
         shown = escape_hidden(str(name))[:MAX_NAME_LENGTH]
-        raise EndpointFailed(f"it calls itself {shown}, which is another name than oidc_issuer")
+        raise EndpointFailed(f"it names itself {shown}, which differs from oidc_issuer")
     keys, authorize, token = (
         str(metadata.get(name, ""))
         for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
     )
     if not is_secure_url(keys):
-        raise EndpointFailed("it does not say where its keys are, or not safely")
+        raise EndpointFailed("its metadata has no jwks_uri that begins with https://")
     ways = metadata.get("token_endpoint_auth_methods_supported")
     listed = ways if isinstance(ways, list) else ["client_secret_basic"]
     in_form = "client_secret_basic" not in listed and "client_secret_post" in listed

@@ -101,12 +101,12 @@ class Issuer:
             response = await exchange.post_form(sent, headers, seconds=SECONDS)
         except EndpointFailed as error:
             if error.details.get("status") in {400, 401, 403}:
-                raise Unauthenticated("the issuer hands out nothing for that code") from None
-            raise Unavailable("the sign-in service does not answer right now") from error
+                raise Unauthenticated("the issuer refused the code") from None
+            raise Unavailable("the sign-in service does not answer right now; try again") from error
         finally:
             await exchange.close()
         if not isinstance(response, dict):
-            raise Unauthenticated("the issuer hands out something unknown")
+            raise Unauthenticated("the issuer's answer to the code is not a JSON object")
         return response
 
     def _as_client(
@@ -139,7 +139,7 @@ class Issuer:
             return key
         if self._fetched_at is None or self._fetched_at != self._tried_at:
             raise Unavailable("the sign-in service cannot be reached right now; try again")
-        raise Unauthenticated("it is signed with a key that the issuer does not have")
+        raise Unauthenticated("it is signed with a key that the issuer does not publish")
 
     def _known(self, header: Claims) -> Key | None:
         """Return the key that the header names; if it names no key, the only suitable one."""

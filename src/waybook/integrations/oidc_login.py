@@ -75,7 +75,7 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
     """
     org = settings.org or _text(claims, settings.org_claim)
     if org is None:
-        raise Unauthenticated("it does not say of which org")
+        raise Unauthenticated("its claims name no org")
     subject = str(claims["sub"])
     email = _text(claims, "email") if claims.get("email_verified") is True else None
     named = email if settings.user_claim == "email" else _text(claims, settings.user_claim)
@@ -108,7 +108,7 @@ def check_times(claims: Claims, now: datetime) -> None:
     at = now.timestamp()
     ends, begins, made = (_time(claims, name) for name in ("exp", "nbf", "iat"))
     if ends is None or at >= ends + LEEWAY:
-        raise Unauthenticated("it has expired, or does not say when it will")
+        raise Unauthenticated("it has expired or has no expiry")
     if any(time is not None and time > at + LEEWAY for time in (begins, made)):
         raise Unauthenticated("it is not valid yet")
 
@@ -118,7 +118,7 @@ def _time(claims: Claims, name: str) -> float | None:
     if at is None:
         return None
     if isinstance(at, bool) or not isinstance(at, int | float):
-        raise Unauthenticated(f"its {name} is no time")
+        raise Unauthenticated(f"its claim {name} is not a time")
     return float(at)
 
 
@@ -207,10 +207,10 @@ async def exchange_code(
     if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
         raise Unauthenticated("the sign-in was started by another browser")
     if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
-        raise Unauthenticated("they come from another issuer")
+        raise Unauthenticated("the browser returned from another issuer")
     code = returned.get("code", "")
     if not 0 < len(code) <= MAX_CODE_LENGTH:
-        raise Unauthenticated("they come back without a code")
+        raise Unauthenticated("the browser returned without a code")
     handed = await issuer.redeem(
         {
             "grant_type": "authorization_code",
@@ -228,14 +228,14 @@ async def _identity(
     """Check that the ID token is for Waybook and for this attempt; return its claims."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
-        raise Unauthenticated("the issuer does not say who it is")
+        raise Unauthenticated("the issuer sent no ID token")
     claims = await issuer.claims(text, audience=client, now=now)
     nonce, token_audience = claims.get("nonce"), claims.get("aud")
     if not isinstance(nonce, str) or not secrets.compare_digest(
         nonce.encode(), flow.nonce.encode()
     ):
-        raise Unauthenticated("it was made for another attempt")
+        raise Unauthenticated("the ID token was issued for another sign-in")
     several = isinstance(token_audience, list) and len(token_audience) > 1
     if claims.get("azp", None if several else client) != client:
-        raise Unauthenticated("it was made for another program")
+        raise Unauthenticated("the ID token was issued for another client")
     return claims

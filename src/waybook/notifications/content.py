@@ -106,7 +106,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
     """
     unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
     if unknown:
-        raise Misconfigured(f"webhook_templates_dir: {unknown[0]} is the text of no event")
+        raise Misconfigured(f"webhook_templates_dir: {unknown[0]} belongs to no event")
     folder = files("waybook.notifications").joinpath("templates")
     templates: dict[NotificationKind, Template] = {}
     for occasion in NotificationKind:
@@ -124,7 +124,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
         raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)}: {error}") from None
     if empty:
-        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)} says nothing")
+        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)} gives an empty text")
     return template
 
 

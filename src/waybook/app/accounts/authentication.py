@@ -147,7 +147,7 @@ async def find_or_create_member(
         await _let_in(services, issuer, who, looked, channel)
         looked = await _look(services, issuer, who)
     if looked.member is None or looked.member.is_disabled:
-        raise Unauthenticated("that user may not come in")
+        raise Unauthenticated("the user is disabled")
     return looked, looked.member
 
 
@@ -163,7 +163,7 @@ async def database_time(services: Services) -> datetime:
 async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
     lookup = members.read_member(await _member_rows(services.database, issuer, who))
     if lookup is None:
-        raise Unauthenticated("there is no such org")
+        raise Unauthenticated("the org that the token names does not exist")
     return lookup
 
 
@@ -192,7 +192,7 @@ async def _let_in(
     """Create the user in the org; if the name is taken, append the user's id at the issuer."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
-        raise Unauthenticated("this user is not registered in the org")
+        raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
     doorkeeper = Caller(
         org_id=looked.org_id,
         user=SIGN_IN_ACTOR,
