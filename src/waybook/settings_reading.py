@@ -207,7 +207,7 @@ def _check_embedder(settings: Settings) -> None:
     _check_url("embeddings_url", settings.embeddings_url)
     where = urlsplit(settings.embeddings_url or "")
     if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("embeddings_url must not contain a key; put the key into embeddings_key")
+        raise Misconfigured("embeddings_url must not contain a key; put it into embeddings_key")
 
 
 def _check_model(settings: Settings) -> None:
@@ -221,7 +221,7 @@ def _check_model(settings: Settings) -> None:
     if where.scheme not in {"http", "https"} or not where.hostname:
         raise Misconfigured("model_url must be a URL that begins with http:// or https://")
     if where.username or where.password or where.query or where.fragment:
-        raise Misconfigured("model_url must not contain a key; put the key into model_key")
+        raise Misconfigured("model_url must not contain a key; put it into model_key")
     if not settings.model:
         raise Misconfigured("model_url is set, but no model; set model to the name of a model")
     key = settings.model_key or ""

@@ -87,12 +87,12 @@ async def test_extract_data_reports_endpoint_message_after_second_400_answer(wor
         (answer({}, 429, retry_after="3600"), "answered 429"),
         (answer({"error": {"message": f"no such key: {KEY}"}}, 401), "answered 401"),
         (answer("<html>"), "not answer with JSON"),
-        (answer({"choices": []}), "that is no "),
-        (answer([]), "that is no "),
+        (answer({"choices": []}), "its answer is not a "),
+        (answer([]), "its answer is not a "),
         (endless_body, "more than"),
-        (truncated_body, "broke off"),
-        (invalid_body, "broke off"),
-        (close_early, "broke off"),
+        (truncated_body, "connection broke"),
+        (invalid_body, "connection broke"),
+        (close_early, "connection broke"),
     ],
 )
 async def test_extract_data_reports_endpoint_failure_without_leaking_api_key(
@@ -111,7 +111,7 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
     world: OrgEnv, play: Play
 ) -> None:
     error, _ = await unavailable(world, play, seconds=SHORT)
-    assert "no whole answer within 0.2 s" in error["message"]
+    assert "did not finish answering in 0.2 s" in error["message"]
 
 
 async def test_extract_data_suggests_prompt_only_argument_after_model_failure(
@@ -158,7 +158,7 @@ async def test_second_model_request_gets_only_the_remaining_time(
 async def test_extract_data_reports_a_refusal_by_the_model(world: OrgEnv) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
-    assert "its model refused" in error["message"]
+    assert "the model refused to answer" in error["message"]
 
 
 async def test_suggested_call_after_model_failure_succeeds(

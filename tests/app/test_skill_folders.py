@@ -73,7 +73,7 @@ def test_skill_name_of_lowercase_letters_digits_and_hyphens_is_accepted(name: st
     "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
 )
 def test_skill_with_malformed_name_raises_invalid_skill(name: str) -> None:
-    with pytest.raises(InvalidSkill, match="small letters"):
+    with pytest.raises(InvalidSkill, match="lower-case letters"):
         parse_skill(make_text(name=name), name)
 
 
@@ -113,12 +113,12 @@ def test_skill_description_of_1024_characters_is_accepted() -> None:
         ("Do it.", "front matter"),
         ("---\nname: a-skill\n", "front matter"),
         ("---\n[a\n---\n", "not YAML"),
-        ("---\n- a\n---\n", "names with values"),
+        ("---\n- a\n---\n", "names to values"),
         ("---\n" + "[" * 5_000 + "\n---\n", "over 100 brackets"),
         ("---\n" + "[" * 99 + "\n---\n", "not YAML"),
         ("---\na: &a [x, x]\nb: [*a, *a]\n---\n", "alias"),
         (make_text("x" * 40_001), "over 40,000"),
-        (make_text(name="other"), "not that of the folder"),
+        (make_text(name="other"), "differs from the folder"),
     ],
 )
 def test_skill_with_malformed_text_raises_invalid_skill(text: str, said: str) -> None:
@@ -198,7 +198,9 @@ def test_skills_beyond_the_maximum_number_are_reported_as_errors(
         make_folder(tmp_path, name=name)
     scan = find_skills(str(tmp_path))
     assert len(scan.skills) == 3
-    assert scan.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
+    assert scan.errors == (
+        SkillError(str(tmp_path / "two"), "more than 3 skills; this one was not loaded"),
+    )
 
 
 # Tests of the additional files of a skill.
@@ -224,7 +226,9 @@ def test_skill_folder_linked_to_outside_file_is_rejected(tmp_path: Path) -> None
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (make_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
-    assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
+    assert (
+        fault_of(tmp_path / "skills") == "more.md is a symbolic link to a place outside the folder"
+    )
 
 
 def test_skill_md_linked_to_outside_file_is_rejected(tmp_path: Path) -> None:
@@ -232,12 +236,12 @@ def test_skill_md_linked_to_outside_file_is_rejected(tmp_path: Path) -> None:
     linked = tmp_path / "skills" / "a-skill"
     linked.mkdir(parents=True)
     (linked / "SKILL.md").symlink_to(folder / "SKILL.md")
-    assert "leads out" in fault_of(tmp_path / "skills")
+    assert "outside the folder" in fault_of(tmp_path / "skills")
 
 
 def test_skill_folder_with_symbolic_link_to_a_folder_is_rejected(tmp_path: Path) -> None:
     (make_folder(tmp_path) / "references").symlink_to("/")
-    assert "links to folders are not read" in fault_of(tmp_path)
+    assert "symbolic link to a folder" in fault_of(tmp_path)
 
 
 def test_skill_folder_with_broken_symbolic_link_is_rejected(tmp_path: Path) -> None:
@@ -256,7 +260,7 @@ def test_symbolic_link_to_or_within_a_skill_folder_is_accepted(tmp_path: Path) -
 
 def test_skill_folder_with_named_pipe_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(make_folder(tmp_path) / "pipe")
-    assert fault_of(tmp_path) == "pipe is not a file"
+    assert fault_of(tmp_path) == "pipe is not a regular file"
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
@@ -276,4 +280,4 @@ def test_skill_folder_nested_more_than_8_levels_deep_is_rejected(tmp_path: Path)
     for _ in range(9):
         deep = deep / "in"
         deep.mkdir()
-    assert "more than 8 deep" in fault_of(tmp_path)
+    assert "more than 8 levels deep" in fault_of(tmp_path)

@@ -51,8 +51,8 @@ TOO_LATE = "it gave no answer within 1 s"
         (answer("", 404), "it answered 404"),
         (never_respond, TOO_LATE),
         (slow_headers, TOO_LATE),
-        (close_early, "the exchange broke off (RemoteProtocolError)"),
-        (invalid_body, "the exchange broke off (RemoteProtocolError)"),
+        (close_early, "the connection broke (RemoteProtocolError)"),
+        (invalid_body, "the connection broke (RemoteProtocolError)"),
     ],
     ids=["500", "404", "never", "header by header", "hangs up", "nonsense"],
 )

@@ -85,7 +85,7 @@ def test_map_command_writes_no_svg_file_for_invalid_workflow(tmp_path: Path) -> 
     target = tmp_path / "map.svg"
     refused = run("map", "-", "--svg", str(target), typed=definition)
     assert refused.exit_code == 1
-    assert "the steps depend on each other" in refused.stderr
+    assert "the steps form a cycle" in refused.stderr
     assert not target.exists()
 
 

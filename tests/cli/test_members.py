@@ -54,7 +54,7 @@ def test_org_set_changes_settings_shown_by_org_show(terminal: Terminal, org: str
 def test_org_add_refuses_invalid_slug(terminal: Terminal, slug: str) -> None:
     failed = terminal.run("org", "add", "--", slug)
     assert failed.exit_code == 1
-    assert "a slug has" in failed.stderr
+    assert "a slug must have" in failed.stderr
 
 
 def test_org_add_with_existing_slug_fails(terminal: Terminal, org: str) -> None:

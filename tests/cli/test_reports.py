@@ -193,7 +193,7 @@ def test_report_command_prints_one_line_error_for_input_without_dag() -> None:
 def test_report_command_shows_stage_with_cycle_as_unknown() -> None:
     shown = run("report", "-", typed={**SNAPSHOT, "dag": make_cycle()}).stdout
     assert "thesis  ? unknown" in shown
-    assert "▲ recipe.edges: the steps depend on each other" in shown
+    assert "▲ recipe.edges: the steps form a cycle" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])

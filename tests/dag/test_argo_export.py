@@ -199,7 +199,7 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
             "status.nodes: the run has no tasks to report on",
         ),
         (LOOP, "status.nodes['wf'].children: the nodes lead back to themselves"),
-        (CYCLE, "status.nodes: the steps depend on each other: b → a → b"),
+        (CYCLE, "status.nodes: the steps form a cycle: b → a → b"),
     ],
 )
 def test_error_for_invalid_value_in_argo_export_names_the_path(export: Body, message: str) -> None:

@@ -39,7 +39,7 @@ def test_cycle_makes_only_the_affected_stage_invalid() -> None:
     result = read_leniently(definition)
     assert set(result.structure.graphs) == result.structure.valid == {"antithesis", "synthesis"}
     (warning,) = result.warnings["thesis"]
-    assert warning.startswith("recipe.edges: the steps depend on each other")
+    assert warning.startswith("recipe.edges: the steps form a cycle")
 
 
 @pytest.mark.parametrize(

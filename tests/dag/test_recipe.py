@@ -75,7 +75,7 @@ def test_cycle_error_names_only_the_steps_of_the_cycle() -> None:
     edges = [*make_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
     errors = graph_or_errors(make_recipe(*map(make_step, "abcdx"), edges=edges))
     assert isinstance(errors, list)
-    assert errors[0].message == "the steps depend on each other: b → c → d → b"
+    assert errors[0].message == "the steps form a cycle: b → c → d → b"
 
 
 def test_error_for_a_cycle_shortens_a_long_cycle() -> None:

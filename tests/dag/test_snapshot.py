@@ -161,7 +161,7 @@ def test_invalid_job_in_a_snapshot_causes_a_stage_warning(job: Body, warning: st
         ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
         ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
         ({"jobs": None}, "the snapshot has no jobs"),
-        ({"resources": {}}, "the snapshot's resources are not a list"),
+        ({"resources": {}}, "resources of the snapshot is not a list"),
         ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of an unknown stage: 'x'"),
         ({"stageRuns": [{}, 7]}, "2 stage runs without a stage"),
         (
@@ -348,5 +348,5 @@ def test_map_of_a_stage_with_a_cycle_raises_bad_recipe() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("a"), make_step("b"), edges=[("a", "b"), ("b", "a")])
     )
-    with pytest.raises(BadRecipe, match="depend on each other"):
+    with pytest.raises(BadRecipe, match="form a cycle"):
         map_from_snapshot(make_snapshot(dag))

@@ -97,22 +97,22 @@ def test_template_loop_variable_has_only_supported_fields() -> None:
         ("{{ (1, 2) }}", "line 1: a tuple is"),
         ("{{ run.name[0:2] }}", "line 1: the index in [ ] must be a constant"),
         ("{{ run[step] }}", "line 1: the index in [ ] must be a constant"),
-        ("{{ [run] }}", "line 1: a list holds constants"),
-        ("{{ 1 < 2 < 3 }}", "line 1: compare two things at a time"),
+        ("{{ [run] }}", "line 1: a list may contain only constants"),
+        ("{{ 1 < 2 < 3 }}", "line 1: join several comparisons"),
         ("{{ 1e999 }}", "line 1: the number is too large"),
-        ("{{ run|attr('name') }}", "line 1: there is no filter 'attr'; there are cell, default"),
+        ("{{ run|attr('name') }}", "line 1: there is no filter 'attr'; use: cell, default"),
         ("{{ run|default }}", "line 1: the filter default takes 1 plain arguments"),
         ("{{ run|join(1, 2, 3) }}", "line 1: the filter join takes 0 to 2 plain arguments"),
         ("{{ run|join(d='') }}", "line 1: the filter join takes 0 to 2 plain arguments"),
-        ("{{ run is callable }}", "line 1: there is no test 'callable'; there are defined"),
+        ("{{ run is callable }}", "line 1: there is no test 'callable'; use: defined"),
         ("{{ run is none('a') }}", "line 1: the test none takes no arguments"),
         ("{% for a in run recursive %}{% endfor %}", "line 1: a loop cannot be recursive"),
         ("{% for a.b in run %}{% endfor %}", "line 1: "),
-        ("{% for (a, b), c in run %}{% endfor %}", "line 1: a loop gives names"),
+        ("{% for (a, b), c in run %}{% endfor %}", "line 1: the variables of a loop"),
         ("{% for loop in run %}{% endfor %}", "line 1: Can't assign to special loop variable"),
-        ("{{ loop.index }}", "line 1: there is no name 'loop' here"),
-        ("{{ self }}", "line 1: there is no name 'self' here"),
-        ("\n\n{{ runn }}", "line 3: there is no name 'runn' here; there are "),
+        ("{{ loop.index }}", "line 1: there is no variable 'loop' here"),
+        ("{{ self }}", "line 1: there is no variable 'self' here"),
+        ("\n\n{{ runn }}", "line 3: there is no variable 'runn' here; use: "),
         ("{% if run", "line 1: unexpected end of template"),
         ("{{ }}", "line 1: Expected an expression"),
         ("{% nonsense %}", "line 1: Encountered unknown tag"),
@@ -130,7 +130,7 @@ def test_prompt_and_document_templates_accept_only_own_names() -> None:
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
     )
-    message = "line 1: there is no name 'content' here"
+    message = "line 1: there is no variable 'content' here"
     assert (template_error("{{ content }}", TemplateKind.PROMPT) or "").startswith(message)
 
 
@@ -139,7 +139,7 @@ def test_template_loops_nested_deeper_than_two_are_refused() -> None:
         return "{% for a in run %}" * depth + "{% endfor %}" * depth
 
     assert template_error(loops(2) + loops(2), TemplateKind.PROMPT) is None
-    assert template_error(loops(3), TemplateKind.PROMPT) == "line 1: loops may be nested 2 deep"
+    assert template_error(loops(3), TemplateKind.PROMPT) == "line 1: loops may nest at most 2 deep"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_value_inserted_by_a_template_is_not_rendered_again() -> None:
 
 
 def test_prompt_with_an_unknown_name_raises_bad_recipe() -> None:
-    with pytest.raises(BadRecipe, match="there is no name 'model' here") as refusal:
+    with pytest.raises(BadRecipe, match="there is no variable 'model' here") as refusal:
         render_prompt("{{ model }}", {})
     assert refusal.value.details["fault"] == "template"
 

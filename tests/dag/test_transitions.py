@@ -41,9 +41,9 @@ def test_transitions_that_split_and_join_again_are_valid() -> None:
 @pytest.mark.parametrize(
     ("ways", "messages"),
     [
-        ([("a", "a")], ["the stages depend on each other: a → a"]),
-        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages depend on each other: b → c → a → b"]),
-        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages depend on each other: c → b → c"]),
+        ([("a", "a")], ["the stages form a cycle: a → a"]),
+        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages form a cycle: b → c → a → b"]),
+        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages form a cycle: c → b → c"]),
         (
             [("a", "b")],
             [

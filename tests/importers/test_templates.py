@@ -40,7 +40,7 @@ def test_placeholders_inside_plan_template_values_are_not_replaced() -> None:
     [
         ({}, "needs: --set topic=…"),
         ({"topic": " "}, "needs: --set topic=…"),
-        ({"topic": "a", "tone": "b"}, "has no parameter tone; it has: topic, length"),
+        ({"topic": "a", "tone": "b"}, "has no parameter tone; its parameters: topic, length"),
         ({"topic": "a" * 2_001}, "more than 2000 characters"),
     ],
 )
@@ -55,11 +55,11 @@ def test_plan_template_with_missing_or_unknown_values_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("topic: What", "subject: What", "placeholders without a parameter: topic"),
-        ("{{ length }}", "long", "parameters that are not used: length"),
-        ("two-steps", "Two Steps", "is not a name for a template"),
+        ("topic: What", "subject: What", "declare the placeholders as parameters: topic"),
+        ("{{ length }}", "long", "remove the unused parameters: length"),
+        ("two-steps", "Two Steps", "cannot name a template"),
         ("name: On", "title: On", "unknown fields: title; missing fields: name"),
-        ("parameters:\n", "parameters: 3\nbudget:\n", "parameters is a mapping"),
+        ("parameters:\n", "parameters: 3\nbudget:\n", "parameters must be a mapping"),
     ],
 )
 def test_plan_template_with_wrong_fields_or_parameters_is_refused(
@@ -108,5 +108,7 @@ def test_template_saved_from_a_plan_recreates_the_plan(texts: list[str], value: 
 
 def test_saving_a_template_with_an_absent_value_is_refused() -> None:
     plan = {"name": "a", "researchQuestion": "b", "steps": []}
-    with pytest.raises(InvalidInput, match="“Nile” does not occur in the plan"):
+    with pytest.raises(
+        InvalidInput, match="“Nile”, the value of topic, does not occur in the plan"
+    ):
         write_template("saved", "", plan, {"topic": "Nile"})  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ async def test_verified_snapshot_returns_the_last_seal(
     verified = verify_file(file, shared.seal)
     assert (verified.id, verified.seal) == (shared.id, shared.seal)
     assert verified.entries == shared.seq
-    with pytest.raises(InvalidInput, match="not the given one"):
+    with pytest.raises(InvalidInput, match="not the expected one"):
         verify_file(file, "00" * 32)
 
 

@@ -131,12 +131,12 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
     """
     if user.disabled_at is not None:
         raise InvalidTransition(
-            f"{user.name} is disabled: enable them first", old="disabled", new=""
+            f"{user.name} is disabled; enable the user first", old="disabled", new=""
         )
     scopes = _sound_scopes(new.scopes)
     if beyond := sorted(expand_scopes(scopes) - expand_scopes(user.scopes)):
         raise Forbidden(
-            f"a token cannot do more than {user.name} may: {', '.join(beyond)}", beyond=beyond
+            f"the token has scopes that {user.name} lacks: {', '.join(beyond)}", beyond=beyond
         )
     if new.expires_at is not None and new.expires_at <= context.now:
         raise InvalidInput("a token must expire in the future", argument="expires")
@@ -170,7 +170,7 @@ def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
     """Return the scopes without duplicates, in the order of `Scope`."""
     chosen = set(scopes)
     if not chosen:
-        raise InvalidInput("at least one scope is needed", argument="scopes")
+        raise InvalidInput("name at least one scope", argument="scopes")
     return tuple(scope for scope in Scope if scope in chosen)
 
 

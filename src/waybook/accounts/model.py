@@ -89,8 +89,8 @@ def validate_slug(slug: str) -> str:
     """
     if _SLUG.fullmatch(slug) is None:
         raise InvalidInput(
-            "a slug has lower-case letters, digits and hyphens, at most 63, and no hyphen at "
-            "its ends",
+            "a slug must have 1 to 63 lower-case letters, digits and hyphens, and must not begin "
+            "or end with a hyphen",
             argument="slug",
         )
     return slug

@@ -21,7 +21,7 @@ CONTAINERS: Final = frozenset({dict, list})
 def _check_text(text: str) -> int:
     if "\0" in text:
         raise InvalidInput(
-            "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
+            "a text contains a NUL character (\\u0000), which cannot be stored; remove it"
         )
     if text.isascii():
         return len(text) + 2
@@ -29,7 +29,7 @@ def _check_text(text: str) -> int:
         return len(text.encode()) + 2
     except UnicodeEncodeError:
         raise InvalidInput(
-            "a text holds half a character (a lone surrogate); send well-formed Unicode"
+            "a text contains a lone surrogate (half a character); send valid Unicode"
         ) from None
 
 
@@ -112,7 +112,7 @@ def check_json(value: object, depth: int = 0) -> int:
 
 def _check_scalar(value: object) -> int:
     if type(value) is int and not -MAX_INT <= value <= MAX_INT:
-        raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
+        raise InvalidInput("a whole number does not fit into 64 bits; send it as a text")
     if type(value) is float and not isfinite(value):
         raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
     return 8

@@ -55,7 +55,7 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
     order = _order(ranked, before, after)
     if len(order) < len(keys):
         around = find_cycle(before, set(keys) - set(order))
-        return [Diagnostic("cycle", f"{at}.edges", f"the steps depend on each other: {around}")]
+        return [Diagnostic("cycle", f"{at}.edges", f"the steps form a cycle: {around}")]
     return Graph(
         steps={step.key: step for step in recipe.steps},
         order=tuple(order),
@@ -72,7 +72,7 @@ def _are_distinct(values: Collection[object]) -> bool:
 
 def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     if not recipe.steps:
-        yield Diagnostic("no_steps", f"{at}.steps", "a recipe needs at least one step")
+        yield Diagnostic("no_steps", f"{at}.steps", "a stage needs at least one step")
     seen: set[str] = set()
     for number, step in enumerate(recipe.steps):
         if step.key in seen:

@@ -75,5 +75,5 @@ def _try(descriptor: int, kind: int) -> bool:
 
 def _pause(deadline: float, purpose: str) -> None:
     if time.monotonic() > deadline:
-        raise Unavailable(f"another process kept its lock for too long while this one {purpose}")
+        raise Unavailable(f"another process held the lock for too long while this one {purpose}")
     time.sleep(POLL_SECONDS)

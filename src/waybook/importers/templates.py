@@ -58,7 +58,7 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(
-            f"“{name}” is not a name for a template; use lower-case letters, digits and hyphens"
+            f"“{name}” cannot name a template; use lower-case letters, digits and hyphens"
         )
     return name
 
@@ -72,7 +72,7 @@ def read_template(text: str) -> PlanTemplate:
     """
     data = parse_definition(text)
     if not isinstance(data, dict):
-        raise InvalidInput("a template is a mapping with template, parameters, name and steps")
+        raise InvalidInput("a template must be a mapping with template, parameters, name and steps")
     unknown = data.keys() - _OWN_FIELDS - _PLAN_FIELDS
     missing = {"template", "name", "researchQuestion", "steps"} - data.keys()
     if unknown or missing:
@@ -94,10 +94,10 @@ def _parameters(data: object) -> Iterator[Parameter]:
     if data is None:
         return
     if not isinstance(data, dict):
-        raise InvalidInput("parameters is a mapping from names to descriptions")
+        raise InvalidInput("parameters must be a mapping from names to descriptions")
     for name, about in data.items():
         if not _PARAMETER.fullmatch(name):
-            raise InvalidInput(f"“{name}” is not a name for a parameter, such as topic")
+            raise InvalidInput(f"“{name}” cannot name a parameter; use a name such as topic")
         fields = about if isinstance(about, dict) else {"description": about}
         default = fields.get("default")
         yield Parameter(
@@ -116,10 +116,10 @@ def _check_placeholders(arguments: Body, declared: set[str]) -> None:
         used.update(names)
     if used - declared:
         raise InvalidInput(
-            f"placeholders without a parameter: {', '.join(sorted(used - declared))}"
+            f"declare the placeholders as parameters: {', '.join(sorted(used - declared))}"
         )
     if declared - used:
-        raise InvalidInput(f"parameters that are not used: {', '.join(sorted(declared - used))}")
+        raise InvalidInput(f"remove the unused parameters: {', '.join(sorted(declared - used))}")
 
 
 def _texts(value: Json, field: str = "") -> Iterator[tuple[str, str]]:
@@ -145,7 +145,7 @@ def fill_template(template: PlanTemplate, values: Mapping[str, str]) -> Body:
         there = ", ".join(known) or "none"
         raise InvalidInput(
             f"the template {template.name} has no parameter {', '.join(sorted(unknown))}; "
-            f"it has: {there}"
+            f"its parameters: {there}"
         )
     defaults = {name: p.default for name, p in known.items() if p.default is not None}
     all_values = {**defaults, **values}
@@ -183,7 +183,7 @@ def write_template(name: str, description: str, arguments: Body, values: Mapping
         if not _PARAMETER.fullmatch(parameter) or not value.strip():
             raise InvalidInput(f"write a parameter like topic=rivers, not {parameter}={value}")
         if not any(value in text for field, text in _texts(arguments) if field != _CODE_FIELD):
-            raise InvalidInput(f"“{value}” does not occur in the plan, so {parameter} has no use")
+            raise InvalidInput(f"“{value}”, the value of {parameter}, does not occur in the plan")
     parameters = tuple(Parameter(name=p, description=f"such as {v}") for p, v in values.items())
     filled = cast("Body", _parameterized(arguments, ordered))
     return template_source(

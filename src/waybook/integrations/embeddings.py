@@ -63,7 +63,7 @@ class EmbeddingsClient:
         """
         now = asyncio.get_running_loop().time
         if now() < self._resting_until:
-            raise EndpointFailed("it did not answer a moment ago")
+            raise EndpointFailed("it failed a moment ago and is not asked again yet")
         try:
             return [vector for batch in batch_texts(texts) for vector in await self._batch(batch)]
         except EndpointFailed:
@@ -86,7 +86,7 @@ class EmbeddingsClient:
             answer = await self._request_embeddings(texts)
         vectors = await asyncio.to_thread(_read, answer)
         if len(vectors) != len(texts):
-            raise EndpointFailed("it did not answer with a vector for each text")
+            raise EndpointFailed("its answer does not have a vector for each text")
         return vectors
 
     async def _request_embeddings(self, texts: list[str]) -> Json:
@@ -118,7 +118,7 @@ def _read(answer: Json) -> list[Vector]:
         data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
         return [resize_vector(item["embedding"]) for item in data]
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise EndpointFailed("it did not answer in the form of OpenAI's embeddings") from None
+        raise EndpointFailed("its answer is not in the format of OpenAI's embeddings") from None
 
 
 def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -1,6 +1,6 @@
 """HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
 
-Whatever the server does, a request ends in time, with an answer or with `EndpointFailed`. The time
+Every request ends with an answer or with one type of error, however the server behaves. The time
 limit includes waits and retries. Redirects are not followed, because the API key must be sent to
 this URL only. The server's error texts are reported without the key.
 """
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 2 * 1024 * 1024
 #: Maximum number of open connections; further requests wait for one, within their time limit.
 MAX_CONNECTIONS = 10
-#: Statuses after which a request is retried if the answer has a Retry-After header, and maximum
-#: number of retries.
+#: Statuses after which a request is retried if there is a Retry-After header, and maximum number of
+#: retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
 #: Statuses for a wrong API key; the error text often repeats a part of the key.
@@ -67,7 +67,7 @@ class BoundedHttpClient:
         """
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                raise Misconfigured(f"the header {name} takes printable ASCII alone")
+                raise Misconfigured(f"the value of the header {name} must be printable ASCII")
         self.url = url
         self.most_bytes = most_bytes
         # Accept only uncompressed answers: a small compressed one can expand to any size.
@@ -114,7 +114,7 @@ class BoundedHttpClient:
                 answer = await self._ask(request, limit.when() or 0.0)
             return self._read(answer)
         except TimeoutError:
-            failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
+            failed = EndpointFailed(f"it did not finish answering in {max(0.0, seconds):.3g} s")
         except EndpointFailed as error:
             failed = error
         log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
@@ -165,8 +165,8 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Leave out the original message, which may contain a secret header.
-            raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
+            # Leave out the original message, which may contain a header.
+            raise EndpointFailed(f"the connection broke ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":

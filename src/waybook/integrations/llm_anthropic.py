@@ -70,10 +70,10 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     """
     blocks = get_path(answer, "content")
     if not isinstance(blocks, list):
-        raise EndpointFailed("it answered with something that is no message")
+        raise EndpointFailed("its answer is not a message of the Anthropic API")
     stopped = get_path(answer, "stop_reason")
     if stopped == "refusal":
-        raise EndpointFailed("its model refused")
+        raise EndpointFailed("the model refused to answer")
     named = get_path(answer, "model")
     return ModelReply(
         text=_handed_in(blocks) or _join_texts(blocks),

@@ -55,9 +55,9 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     """
     message = get_path(answer, "choices", 0, "message")
     if not isinstance(message, dict):
-        raise EndpointFailed("it answered with something that is no chat completion")
+        raise EndpointFailed("its answer is not a chat completion of the OpenAI API")
     if isinstance(message.get("refusal"), str):
-        raise EndpointFailed("its model refused")
+        raise EndpointFailed("the model refused to answer")
     named = get_path(answer, "model")
     return ModelReply(
         text=_text(message.get("content")),

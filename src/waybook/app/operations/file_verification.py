@@ -37,12 +37,12 @@ def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
     is_page = text.lstrip().startswith("<")
     export = _parse(_embedded(text) if is_page else text)
     if is_page and snapshot_file(export.entries) != text:
-        raise InvalidInput("the page of this snapshot does not show what its audit entries say")
+        raise InvalidInput("the page of this snapshot differs from its audit entries")
     last = export.entries[-1]
     last_seal = bytes(last.hash).hex()
     if seal is not None and seal.strip().lower() != last_seal:
         raise InvalidInput(
-            f"the last entry of this file has the seal {last_seal}, not the given one"
+            f"the last entry of this file has the seal {last_seal}, not the expected one"
         )
     return VerifiedFile(
         kind=export.kind,

@@ -229,7 +229,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
     read = plans.read_stored_rows if file.kind == "plan" else runs.read_rows
     wrong = differences(replay(changes_in(entries)), read(stored))
     if wrong:
-        raise InvalidInput(f"the database would store other rows than the audit: {wrong[0]}")
+        raise InvalidInput(f"the rows of this export differ from its audit entries: {wrong[0]}")
     await tx.commit()
 
 
@@ -270,8 +270,8 @@ def _added_definition(
         if bytes.fromhex(rows[0].body_hash) == digest:
             return []
         raise Refused(
-            f"version {compiled_dag.version} of the workflow {dag.slug} is another one in this "
-            "org; import into another org or database"
+            f"this org has another definition as version {compiled_dag.version} of the workflow "
+            f"{dag.slug}; import into another org or database"
         )
     return [
         run_writer.add_definition(

@@ -106,7 +106,7 @@ async def _find(
         )
     for by, passages in ranked.items():
         if wanted not in {passage.subject_id for passage in passages}:
-            raise Unavailable(f"a stored passage was not found by {by}")
+            raise Unavailable(f"the search by {by} did not find a stored test passage")
 
 
 async def _render(_: RequestContext, tx: Transaction) -> str:
@@ -114,7 +114,7 @@ async def _render(_: RequestContext, tx: Transaction) -> str:
     place: dict[str, Json] = {"document": {"title": TITLE}, "content": TEXT, "text": TEXT}
     rendered = await asyncio.to_thread(render, None, place)
     if TEXT not in rendered.html:
-        raise Unavailable("a rendered document lost its text")
+        raise Unavailable("the text is missing from a rendered test document")
     return "a document was rendered"
 
 

@@ -124,7 +124,7 @@ async def read_agent(
         agent, *agents.held_statements(key), counts, entries
     )
     if not rows:
-        raise NotFound("there is no agent with this name and session; see the list of agents")
+        raise NotFound("there is no agent with this name and session; choose one from the list")
     (row,) = agents.read_agents(rows)
     read = audit.read_entries(listed)
     shown = read[:PAGE_SIZE]

@@ -126,7 +126,7 @@ def _place(behind: str | None) -> tuple[str, str]:
     with contextlib.suppress(ValueError):
         if is_id(output_id):
             return rfc3339(datetime.fromisoformat(at)), output_id
-    raise InvalidInput("this list of outputs has no such beginning; start from the first")
+    raise InvalidInput("invalid cursor; start from the first page")
 
 
 async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:

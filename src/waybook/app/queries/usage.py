@@ -137,4 +137,4 @@ async def count_deliveries(ctx: RequestContext) -> Deliveries:
 
 
 def delivery_not_found() -> NotFound:
-    return NotFound("there is no notice with this id here; see: waybook webhooks list")
+    return NotFound("there is no notification with this id here; see: waybook webhooks list")

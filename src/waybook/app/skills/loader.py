@@ -54,7 +54,7 @@ def parse_skill(text: str, folder: str) -> Skill:
     for name, check in CHECKS.items():
         check(head, name)
     if head["name"] != folder:
-        raise InvalidSkill(f"the name {head['name']!r} is not that of the folder, {folder!r}")
+        raise InvalidSkill(f"the name {head['name']!r} differs from the folder {folder!r}")
     metadata = cast("dict[str, object]", head.get("metadata") or {})
     return Skill(
         name=folder,
@@ -73,13 +73,13 @@ def _head(text: str) -> dict[str, object]:
         raise InvalidSkill(f"the front matter has over {MAX_BRACKETS} brackets")
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise InvalidSkill("the front matter repeats itself by an alias (*), which is not read")
+            raise InvalidSkill("the front matter has a YAML alias (*), which is not supported")
         front_matter = _plain(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError) as error:
         message = " ".join(str(error).split())[:200]
         raise InvalidSkill(f"the front matter is not YAML: {message}") from None
     if not isinstance(front_matter, dict):
-        raise InvalidSkill("the front matter must be a list of names with values")
+        raise InvalidSkill("the front matter must be a mapping of names to values")
     return front_matter
 
 
@@ -101,8 +101,8 @@ def _name(head: FrontMatter, name: str) -> None:
         raise InvalidSkill("the front matter needs a name")
     if len(value) > MAX_NAME_LENGTH or not NAME.fullmatch(value):
         raise InvalidSkill(
-            f"the name {value[:80]!r} must be of small letters, digits and single hyphens, at "
-            f"most {MAX_NAME_LENGTH}"
+            f"the name {value[:80]!r} must have at most {MAX_NAME_LENGTH} lower-case letters, "
+            "digits and single hyphens"
         )
 
 
@@ -129,7 +129,7 @@ def _license(head: FrontMatter, name: str) -> None:
 
 def _metadata(head: FrontMatter, name: str) -> None:
     if not isinstance(head.get(name, {}), dict):
-        raise InvalidSkill("metadata must be a list of names with values")
+        raise InvalidSkill("metadata must be a mapping of names to values")
 
 
 def _allowed_tools(head: FrontMatter, name: str) -> None:
@@ -219,7 +219,7 @@ def find_skills(directories: str) -> SkillScan:
 
 def _add(skill: Skill, by_name: dict[str, Skill]) -> None:
     if skill.name not in by_name and len(by_name) == MAX_SKILLS:
-        raise InvalidSkill(f"there are {MAX_SKILLS} skills already")
+        raise InvalidSkill(f"more than {MAX_SKILLS} skills; this one was not loaded")
     by_name[skill.name] = skill
 
 
@@ -242,7 +242,7 @@ def read_skill(folder: Path) -> Skill:
     for path in _paths(folder):
         size += path.stat().st_size
         if len(skill_files) == MAX_FILES or size > MAX_FOLDER_BYTES:
-            raise InvalidSkill(f"it has over {MAX_FILES} files, or over {MAX_FOLDER_BYTES:,} bytes")
+            raise InvalidSkill(f"it has over {MAX_FILES} files or {MAX_FOLDER_BYTES:,} bytes")
         skill_files.append(SkillFile(path.relative_to(folder).as_posix(), path.read_bytes()))
     skill_files.sort(key=lambda file: (file.path != SKILL_FILE, file.path))
     skill = parse_skill(skill_files[0].content.decode("utf-8-sig"), folder.name)
@@ -256,12 +256,10 @@ def _paths(folder: Path) -> Iterator[Path]:
         here = Path(above)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         if len(here.relative_to(folder).parts) >= MAX_DEPTH and inner:
-            raise InvalidSkill(f"its folders are more than {MAX_DEPTH} deep")
+            raise InvalidSkill(f"its folders are nested more than {MAX_DEPTH} levels deep")
         for name in inner:
             if (here / name).is_symlink():
-                raise InvalidSkill(
-                    f"{name} is a link to a folder, and links to folders are not read"
-                )
+                raise InvalidSkill(f"{name} is a symbolic link to a folder, which is not supported")
         for name in sorted(names):
             if not name.startswith("."):
                 yield _inside(here / name, root)
@@ -269,7 +267,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 def _inside(path: Path, root: Path) -> Path:
     if not path.resolve().is_relative_to(root):
-        raise InvalidSkill(f"{path.name} is a link that leads out of the folder")
+        raise InvalidSkill(f"{path.name} is a symbolic link to a place outside the folder")
     if not stat.S_ISREG(path.stat().st_mode):
-        raise InvalidSkill(f"{path.name} is not a file")
+        raise InvalidSkill(f"{path.name} is not a regular file")
     return path

@@ -210,7 +210,7 @@ def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
         ConfigError: the changed text parses to another value.
     """
     if parse(changed, comments=comments).value != expected:
-        raise ConfigError("the text cannot be edited without changing other parts of it")
+        raise ConfigError("the entry cannot be changed without changing other parts of the file")
     return changed
 
 

@@ -94,7 +94,7 @@ def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, A
     if read_entry(changed, container, name) != expected or _others(changed, container, name) != (
         _others(text, container, name)
     ):
-        raise ConfigError("the text cannot be edited without changing other parts of it")
+        raise ConfigError("the entry cannot be changed without changing other parts of the file")
     return changed
 
 
@@ -122,7 +122,7 @@ def remove_entry(text: str, container: str, name: str) -> str:
                 return changed
         except ConfigError:
             continue
-    raise ConfigError("the table cannot be removed without changing other parts of the text")
+    raise ConfigError("the entry cannot be removed without changing other parts of the file")
 
 
 def _block(container: str, name: str, entry: Mapping[str, Any], newline: str) -> str:

@@ -114,7 +114,7 @@ def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
     if not file.is_file():
         raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
     if file.stat().st_size > MAX_FILE_BYTES:
-        raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes and is not verified")
+        raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes, too many to be verified")
     try:
         verified = verify_file(file.read_bytes(), seal)
     except InvalidInput as error:
@@ -149,7 +149,7 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     settings = load_settings(flags)
     path = file or kept_anchor(settings)
     if path is None:
-        raise click.UsageError("FILE is required for the anchor of your own server")
+        raise click.UsageError("With a database URL, name the FILE to write the anchor to.")
     done = asyncio.run(renew_anchor(settings, path, force=force))
     if isinstance(done, AnchorCheck):
         print_json(check_json(path, done)) if as_json else show_check(get_console(), path, done)

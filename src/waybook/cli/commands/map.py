@@ -38,7 +38,7 @@ def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tup
         return ()
     if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
         if not 0 < int(value) <= MAX_MODELS:
-            raise click.BadParameter(f"give 1 to {MAX_MODELS} models")
+            raise click.BadParameter(f"the number of models must be 1 to {MAX_MODELS}")
         return tuple(f"model-{number}" for number in range(1, int(value) + 1))
     names = tuple(name.strip() for name in value.split(","))
     if not all(names):

@@ -143,7 +143,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
     stuck = set(slugs) - stages_before(dag).keys()
     if stuck:
         around = find_cycle(before, stuck)
-        yield Diagnostic("stage_cycle", "transitions", f"the stages depend on each other: {around}")
+        yield Diagnostic("stage_cycle", "transitions", f"the stages form a cycle: {around}")
     entries = [quote_name(slug) for slug in slugs if not before[slug]]
     if entries[1:]:
         message = (

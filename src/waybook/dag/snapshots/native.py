@@ -79,7 +79,7 @@ def require_dag(data: object) -> Raw:
         InvalidInput: the data is not a snapshot.
     """
     if not isinstance(data, dict):
-        raise InvalidInput("a snapshot is a JSON object with a dag, stageRuns, jobs and resources")
+        raise InvalidInput("a snapshot must be an object with dag, stageRuns, jobs and resources")
     if not isinstance(data.get("dag"), dict):
         raise InvalidInput("this is not a snapshot: it has no dag", missing="dag")
     return data
@@ -90,7 +90,7 @@ def _missing_lists(raw: Raw) -> Iterator[StageWarning]:
         if raw.get(name) is None:
             yield StageWarning(None, f"the snapshot has no {name}")
         elif not isinstance(raw[name], list):
-            yield StageWarning(None, f"the snapshot's {name} are not a list")
+            yield StageWarning(None, f"{name} of the snapshot is not a list")
 
 
 def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:

@@ -54,7 +54,7 @@ class Budget:
             TemplateBudgetExceeded: the operation would cost more than the remaining budget.
         """
         if cost > self.left:
-            raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
+            raise TemplateBudgetExceeded(f"rendering takes more than {BUDGET} operations")
         self.left -= cost
 
     def spend_for(self, value: Json) -> None:
@@ -108,7 +108,7 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     for piece in template.generate({**context, _BUDGET: Budget()}):
         left -= len(piece.encode(errors="replace"))
         if left < 0:
-            raise TemplateBudgetExceeded(f"it would be longer than {MAX_OUTPUT_LENGTH} bytes")
+            raise TemplateBudgetExceeded(f"the text is longer than {MAX_OUTPUT_LENGTH} bytes")
         pieces.append(piece)
     return strip_unstorable("".join(pieces))
 
@@ -131,7 +131,7 @@ class MissingField(Undefined):
         """Raise an error for an unknown top-level name."""
         super().__init__(hint, obj, name, exc)
         if obj is missing and name is not None:
-            raise UndefinedError(f"there is no name {name!r} here")
+            raise UndefinedError(f"there is no variable {name!r} here")
 
 
 class DataEnvironment(ImmutableSandboxedEnvironment):

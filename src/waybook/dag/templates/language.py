@@ -87,7 +87,7 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
             raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
         if loops > MAX_LOOP_DEPTH:
-            raise TemplateRuleError(f"loops may be nested {MAX_LOOP_DEPTH} deep", node.lineno)
+            raise TemplateRuleError(f"loops may nest at most {MAX_LOOP_DEPTH} deep", node.lineno)
         _check_node(node)
     _check_names(tree, names)
 
@@ -121,11 +121,11 @@ def _check_node(node: nodes.Node) -> None:
 def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) -> None:
     match node:
         case nodes.Compare(ops=[_, _, *_]):
-            raise TemplateRuleError("compare two things at a time, joined by and", node.lineno)
+            raise TemplateRuleError("join several comparisons with and", node.lineno)
         case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
             raise TemplateRuleError("the index in [ ] must be a constant", node.lineno)
         case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
-            raise TemplateRuleError("a list holds constants", node.lineno)
+            raise TemplateRuleError("a list may contain only constants", node.lineno)
         case nodes.Const(value=float(number)) if not isfinite(number):
             raise TemplateRuleError("the number is too large", node.lineno)
 
@@ -134,7 +134,7 @@ def _check_loop(node: nodes.For) -> None:
     if node.recursive:
         raise TemplateRuleError("a loop cannot be recursive", node.lineno)
     if not all(isinstance(target, nodes.Name) for target in targets(node)):
-        raise TemplateRuleError("a loop gives names to what it finds, nothing else", node.lineno)
+        raise TemplateRuleError("the variables of a loop must be plain names", node.lineno)
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
@@ -145,7 +145,7 @@ def targets(node: nodes.For) -> list[nodes.Node]:
 def _check_filter(node: nodes.Filter) -> None:
     if node.name not in FILTERS:
         known = ", ".join(FILTERS)
-        raise TemplateRuleError(f"there is no filter {node.name!r}; there are {known}", node.lineno)
+        raise TemplateRuleError(f"there is no filter {node.name!r}; use: {known}", node.lineno)
     least, most = FILTERS[node.name]
     named = bool(node.kwargs or node.dyn_args or node.dyn_kwargs)
     if named or not least <= len(node.args) <= most:
@@ -157,7 +157,7 @@ def _check_filter(node: nodes.Filter) -> None:
 def _check_test(node: nodes.Test) -> None:
     if node.name not in TESTS:
         known = ", ".join(TESTS)
-        raise TemplateRuleError(f"there is no test {node.name!r}; there are {known}", node.lineno)
+        raise TemplateRuleError(f"there is no test {node.name!r}; use: {known}", node.lineno)
     if node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
         raise TemplateRuleError(f"the test {node.name} takes no arguments", node.lineno)
 
@@ -169,5 +169,5 @@ def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
     if used:
         first = min(used, key=lambda node: node.lineno)
         known = ", ".join(sorted(names))
-        message = f"there is no name {first.name!r} here; there are {known}"
+        message = f"there is no variable {first.name!r} here; use: {known}"
         raise TemplateRuleError(message, first.lineno)

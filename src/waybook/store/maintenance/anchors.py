@@ -160,7 +160,7 @@ def _read_anchor(values: list[Any]) -> Anchor:
         org_id, subject, subject_id, seq, digest = values
         return Anchor(UUID(org_id), subject, str(UUID(subject_id)), int(seq), bytes.fromhex(digest))
     except (ValueError, TypeError, AttributeError):
-        raise InvalidInput("this audit anchor is damaged: a line of it names no chain") from None
+        raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
 
 
 # Chains in the database

@@ -95,7 +95,7 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
         InvalidInput: the archive has another format version.
     """
     if data["format"] != FORMAT:
-        raise InvalidInput("this is no backup of Waybook")
+        raise InvalidInput("this file is not a backup of Waybook")
     if data["version"] != VERSION:
         raise InvalidInput(
             f"this backup has format version {data['version']}; this program reads version "

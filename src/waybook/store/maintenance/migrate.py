@@ -178,8 +178,8 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
 def _no_owner(connection: psycopg.Connection) -> Misconfigured:
     user = Identifier(connection.info.user).as_string()
     return Misconfigured(
-        f"the user {user} is not the owner of this database: owner_url must name the owner; a "
-        f"separate serving user needs, granted by an administrator: grant {APP_ROLE} to {user}"
+        f"the user {user} is not the owner of this database; set owner_url to a URL of the owner. "
+        f"If {user} is to serve, an administrator must run: grant {APP_ROLE} to {user}"
     )
 
 

@@ -111,7 +111,7 @@ class OwnerTransaction:
             ValueError: the query needs an org, but this transaction is not confined to one.
         """
         if self._org_id is None and "org_id" in query.places:
-            raise ValueError(f"{query.name} is about one org, and none is named here")
+            raise ValueError(f"{query.name} needs an org, but the transaction has none")
         return {**values, "org_id": self._org_id}
 
 

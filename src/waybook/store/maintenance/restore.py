@@ -92,8 +92,8 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
             )
         if known.digest != applied_migration.digest:
             raise InvalidInput(
-                f"migration {known.title} of this backup is not the one of this program; restore "
-                "with the program that made the backup"
+                f"migration {known.title} of this backup differs from the one in this program; "
+                "restore with the program that made the backup"
             )
     return max((applied_migration.number for applied_migration in applied), default=0)
 
@@ -101,9 +101,9 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
 def _check_not_newer(applied: dict[int, str], latest: int) -> None:
     if applied and max(applied) > latest:
         raise Refused(
-            f"this database was migrated to number {max(applied)}, the backup is of number "
-            f"{latest}: restore into a new database, or a new data directory, that nothing has "
-            "opened yet; it is migrated after the rows are there"
+            f"this database has migration {max(applied)}, the backup only {latest}: restore into a "
+            "new database or data directory that no Waybook has opened yet; it is migrated "
+            "after the restore"
         )
 
 

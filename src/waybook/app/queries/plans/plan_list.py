@@ -271,6 +271,6 @@ def resolve_one(
         names = ", ".join(f"{short_id(item.id)} ({item.name})" for item in candidates)
         message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
         raise InvalidInput(
-            f"{message}, say which: {names}", next_call=NextCall(tool, {}, "List them.")
+            f"{message}; choose one: {names}", next_call=NextCall(tool, {}, f"List the {what}s.")
         )
     return candidates[0]

@@ -169,7 +169,7 @@ def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:
     known = {str(scope): scope for scope in Scope}
     chosen = form.fields.getlist("scope")
     if any(word not in known for word in chosen):
-        raise InvalidInput("there is no such scope", argument="scope")
+        raise InvalidInput("choose only scopes from the list", argument="scope")
     return tuple(known[str(word)] for word in chosen)
 
 
@@ -180,5 +180,5 @@ def _days(form: SubmittedForm) -> int | None:
         return None
     days = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0  # noqa: PLR2004 - of four digits
     if not 1 <= days <= MAX_TOKEN_DAYS:
-        raise InvalidInput(f"days must be 1 to {MAX_TOKEN_DAYS}, or nothing", argument="days")
+        raise InvalidInput(f"days must be 1 to {MAX_TOKEN_DAYS}, or empty", argument="days")
     return days

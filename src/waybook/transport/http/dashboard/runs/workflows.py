@@ -139,5 +139,5 @@ def _number(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isdecimal() and text.isascii() and len(text) <= MAX_VERSION_DIGITS):
-        raise InvalidInput("a version is a number")
+        raise InvalidInput("version must be a number")
     return int(text)
