@@ -209,7 +209,7 @@ def test_owner_query_with_org_condition_fails_without_an_org(
     with (
         owners.open_owner_session(own_place.owner_dsn) as here,
         here.directory_transaction() as owner,
-        pytest.raises(ValueError, match="none is named here"),
+        pytest.raises(ValueError, match="needs an org"),
     ):
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 

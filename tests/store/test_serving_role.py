@@ -96,6 +96,6 @@ async def test_migrating_as_another_user_names_the_owner_url(
 ) -> None:
     with open_stranger(own_place, f"serving_{new_id()}") as dsn:
         for look in (migrate, list_pending):
-            with pytest.raises(Misconfigured, match="owner_url must name the owner") as refused:
+            with pytest.raises(Misconfigured, match="set owner_url to a URL") as refused:
                 look(dsn)
             assert f"grant {APP_ROLE} to" in refused.value.message

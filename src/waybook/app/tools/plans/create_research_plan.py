@@ -48,8 +48,8 @@ class CreateResearchPlan(MutatingArguments):
     stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
     copy_of_plan: Id | None = Field(default=None, alias="copyOf", description="plan to copy")
-    up_to_step: StepOrder | None = Field(default=None, description="last result to keep")
-    at_audit_seq: AuditSeq | None = Field(default=None, description="or: as of entry")
+    up_to_step: StepOrder | None = Field(default=None, description="copy results up to this step")
+    at_audit_seq: AuditSeq | None = Field(default=None, description="copy as of this audit entry")
 
 
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:

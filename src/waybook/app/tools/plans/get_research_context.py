@@ -47,7 +47,7 @@ MAX_EVENTS_SINCE = 200
 
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
-    since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
+    since: int | None = Field(default=None, ge=0, description="return changes after this seq")
     #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
     #: it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)

@@ -145,7 +145,7 @@ MAX_OFFSET = 1_000_000_000
 
 class ExtractData(ReadArguments):
     text: str | None = Field(default=None, min_length=1, description="text to read")
-    artifact_id: Id | None = Field(default=None, description="instead of text: stored artifact")
+    artifact_id: Id | None = Field(default=None, description="id of an artifact, instead of text")
     wanted: AnyJson = Field(alias="schema", description="JSON Schema of the data")
     candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
         default=None, description="the data you extracted, as JSON, to be validated"

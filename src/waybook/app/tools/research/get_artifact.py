@@ -29,7 +29,7 @@ MAX_OFFSET = 1_000_000_000
 
 class GetArtifact(ReadArguments):
     artifact_id: Id | None = Field(default=None, description="id of the artifact")
-    source_id: Id | None = Field(default=None, description="instead of artifactId: a source")
+    source_id: Id | None = Field(default=None, description="id of a source, instead of artifactId")
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
     detail: DetailField = False
 

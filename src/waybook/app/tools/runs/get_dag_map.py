@@ -30,8 +30,8 @@ from waybook.store.runs import load
 
 class GetDagMap(ReadArguments):
     dag_slug: Id | None = Field(default=None, description="slug of a workflow, from list_dags")
-    run_id: RunIdField | None = Field(default=None, description="instead of dagSlug: a run")
-    plan_id: PlanIdField | None = Field(default=None, description="instead of dagSlug: a plan")
+    run_id: RunIdField | None = Field(default=None, description="run id, instead of dagSlug")
+    plan_id: PlanIdField | None = Field(default=None, description="plan id, instead of dagSlug")
     models: LenientJson[list[Id]] | None = Field(
         default=None, description="model names, to count the jobs of a workflow with them"
     )

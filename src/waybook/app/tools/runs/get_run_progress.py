@@ -29,7 +29,7 @@ from waybook.store.plans.load import PlanRequest
 
 class GetRunProgress(ReadArguments):
     run_id: RunIdField | None = None
-    plan_id: PlanIdField | None = Field(default=None, description="instead of runId: a plan")
+    plan_id: PlanIdField | None = Field(default=None, description="id of a plan, instead of runId")
     detail: DetailField = False
 
 

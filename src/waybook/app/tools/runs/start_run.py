@@ -50,7 +50,7 @@ class StartRun(MutatingArguments):
         default=None, description="model names; each job is for one of them"
     )
     copy_of_run: Id | None = Field(
-        default=None, alias="copyOf", description="instead of dagSlug: run to copy"
+        default=None, alias="copyOf", description="id of the run to copy, instead of dagSlug"
     )
     from_stage: Id | None = Field(default=None, description="stage at which the copy starts again")
 
