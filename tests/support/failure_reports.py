@@ -21,7 +21,14 @@ def pytest_runtest_makereport(
         return (yield)
     except Exception as error:  # noqa: BLE001  # whatever it is, the other tests still run
         failures = [error] if call.excinfo is None else [call.excinfo.value, error]
-        text = "\n".join("".join(traceback.format_exception(failure)) for failure in failures)
+        text = "\n\n".join(map(_plain_text, failures))
         keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
         when = cast("Literal['setup', 'call', 'teardown']", call.when)
         return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)
+
+
+def _plain_text(failure: BaseException) -> str:
+    """Return an error and where it was raised; `format_exception` itself parses source code."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno}: in {frame.name}" for frame in frames]
+    return "\n".join([*places, f"{type(failure).__name__}: {failure}"])
