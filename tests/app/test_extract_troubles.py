@@ -111,7 +111,7 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
     world: OrgEnv, play: Play
 ) -> None:
     error, _ = await unavailable(world, play, seconds=SHORT)
-    assert "did not finish answering in 0.2 s" in error["message"]
+    assert "did not finish answering within 0.2 s" in error["message"]
 
 
 async def test_extract_data_suggests_prompt_only_argument_after_model_failure(

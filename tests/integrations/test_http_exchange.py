@@ -73,13 +73,13 @@ async def test_http_client_completes_40_concurrent_posts() -> None:
 @pytest.mark.parametrize("play", [never_respond, slow_body])
 async def test_http_client_fails_if_response_is_incomplete_at_the_timeout(play: Play) -> None:
     failed, _ = await failure(play, seconds=SHORT)
-    assert failed.message == "it did not finish answering in 0.2 s"
+    assert failed.message == "it did not finish answering within 0.2 s"
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 async def test_zero_or_negative_timeout_sends_no_request(seconds: float) -> None:
     failed, request_count = await failure(answer(1), seconds=seconds)
-    assert (failed.message, request_count) == ("it did not finish answering in 0 s", 0)
+    assert (failed.message, request_count) == ("it did not finish answering within 0 s", 0)
 
 
 async def test_http_client_stops_an_endless_response_at_byte_limit() -> None:

@@ -114,7 +114,7 @@ class BoundedHttpClient:
                 answer = await self._ask(request, limit.when() or 0.0)
             return self._read(answer)
         except TimeoutError:
-            failed = EndpointFailed(f"it did not finish answering in {max(0.0, seconds):.3g} s")
+            failed = EndpointFailed(f"it did not finish answering within {max(0.0, seconds):.3g} s")
         except EndpointFailed as error:
             failed = error
         log.info("%s: %s", urlsplit(self.url).hostname, failed.message)

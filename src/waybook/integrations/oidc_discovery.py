@@ -279,4 +279,4 @@ async def _examine_keys(doors: IssuerEndpoints) -> IssuerCheck:
 def _describe_error(error: EndpointFailed | TimeoutError) -> str:
     if isinstance(error, EndpointFailed):
         return error.message
-    return f"it did not finish answering in {SECONDS:.3g} s"
+    return f"it did not finish answering within {SECONDS:.3g} s"
