@@ -115,8 +115,10 @@ async def read_rows(cluster: Cluster) -> Rows:
     rows = Rows(
         plans=dict(await sql("select id::text, status from plan")),
         runs=dict(await sql("select id::text, completed_at is not null from run")),
+        # A stored key ends with a hash of the user.
         answers={
-            (tool, key) for tool, key in await sql("select tool, key from idempotency_answer")
+            (tool, key.rpartition("@")[0])
+            for tool, key in await sql("select tool, key from idempotency_answer")
         },
     )
     for step_id, plan_id, status, attempt, before in await sql(STEPS):

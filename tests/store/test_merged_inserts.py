@@ -82,7 +82,7 @@ def test_merged_statement_has_a_placeholder_per_parameter(sizes: list[int]) -> N
 def stored(key: Key) -> Statement:
     return store_answer(
         tool=key.tool,
-        key=key.key,
+        key=key.stored,
         arguments_hash=key.arguments_hash,
         is_error=False,
         answer={"answer": key.key},
@@ -95,7 +95,7 @@ async def test_calls_with_merged_inserts_store_all_rows_with_separate_results(
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     report = Query("report", "select %(text)s::text")
-    keys = [Key("a tool", name, b"hash") for name in ("a", "b", "c", "d")]
+    keys = [Key("a tool", name, "ann", b"hash") for name in ("a", "b", "c", "d")]
     calls = [Call(org_id, key.key, [stored(key), report(text=key.key)], no_effect) for key in keys]
     async with busy_org(database, org_id, len(calls)):
         tasks = [asyncio.create_task(database.commit(call)) for call in calls]

@@ -131,7 +131,7 @@ HOT = [
 @pytest.mark.parametrize("name", HOT)
 def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name: str) -> None:
     plan_id, step_id = make_plan_id(full)
-    key = Key(tool="get_next_step", key="k", arguments_hash=b"")
+    key = Key(tool="get_next_step", key="k", user="ann", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
     for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
     statements = {

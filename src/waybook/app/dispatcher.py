@@ -49,7 +49,6 @@ from waybook.errors import (
     Unavailable,
     WaybookError,
 )
-from waybook.json_values import Json
 from waybook.store.calls import (
     CallLog,
     Key,
@@ -264,12 +263,12 @@ class Dispatcher:
         except NotFound:
             # If this is a retry, the first call may have removed the object: look for a stored
             # answer.
-            ctx.key = _key(tool.name, caller.user, args, args)
+            ctx.key = _key(tool.name, caller.user, args)
             stored = await _find_stored(ctx)
             if stored is None:
                 raise
             return _replayed_answer(stored)
-        ctx.key = _key(tool.name, caller.user, args, full_args)
+        ctx.key = _key(tool.name, caller.user, args)
         try:
             reply = await tool.run(ctx, full_args)
         finally:
@@ -284,23 +283,12 @@ def _replayed_answer(stored: StoredAnswer) -> Answer:
     return Answer({**stored.body, "replayed": True}, is_error=stored.is_error)
 
 
-def _key(tool: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key | None:
-    """Return the key under which the answer is stored; it is the same for full and short ids.
-
-    Return None if the call has no idempotency key.
-    """
+def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
+    """Return the key of the stored answer; it is the same for full and short ids."""
     key: str | None = getattr(args, "idempotency_key", None)
     if not key:
         return None
-    # The hash includes the user, so that no user gets the stored answer of another.
-    question: Json = {"user": user, "arguments": dump_with_short_ids(args, exclude=NOT_HASHED)}
-    return Key(tool, key, hash_arguments(question), partial(_earlier_forms, user, full_args))
-
-
-def _earlier_forms(user: str, full_args: ToolArguments) -> tuple[Json, ...]:
-    """Return the values that earlier versions of Waybook hashed for the same call."""
-    full: Json = full_args.model_dump(mode="json", exclude=NOT_HASHED)
-    return {"user": user, "arguments": full}, full
+    return Key(tool, key, user, hash_arguments(dump_with_short_ids(args, exclude=NOT_HASHED)))
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:

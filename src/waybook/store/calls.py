@@ -9,10 +9,10 @@ Usage is totaled per org by model and by plan or run, and per plan by step.
 import asyncio
 import logging
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -192,14 +192,17 @@ class CallLog:
 
 
 class Key(NamedTuple):
-    """Identity of a repeatable call: tool, idempotency key and a hash of the arguments."""
+    """Identity of a repeatable call: tool, idempotency key, user and a hash of the arguments."""
 
     tool: str
     key: str
+    user: str
     arguments_hash: bytes
-    #: Returns the arguments in the forms that earlier versions hashed: with full ids and, before
-    #: that, without the user. Stored answers may have such a hash.
-    earlier: Callable[[], tuple[Json, ...]] = tuple
+
+    @property
+    def stored(self) -> str:
+        """Key column of the answer. It ends with a hash of the user, so users share no keys."""
+        return f"{self.key}@{blake2b(self.user.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +230,7 @@ def lookup_statement(key: Key) -> Statement:
 
     Run it after locking, so that it sees the answer of a concurrent call.
     """
-    return SQL["stored_answer"](tool=key.tool, key=key.key)
+    return SQL["stored_answer"](tool=key.tool, key=key.stored)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
@@ -238,10 +241,10 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     """
     arguments_hash, is_error, body, packed = row
     stored = bytes.fromhex(arguments_hash)
-    if stored != key.arguments_hash and stored not in map(hash_arguments, key.earlier()):
+    if stored != key.arguments_hash:
         raise IdempotencyConflict(
-            f"idempotencyKey was used before for {key.tool} with other arguments or by another "
-            "user; use a new key for a new call, the same key only to repeat the very same call",
+            f"you used this idempotencyKey before for {key.tool} with other arguments; use a new "
+            "key for a new call, and the same key only to repeat exactly the same call",
             idempotencyKey=key.key,
             tool=key.tool,
         )

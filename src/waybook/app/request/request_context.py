@@ -172,7 +172,7 @@ class RequestContext:
         return [
             store_answer(
                 tool=self.key.tool,
-                key=self.key.key,
+                key=self.key.stored,
                 arguments_hash=self.key.arguments_hash,
                 is_error=is_error,
                 answer=body,

@@ -135,7 +135,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
             plan_id=plan_id,
             session=wanted.holder.session,
             tool=key.tool if key else None,
-            key=key.key if key else None,
+            key=key.stored if key else None,
         ),
     ]
     if wanted.review:
