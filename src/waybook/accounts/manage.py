@@ -28,8 +28,6 @@ class NewUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """An API token to be created; `hash` is the hash of its secret."""
-
     label: str
     hash: str
     scopes: tuple[Scope, ...]
@@ -37,7 +35,7 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """Return the first entry of an org's audit chain: its state when the chain began."""
+    """Return the entry that starts an org's audit chain and records the org's state."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
@@ -48,11 +46,7 @@ def change_org(
     name: str | None = None,
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
-    """Change the name or review policy of an org; return no audit entry if nothing changes.
-
-    Raises:
-        InvalidInput: the name is not valid.
-    """
+    """Change the name or review policy of an org. Without a change, there is no audit entry."""
     changed = replace(
         org,
         name=org.name if name is None else validate_name(name, argument="name"),
@@ -64,11 +58,6 @@ def change_org(
 
 
 def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
-    """Add a user.
-
-    Raises:
-        InvalidInput: the name or email is not valid, or there are no scopes.
-    """
     user = User(
         id=context.new_id(),
         name=validate_user_name(new.name),
@@ -83,11 +72,6 @@ def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Disable a user, so that all credentials of the user are rejected from now on.
-
-    Raises:
-        InvalidTransition: the user is already disabled.
-    """
     if user.disabled_at is not None:
         raise InvalidTransition(f"{user.name} is already disabled", old="disabled", new="disabled")
     changed = replace(user, disabled_at=context.now)
@@ -95,11 +79,6 @@ def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Enable a disabled user, whose credentials become valid again.
-
-    Raises:
-        InvalidTransition: the user is not disabled.
-    """
     if user.disabled_at is None:
         raise InvalidTransition(f"{user.name} is not disabled", old="enabled", new="enabled")
     changed = replace(user, disabled_at=None)
@@ -109,11 +88,7 @@ def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
-    """Set the scopes of a user; return no audit entry if nothing changes.
-
-    Raises:
-        InvalidInput: there are no scopes; to deny all access, disable the user.
-    """
+    """Set the scopes of a user. Without a change, there is no audit entry."""
     changed = replace(user, scopes=_sound_scopes(scopes))
     if changed == user:
         return user, None
@@ -155,11 +130,6 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
 
 
 def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
-    """Revoke an API token permanently.
-
-    Raises:
-        InvalidTransition: the token is revoked already.
-    """
     if token.revoked_at is not None:
         raise InvalidTransition("this token is already revoked", old="revoked", new="revoked")
     changed = replace(token, revoked_at=context.now, revoked_by=context.actor.user)
@@ -167,7 +137,6 @@ def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
 
 
 def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Return the scopes without duplicates, in the order of `Scope`."""
     chosen = set(scopes)
     if not chosen:
         raise InvalidInput("name at least one scope", argument="scopes")

@@ -28,7 +28,7 @@ class User:
     id: str
     #: Name under which the audit records the user's actions.
     name: str
-    #: Upper limit for the scopes of this user's credentials.
+    #: Scopes of the user. The user's credentials can have fewer scopes, but not more.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
@@ -60,7 +60,7 @@ class OrgListItem(NamedTuple):
 
 
 class TokenUse(NamedTuple):
-    """API token, its user's name, and its last use, to the minute."""
+    """API token with the name of its user and the time of its last use, to the minute."""
 
     token: Token
     user: str
@@ -68,7 +68,7 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return the fields of an org, user or token, except its id, as the audit records them."""
+    """Return what the audit records about an org, user or token: all fields except the id."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 
@@ -79,7 +79,7 @@ _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 def validate_slug(slug: str) -> str:
-    """Return the slug; raise an error if it is invalid.
+    """Return the slug if it is valid.
 
     >>> validate_slug("acme-2")
     'acme-2'
@@ -97,7 +97,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the user name if it is valid; reject names that Waybook uses for its own entries.
+    """Return the user name if it is valid and not reserved for Waybook.
 
     >>> validate_user_name(" Ann ")
     'Ann'
@@ -114,7 +114,7 @@ def validate_user_name(name: str) -> str:
 
 
 def validate_name(name: str, *, argument: str) -> str:
-    """Return the name without surrounding whitespace; reject it unless it is one printable line.
+    """Return the name without surrounding whitespace, if it is one printable line.
 
     >>> validate_name(" Ann ", argument="name")
     'Ann'

@@ -28,7 +28,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text has the form of an API token; other texts are rejected without a query.
+    """Return whether a text has the form of an API token.
 
     A token that was created in a cluster ends with the code of its org.
 
