@@ -21,7 +21,7 @@ from waybook.json_values import Json
 ACTION_PATH: Final = "/act"
 #: Last part of the path of a stage's feedback page.
 FEEDBACK_ACTION: Final = "feedback"
-#: Actions that a message of each kind links to.
+#: Actions that each kind of message links to.
 LINKED_ACTIONS: Final = MappingProxyType(
     {
         NotificationKind.REVIEW_REQUESTED: ("approve", "modify", "reject"),
@@ -38,7 +38,7 @@ _SECRET: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLinks:
-    """Settings of the links by which a person can act on a message."""
+    """Settings for the links with which a person can act directly from a message."""
 
     key: bytes = field(repr=False)
     #: User who is recorded as the reviewer when a link is used.
@@ -62,7 +62,7 @@ class ActionLinks:
     def urls(
         self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
     ) -> dict[str, Json]:
-        """Return the URL of the page for each action of a message.
+        """Return the URL for each action that a message links to.
 
         In a cluster, the URLs contain the code of the org.
         """

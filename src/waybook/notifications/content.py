@@ -99,7 +99,9 @@ def template_file(occasion: NotificationKind) -> str:
 
 
 def load_templates(own: Mapping[str, str]) -> Templates:
-    """Return all message templates; `own` maps file names to the operator's replacements.
+    """Return a template for each kind of notification.
+
+    `own` maps file names to the operator's replacements.
 
     Raises:
         Misconfigured: a file matches no notification kind, or is not a valid template.
@@ -117,7 +119,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Compile a template; raise an error if it renders a sample payload as empty text."""
+    """Compile a template, and check that it does not render the sample payload as empty text."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -129,7 +131,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
 
 
 def render_message(template: Template, fields: Mapping[str, Json]) -> Message:
-    """Render a message template with a message's payload.
+    """Render a message. The first line of the rendered text is the subject.
 
     Raises:
         TemplateBudgetExceeded: rendering would cost too much.
@@ -143,8 +145,6 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 class WebhookFormat(StrEnum):
-    """Body format that a webhook receiver accepts."""
-
     #: Format of the Standard Webhooks specification, for receivers that are programs.
     STANDARD = "standard"
     #: Slack's incoming webhooks, which other chat systems accept too.
@@ -175,7 +175,10 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return a message as a JSON payload; an extra field lists hidden characters, if any."""
+    """Return the JSON payload of a message.
+
+    An extra field lists hidden characters, if there are any.
+    """
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}

@@ -18,8 +18,7 @@ from waybook.json_values import Json
 class WebhookMessage(NamedTuple):
     """A notification, stored until it has been delivered."""
 
-    #: Id of the message, the same in every delivery attempt, so that the receiver can recognize
-    #: duplicates.
+    #: Every delivery attempt has the same id, so that the receiver can recognize duplicates.
     id: str
     event: str
     data: dict[str, Json]
@@ -33,7 +32,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt; it succeeded if there is no `error`."""
+    """Result of a delivery attempt. The attempt succeeded if there is no `error`."""
 
     error: str | None = None
     #: HTTP status of the receiver's response; None if there was no response.
@@ -43,8 +42,6 @@ class DeliveryOutcome(NamedTuple):
 
 
 class WebhookSender(Protocol):
-    """Interface for the delivery of webhook messages."""
-
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome: ...
 
 
@@ -54,7 +51,7 @@ MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
 #: Up to this share of a delay is added or subtracted at random, so that retries do not coincide.
 JITTER = 0.2
-#: Largest exponent in the formula of the delay, which has reached its maximum by then.
+#: Largest exponent used to compute a delay. The delay has reached its maximum by then.
 MAX_EXPONENT = 12
 
 #: How long delivery of a message is attempted.
@@ -77,16 +74,16 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Time of the next attempt; meaningful only while the status is waiting.
+    #: Time of the next attempt, if the status is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response, and error of the last attempt; None if not applicable.
+    #: HTTP status of the last response, and error of the last attempt, if any.
     answered: int | None
     error: str | None
 
 
 class Deliveries(NamedTuple):
-    """Counts and times of an org's webhook deliveries."""
+    """Summary of an org's webhook deliveries."""
 
     waiting: int
     given_up: int
@@ -96,12 +93,12 @@ class Deliveries(NamedTuple):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: Time of the next attempt; used only if the status is waiting.
+    #: Time of the next attempt, if the status is waiting.
     due_at: datetime
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return a message's status after an attempt; `chance` (0 to 1) varies the delay."""
+    """Decide whether to try a message again, and when. `chance` (0 to 1) varies the delay."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
@@ -111,7 +108,7 @@ def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: floa
 
 
 def backoff(attempt: int, chance: float) -> timedelta:
-    """Return the delay after delivery attempt `attempt` before the next one.
+    """Return how long to wait after delivery attempt number `attempt`.
 
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
@@ -151,7 +148,7 @@ def _secret(word: str) -> bytes:
 def signature_headers(
     message_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
-    """Return the headers of an attempt at time `at`, signed if there are secrets."""
+    """Return the headers that identify a message and sign its body with each secret."""
     content = f"{message_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
     headers = {"webhook-id": message_id, "webhook-timestamp": str(at)}
