@@ -1,8 +1,8 @@
 """Authentication of callers by API token, access token of the issuer, or web session.
 
-Credentials are looked up on every request, so that a revocation takes effect at once in every
-process. A cached API token is not looked up first; instead, the request's first message to the
-database checks that it is still valid (see `token_cache`).
+Credentials are looked up on every request, so that a revocation takes effect immediately in every
+process. For a cached API token, this lookup is part of the request's first message to the database
+(see `token_cache`).
 
 A web session started by signing in with the issuer is a credential of its own. A session started
 with an API token uses that token as its credential, because having a token does not prove that the
@@ -127,7 +127,7 @@ async def authenticate_issuer_token(
         channel=channel,
         scopes=scopes,
         # A program that acts for a person has its own credential. It does not contain the person's
-        # id at the issuer, because an erasure of the user could not remove that.
+        # id at the issuer, because erasing the user would not remove that id.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -170,7 +170,7 @@ async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -
 async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
 ) -> list[MemberRow]:
-    """Read the org and the user; in a cluster, the org first, to know the user's database node."""
+    """Read the org and the user. A cluster reads the org first, to find the node of the user."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
         statements = members.member_statements(who.org, *identity)
@@ -189,7 +189,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in the org; if the name is taken, append the user's id at the issuer."""
+    """Create the user in the org. If the name is taken, append the user's id at the issuer."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
@@ -225,7 +225,7 @@ SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """User who is signed in with a browser, with the data that pages show."""
+    """User who signed in with a browser, and what pages show about the user."""
 
     caller: Caller
     person: SessionUser
@@ -240,11 +240,6 @@ class StartedSession:
 
 
 async def start_by_token(services: Services, token: str) -> StartedSession:
-    """Start a web session for the user of this API token.
-
-    Raises:
-        Unauthenticated: the token is not valid.
-    """
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
     secret, token_id = secrets.token_urlsafe(SECRET_BYTES), str(caller.credential).partition(":")[2]
     async with services.database.org_transaction(caller.org_id) as tx:
@@ -286,7 +281,7 @@ async def _started(services: Services, secret: str, caller: Caller) -> StartedSe
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of a web session; with `notes`, record that the session was used.
+    """Return the user of a web session. With `notes`, record that the session was used.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

@@ -118,11 +118,6 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user from rows that were selected by this name.
-
-    Raises:
-        NotFound: there is no user of this name.
-    """
     users = accounts.read_users(rows)
     if not users:
         raise NotFound(f"there is no user {name} in this org")
@@ -242,11 +237,6 @@ async def find_orgs(services: Services) -> list[OrgListItem]:
 
 
 async def require_org(services: Services, slug: str) -> UUID:
-    """Return the id of the org with this slug.
-
-    Raises:
-        NotFound: there is no such org.
-    """
     slugs = {item.org.slug: item.org.id for item in await find_orgs(services)}
     if slug not in slugs:
         near = difflib.get_close_matches(slug, slugs, 1)

@@ -19,7 +19,6 @@ MAX_QUERY_LENGTH: Final = 1_000
 async def pending_and_views(
     ctx: RequestContext, page: str
 ) -> tuple[PendingCounts, Sequence[SavedView]]:
-    """Return how many items wait for a person, and the caller's saved views of a page."""
     (counts,), views = await ctx.read(
         pending_count_statement(),
         saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS),

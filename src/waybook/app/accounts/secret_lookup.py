@@ -13,7 +13,7 @@ class SecretStatements(Protocol):
     """Builds the statements that find the org of a secret, and then the secret's row."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
-        """Return the statements; if the org is already known, they read only rows of that org."""
+        """Return the statements. If the org is known, they read only rows of that org."""
 
 
 async def find_by_secret(

@@ -1,8 +1,8 @@
 """Cache of recently looked-up API tokens.
 
 A cached token is not trusted: the call's first message to the database checks that the token is
-unchanged and valid; if not, it is looked up again. A token leaves the cache when its time of last
-use must be recorded again, after at most a minute.
+unchanged and valid. A token that fails this check is looked up again. A token leaves the cache when
+its time of last use must be recorded again, after at most a minute.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ class CachedCaller(NamedTuple):
 class CheckedBlock:
     """Context manager that checks a credential and ends the block if the check fails.
 
-    This is a class, because a generator as a context manager takes twice the time.
+    It is a class because a context manager made from a generator takes twice as long.
     """
 
     __slots__ = ("_check", "_previous")
@@ -51,7 +51,6 @@ class CheckedBlock:
         self._previous = CURRENT_CHECK.set(self._check)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        """End the block; suppress the error of a failed check."""
         # The next request on this connection may run in the same context, so reset the check.
         CURRENT_CHECK.reset(self._previous)
         if kind is None or not issubclass(kind, StaleCredential):
@@ -81,7 +80,6 @@ class TokenCache:
         return CachedCaller(entry.caller, CredentialCheck(entry.caller.org_id, entry.statement))
 
     def put(self, secret_hash: bytes, caller: Caller, token: TokenIdentity) -> None:
-        """Cache a valid token that was just looked up."""
         key = secret_hash, caller.channel
         statement = accounts.check_statement(token)
         self._entries.pop(key, None)
