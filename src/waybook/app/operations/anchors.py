@@ -1,4 +1,4 @@
-"""Writes anchors, files with the end of every audit chain, and compares the database with them."""
+"""Writes anchor files, which record where every audit chain ends, and checks the database."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -17,8 +17,7 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor that does not match the database, and the hash stored there (None if the entry is
-#: missing).
+#: Anchor that does not match the database, and the database's hash (None if the entry is missing).
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 #: Number of audit chains that one query compares with their anchors.
@@ -26,8 +25,6 @@ BATCH = 500
 
 
 class AnchorCheck(NamedTuple):
-    """Result of comparing the database with an anchor."""
-
     at: str
     chains: int
     #: Error messages by org, one for each audit chain that does not match.

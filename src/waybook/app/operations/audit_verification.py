@@ -32,7 +32,7 @@ ORG = "org"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """Result of verifying one subject: its errors, and the number of its first bad entry."""
+    """Result of verifying the audit chain of one subject."""
 
     subject: Subject
     entries: int
@@ -55,7 +55,6 @@ async def audited_subjects(ctx: RequestContext) -> list[Subject]:
 async def verify_audit(
     ctx: RequestContext, subjects: Iterable[Subject]
 ) -> AsyncIterator[AuditVerdict]:
-    """Verify the audit chains of these plans, runs and other subjects, one after another."""
     for subject in subjects:
         yield await verify_subject(ctx, subject)
 
@@ -98,7 +97,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return the first entry whose hash differs from the one computed at a user's erasure."""
+    """Find an entry whose hash is not the one that was computed when a user was erased."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

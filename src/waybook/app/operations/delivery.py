@@ -77,7 +77,6 @@ async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> Webhook
 
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:
-    """Send a test notification to the configured webhook; return its delivery."""
     async with OpenTransaction(ctx) as opened:
         message_id, statement = notification_statement(
             ctx.services,

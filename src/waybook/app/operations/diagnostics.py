@@ -79,7 +79,7 @@ class CheckResult:
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Yield the checks of the database: version, privileges, and clock.
+    """Check the PostgreSQL version, the privileges and the clock.
 
     Pages of an org leave out the size of the database, because it covers all orgs.
     """
@@ -93,9 +93,9 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 def about_owner(role: OwnerRole) -> CheckResult:
     """Check the database role that owns the tables.
 
-    If the role is exempt from row-level security, this is only a warning as long as it can switch
-    to the maintenance role, because every statement also has a condition on the org. If it cannot
-    switch, the check fails, and erasure and retention are refused.
+    A role that is exempt from row-level security gets a warning if it can switch to the maintenance
+    role, because every statement also filters by org. If the role cannot switch, the check fails,
+    and erasure and retention are refused.
     """
     if role.refusal is not None:
         return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
@@ -128,7 +128,6 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
-    """Yield the state of the read replica, if one is configured."""
     if replica is None:
         return
     counts = f"{replica.served} pages read from it, {replica.fallbacks} from the primary instead"
@@ -142,7 +141,6 @@ def check_replica(replica: Replica | None) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    """Yield check results for this machine: Python, disk, skills, and language model."""
     yield _python()
     yield from _disk(settings)
     yield from _skills(settings)
@@ -233,7 +231,7 @@ COMMAND_HINT = "waybook webhooks"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
-    """Yield results about whether the webhook settings are consistent."""
+    """Check that the webhook settings are consistent and that the templates are valid."""
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:
@@ -257,7 +255,6 @@ def _where(webhook: WebhookSettings) -> CheckResult:
 
 
 def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
-    """Yield results about the delivery of notifications."""
     since = (
         f", since {deliveries.oldest_waiting_at:%Y-%m-%d %H:%M}"
         if deliveries.oldest_waiting_at

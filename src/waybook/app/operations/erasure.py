@@ -60,7 +60,9 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Delete expired data once; return the deleted rows by table, and the dropped partitions.
+    """Delete expired data once; return how many rows were deleted per table.
+
+    The result also has the number of dropped partitions.
 
     Raises:
         Busy: another transaction holds locks on the rows for too long; the next pass retries.
@@ -86,13 +88,16 @@ ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and r
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """Return a request context for each org, existing or erased, to verify its audit."""
+    """Return a request context for each org that exists or was erased."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Check the record of each erasure; if one is broken, later results are unreliable."""
+    """Check the record of each erasure.
+
+    If a record is broken, the results after it are unreliable.
+    """
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),
@@ -130,7 +135,6 @@ def _verdicts(
 
 
 def describe_erasure(erasure: Erasure) -> str:
-    """Return a text that says what was erased, when, and by which operator."""
     label = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
     gone = sum(stone.seal_after is None for stone in erasure.tombstones)
     resealed = len(erasure.tombstones) - gone

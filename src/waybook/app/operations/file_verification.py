@@ -11,7 +11,7 @@ from waybook.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """Plan or run in a verified file, and the seal (hash) of its last audit entry."""
+    """Plan or run in a verified file. `seal` is the hash of its last audit entry."""
 
     kind: str
     id: str

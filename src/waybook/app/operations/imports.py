@@ -1,4 +1,4 @@
-"""Import of a complete JSON export: the same plan or run, with its audit chain, in this org.
+"""Imports a complete JSON export: a plan or run with its audit chain.
 
 Ids are kept. The chain of the file is verified, replayed and inserted unchanged. One entry is added
 that names the importing user, so that the audit shows which entries were written elsewhere.
@@ -46,7 +46,7 @@ from waybook.store.runs.rows import DefinitionRow
 
 #: For each export format, the kind of subject and the names of its lists.
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Text columns of each kind of row, of which the audit has only hashes.
+#: Text columns of each kind of row. The audit has only the hashes of these texts.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -72,7 +72,6 @@ class ExportFile:
 
 
 def is_export(data: object) -> bool:
-    """Return whether parsed JSON has the marker of a complete Waybook export."""
     return isinstance(data, dict) and data.get("format") in FORMATS
 
 
@@ -152,11 +151,7 @@ def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
-    """Remove the texts from these rows, and return them with their row ids.
-
-    Raises:
-        InvalidInput: a text does not have the hash in the audit.
-    """
+    """Remove the texts from these rows, and return them with their row ids."""
     texts: list[tuple[str, Row]] = []
     for row_id, row in rows[kind].items():
         columns = TEXT_COLUMNS.get(kind, ())
@@ -257,11 +252,7 @@ def _added_definition(
     rows: Sequence[DefinitionRow],
     now: datetime,
 ) -> list[Statement]:
-    """Return a statement that adds the run's definition, unless the org already has it.
-
-    Raises:
-        Refused: another definition has this slug and version.
-    """
+    """Return a statement that adds the run's definition, unless the org already has it."""
     if compiled_dag is None:
         return []
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)

@@ -1,10 +1,12 @@
-"""Search indexing of one org: artifacts that are not indexed, passages without a current embedding.
+"""Indexes the artifacts and passages of an org that search does not cover yet.
 
-Not indexed are outputs, late results, and artifacts stored before search was introduced. A passage
-has no current embedding if the request for it failed. Indexing a text twice has no further effect.
-Embeddings are written in a separate transaction. If writing a passage breaks the database
-connection twice, the passage is quarantined for a day: the cause may be a pgvector extension that
-crashes on the server's processor, and each crash would disconnect all clients.
+Outputs, late results, and artifacts from before search was introduced are not indexed when they are
+stored. A passage has no current embedding if the request for it failed. Indexing a text twice has
+no further effect. Embeddings are written in a separate transaction.
+
+If writing a passage breaks the database connection twice, the passage is quarantined for a day. The
+cause may be a pgvector extension that crashes on the server's processor, and each crash would
+disconnect all clients.
 """
 
 import logging
@@ -23,7 +25,7 @@ log = logging.getLogger(__name__)
 #: Maximum number of artifacts, and of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Transactions end within this time, so no new rows with an older time can appear.
+#: Every transaction ends within this time, so no rows with an older timestamp can appear later.
 COMMIT_MARGIN = timedelta(hours=1)
 #: A passage is quarantined after breaking the database connection this many times.
 MAX_BREAKS = 2
@@ -60,7 +62,6 @@ async def index_research(ctx: RequestContext) -> int:
 
 
 def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement]:
-    """Return the SQL statements that index these artifacts, replacing earlier versions."""
     subjects = artifacts.read_unindexed(unknown)
     if not subjects:
         return []
@@ -71,11 +72,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Compute and store embeddings of these passages; return 0 if that is impossible, else 1.
-
-    Raises:
-        Unavailable: the connection broke.
-    """
+    """Compute and store embeddings of these passages; return 0 if that is impossible, else 1."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     made = await library.embed_texts(
         [artifacts.embedding_text(row.title, row.body) for row in bare]
@@ -98,7 +95,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Exclude passages that broke the connection too often from indexing, in every process."""
+    """Stop indexing passages that broke the connection too often, in every process."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

@@ -12,7 +12,6 @@ DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
 
 
 async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
-    """Check the sign-in settings, contact the issuer, and return the check results."""
     try:
         configured = issuer_from_settings(settings)
     except Misconfigured as error:

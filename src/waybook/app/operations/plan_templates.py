@@ -12,11 +12,6 @@ def templates_folder(data_dir: Path) -> Path:
 
 
 def saved_templates(data_dir: Path) -> dict[str, PlanTemplate]:
-    """Return the saved templates by name.
-
-    Raises:
-        InvalidInput: a file is not a valid template, or cannot be read.
-    """
     paths = sorted(templates_folder(data_dir).glob(f"*{SUFFIX}"))
     templates = [_read_file(path) for path in paths]
     return {template.name: template for template in templates}

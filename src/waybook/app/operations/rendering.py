@@ -20,7 +20,7 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Limits: runs per rendering pass, documents per transaction, and their characters.
+#: Limits: runs per rendering pass, documents per transaction, and characters per transaction.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19
@@ -59,7 +59,7 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Render at least one document, and more up to a total number of characters."""
+    """Render documents up to a total number of characters, but at least one."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS

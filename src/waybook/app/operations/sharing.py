@@ -1,4 +1,4 @@
-"""Links to snapshots of plans: created, listed and revoked by users of the org."""
+"""Creates, lists and revokes links to snapshots of plans."""
 
 import secrets
 from dataclasses import dataclass
@@ -39,11 +39,6 @@ class SharedPlan:
 
 
 async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
-    """Return a plan with the hash of its last audit entry, and the links to its snapshots.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-    """
     plan = await resolve_plan(ctx, id_or_nil(plan_id))
     ends, listed = await ctx.read(
         audit.chain_end_statement(plan.id), links.snapshot_links_statement(plan.id, MAX_LINKS)
@@ -86,12 +81,6 @@ async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> 
 
 
 async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:
-    """Revoke a link to a snapshot of a plan.
-
-    Raises:
-        Forbidden: the caller may not change plans.
-        NotFound: the plan has no such link.
-    """
     require_scope(ctx.caller, Scope.PLAN_WRITE, "revoking a link")
     statement = links.revoke_snapshot_link(id_or_nil(link_id), id_or_nil(plan_id), ctx.caller.user)
     (rows,) = await ctx.write_and_read(statement)

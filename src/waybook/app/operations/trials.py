@@ -30,7 +30,6 @@ RANKED_BY = {
 
 
 async def try_everything(ctx: RequestContext) -> list[CheckResult]:
-    """Test a write, a search and a rendering, each in a transaction that is rolled back."""
     return [
         await _tried("write", _write, ctx, "see the message, and PostgreSQL's log"),
         await _tried("search", _search, ctx, "see PostgreSQL's log; search_vectors = portable"),
