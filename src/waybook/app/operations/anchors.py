@@ -1,4 +1,7 @@
-"""Writes anchor files, which record where every audit chain ends, and checks the database."""
+"""Writes anchor files, and compares the database with them.
+
+An anchor file records the last entry of every audit chain.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
