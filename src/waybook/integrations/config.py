@@ -30,16 +30,10 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether messages to the webhook cross the network without encryption."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
     def custom_templates(self) -> dict[str, str]:
-        """Return the operator's message templates by file name.
-
-        Raises:
-            Misconfigured: the files cannot be read.
-        """
         if self.templates_dir is None:
             return {}
         try:
@@ -77,10 +71,10 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings of links in review messages; None if messages have no links.
+    """Return the settings for action links; None if messages have no links.
 
-    Without authentication, a review is decided by link in the name of the local user, otherwise in
-    the name of the user whom the operator configured.
+    A review that is decided through a link is recorded under the user whom the operator configured,
+    or, without authentication, under the local user.
     """
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
@@ -199,11 +193,6 @@ def _check(settings: Settings, issuer: str) -> None:
 
 
 def _scopes(text: str) -> frozenset[Scope]:
-    """Parse a list of scope names and return the scopes.
-
-    Raises:
-        Misconfigured: a scope does not exist, or the list is empty.
-    """
     named = text.replace(",", " ").split()
     unknown = sorted(set(named) - set(Scope))
     if unknown or not named:

@@ -9,7 +9,7 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Maximum number of texts in a request, of characters in these texts, and of bytes in the answer.
+#: Limits per request: number of texts, characters in all texts, and bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -17,8 +17,7 @@ SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 #: Seconds before the second attempt; twice as long before the third.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: Seconds after a failure during which the endpoint is not called, so that not every caller waits
-#: for it in vain.
+#: Seconds after a failure during which the endpoint is not called, so that callers do not wait.
 COOLDOWN_SECONDS: Final = 20.0
 
 #: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
@@ -109,11 +108,7 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """Return the vectors in the endpoint's answer in input order, resized for storage.
-
-    Raises:
-        EndpointFailed: the answer is malformed.
-    """
+    """Return the vectors in the endpoint's answer in input order, resized for storage."""
     try:
         data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
         return [resize_vector(item["embedding"]) for item in data]

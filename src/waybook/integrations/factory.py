@@ -1,4 +1,4 @@
-"""Creates clients of the configured endpoints; modules for HTTP are imported only when needed."""
+"""Creates clients for the configured endpoints. HTTP modules are imported only when needed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +21,6 @@ TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_O
 
 @asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    """Yield the client of the embedding endpoint, or None if no endpoint is configured."""
     if settings.embedder != "endpoint":
         yield None
         return
@@ -37,7 +36,6 @@ async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | No
 
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
-    """Yield the client of the server's language model, or None if no model is configured."""
     if settings.model_url is None:
         yield None
         return
@@ -56,7 +54,6 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
-    """Yield the OpenID Connect issuer's client; None without an issuer or authentication."""
     configured = issuer_from_settings(settings)
     if configured is None or not settings.requires_auth:
         yield None
@@ -70,8 +67,6 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
 
 
 class ClosableSender(WebhookSender, Protocol):
-    """Webhook sender with HTTP connections to close."""
-
     async def close(self) -> None: ...
 
 
@@ -83,11 +78,6 @@ class LazyWebhookSender:
         self._loaded: ClosableSender | None = None
 
     async def warm(self) -> ClosableSender:
-        """Import the module of the webhook sender and create the sender, if not yet done.
-
-        Raises:
-            Misconfigured: a message template is not valid.
-        """
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.integrations.webhooks")
             webhook: ClosableSender = module.Webhook(self._configured)
@@ -106,7 +96,6 @@ class LazyWebhookSender:
 async def open_webhook_sender(
     configured: WebhookSettings | None,
 ) -> AsyncIterator[LazyWebhookSender | None]:
-    """Yield the webhook sender, or None if no webhook is configured."""
     if configured is None:
         yield None
         return

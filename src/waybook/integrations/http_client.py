@@ -50,7 +50,7 @@ class _Answer:
 
 
 class BoundedHttpClient:
-    """HTTP client for one URL, which keeps its connections open until the client is closed."""
+    """HTTP client for one URL. It keeps its connections open until it is closed."""
 
     def __init__(
         self,
@@ -88,21 +88,11 @@ class BoundedHttpClient:
     async def post_form(
         self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
     ) -> Json:
-        """Send a form in a POST request and return the JSON response.
-
-        Raises:
-            EndpointFailed: as with `post`.
-        """
         kind = {"content-type": "application/x-www-form-urlencoded"}
         content = urlencode(fields).encode()
         return await self._answered("POST", content, {**kind, **headers}, seconds)
 
     async def get(self, *, seconds: float) -> Json:
-        """Send a GET request and return the JSON response.
-
-        Raises:
-            EndpointFailed: as with `post`.
-        """
         return await self._answered("GET", b"", {}, seconds)
 
     async def _answered(

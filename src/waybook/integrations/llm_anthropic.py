@@ -41,7 +41,6 @@ def headers(key: str | None) -> dict[str, str]:
 
 
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
-    """Return the JSON body of a request to the Messages API."""
     body: dict[str, Json] = {
         "model": model,
         "max_tokens": MAX_TOKENS,
@@ -55,7 +54,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool with an object as input, which has the data in a field."""
+    """Return a tool whose input is an object with the extracted data in the field `data`."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -88,8 +87,8 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: Fields whose sum is the number of input tokens. The API reports separately the uncached tokens,
-#: those written to the cache, and those read from it.
+#: Fields whose sum is the number of input tokens. The API counts uncached tokens, tokens written to
+#: the cache, and tokens read from the cache separately.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

@@ -20,22 +20,12 @@ UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 class ModelClient:
     def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
-        """Create the client without sending a request.
-
-        Raises:
-            Misconfigured: the key cannot be sent in a header.
-        """
         self._format: WireFormat = FORMATS[api]
         self._model = model
         headers = self._format.headers(key)
         self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
-        """Send a request to the language model and return its reply.
-
-        Raises:
-            EndpointFailed: there was no usable answer.
-        """
         try:
             return self._format.read(await self._ask(question, seconds), self._model)
         except EndpointFailed as failed:

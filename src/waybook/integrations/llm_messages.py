@@ -29,8 +29,6 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """Reply of a language model, with the token usage that the endpoint reported."""
-
     text: str
     #: Token usage as the endpoint reported it.
     usage: Usage
@@ -39,8 +37,6 @@ class ModelReply:
 
 
 class Model(Protocol):
-    """Language model served at an endpoint."""
-
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         """Send a request to the language model and return its reply within `seconds`.
 
@@ -51,7 +47,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """Wire format of a language model API, as functions without side effects."""
+    """Functions without side effects that define the wire format of a language model API."""
 
     #: Converts the configured URL to the URL for requests.
     address: Callable[[str], str]

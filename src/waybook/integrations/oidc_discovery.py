@@ -30,7 +30,7 @@ from waybook.integrations.oidc_login import Claims, check_times
 #: Maximum size in bytes of a token from the issuer; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: For each accepted algorithm, the type of key it requires and, if that type has curves, the curve.
+#: Key type and curve that each accepted algorithm requires. Some types have no curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -162,8 +162,6 @@ MAX_NAME_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerEndpoints:
-    """Endpoint URLs of an OpenID Connect issuer."""
-
     keys: str
     authorize: str
     token: str
@@ -205,11 +203,6 @@ def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
 
 
 async def fetch_json(address: str) -> object:
-    """Return the JSON document at a URL.
-
-    Raises:
-        EndpointFailed: there is no usable answer.
-    """
     exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_DISCOVERY_BYTES)
     try:
         return await exchange.get(seconds=SECONDS)
@@ -236,9 +229,9 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """Result of an issuer check, which may be incomplete because of an error."""
+    """Result of an issuer check. After an error, the remaining fields are not filled in."""
 
-    #: Reasons for which the discovery of endpoints and the download of the keys failed.
+    #: Why the endpoints could not be discovered, and why the keys could not be downloaded.
     error: str | None = None
     keys_fault: str | None = None
     #: Number of published keys, number of usable keys, and algorithms of the usable keys.
@@ -250,7 +243,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Check the issuer within the server's limits; errors are part of the result."""
+    """Check the issuer with the server's time limit. Errors are part of the result."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

@@ -1,7 +1,7 @@
 """OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
 Keys are fetched on first use, and again when a token names an unknown key, so that a new key works
-at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
+immediately. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
 replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached
 keys stay in use.
 """
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 #: Minimum seconds between two fetches of the keys.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Age in seconds after which keys are fetched again in the background, so that keys which the
+#: Keys older than this many seconds are fetched again in the background, so that keys which the
 #: issuer has withdrawn disappear.
 STALE_SECONDS: Final = 900.0
 
@@ -47,7 +47,6 @@ class Issuer:
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create the issuer client; `clock` returns monotonic seconds."""
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
@@ -126,8 +125,6 @@ class Issuer:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
 
-    # Keys
-
     async def _key(self, header: Claims) -> Key:
         key = self._known(header)
         if key is None:
@@ -142,7 +139,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not publish")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the header names; if it names no key, the only suitable one."""
+        """Return the key that the header names. Without a name, return the only suitable key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -151,10 +148,11 @@ class Issuer:
     def _is_stale(self) -> bool:
         return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
 
-    # Refresh
-
     async def _look(self) -> None:
-        """Fetch keys and endpoints, unless just tried; if a fetch is running, wait for it."""
+        """Fetch keys and endpoints, or wait for a running fetch.
+
+        After a recent attempt, do nothing.
+        """
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -29,28 +29,23 @@ MAX_NAME_LENGTH: Final = 200
 
 
 class AuthorizationEndpoint(Protocol):
-    """Issuer endpoint to which the browser is redirected for sign-in."""
+    """Endpoint to which the browser is redirected for sign-in."""
 
     @property
-    def authorize(self) -> str:
-        """URL to which the browser is redirected for sign-in."""
+    def authorize(self) -> str: ...
 
 
 class IssuerClient(Protocol):
     """The part of the issuer client that authentication uses."""
 
     @property
-    def settings(self) -> IssuerSettings:
-        """Settings of the issuer, including the mapping of claims to users, orgs and scopes."""
+    def settings(self) -> IssuerSettings: ...
 
-    async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """Verify a token's signature, issuer, audience and validity, and return its claims."""
+    async def claims(self, text: str, *, audience: str, now: datetime) -> Claims: ...
 
-    async def endpoints(self) -> AuthorizationEndpoint:
-        """Return the issuer's endpoints for browser sign-in."""
+    async def endpoints(self) -> AuthorizationEndpoint: ...
 
-    async def redeem(self, fields: Mapping[str, str], /) -> Claims:
-        """Exchange an authorization code and return the issuer's token response."""
+    async def redeem(self, fields: Mapping[str, str], /) -> Claims: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +145,6 @@ class SignInAttempt:
 
 
 def new_attempt(then: str) -> SignInAttempt:
-    """Create a sign-in attempt with random values that cannot be guessed."""
     state, nonce, verifier = (secrets.token_urlsafe(STATE_LENGTH) for _ in range(3))
     return SignInAttempt(state=state, nonce=nonce, verifier=verifier, return_to=then)
 

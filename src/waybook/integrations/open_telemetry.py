@@ -53,7 +53,6 @@ class OpenTelemetryTracer:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        """Return the span of a tool call; within its block, it is the current span."""
         # Pass the context on: the library would otherwise look it up four times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
@@ -90,7 +89,6 @@ class OpenTelemetryTracer:
             context.detach(token)
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span, or nothing outside a span."""
         current = trace.get_current_span().get_span_context()
         if not current.is_valid:
             return {}

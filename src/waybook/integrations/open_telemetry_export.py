@@ -27,11 +27,6 @@ class TraceExport:
     """Exports the spans of a tracer in the background, until it is closed."""
 
     def __init__(self, exporter: str) -> None:
-        """Start the export with the named exporter.
-
-        Raises:
-            Misconfigured: there is no such exporter.
-        """
         if exporter not in EXPORTERS:
             known = ", ".join(EXPORTERS)
             raise Misconfigured(f"OTEL_TRACES_EXPORTER must be one of {known}, or none")

@@ -20,8 +20,6 @@ LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class ServerState(NamedTuple):
-    """State of one server as far as it is known."""
-
     url: str
     is_alive: bool = False
     is_ready: bool = False
@@ -36,7 +34,7 @@ class ServerState(NamedTuple):
 
 
 def read_urls(text: str) -> list[str]:
-    """Return the base URLs in a list that is separated by commas.
+    """Return the base URLs in a comma-separated list.
 
     >>> read_urls("http://127.0.0.1:8080/, https://waybook.example")
     ['http://127.0.0.1:8080', 'https://waybook.example']
@@ -57,7 +55,6 @@ def read_urls(text: str) -> list[str]:
 
 
 async def probe_servers(urls: Sequence[str], metrics_token: str | None) -> list[ServerState]:
-    """Ask all servers at the same time; return their states in the same order."""
     return await asyncio.gather(*[probe_server(url, metrics_token) for url in urls])
 
 
