@@ -27,13 +27,10 @@ log = logging.getLogger(__name__)
 class Caller(Protocol):
     """The client through which a claim calls tools."""
 
-    async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, with retries, and return its reply."""
+    async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]: ...
 
 
 class ClaimTerms(NamedTuple):
-    """Session, error handling and heartbeat interval of a claim."""
-
     session_id: str
     on_error: OnError
     heartbeat_seconds: float
@@ -68,10 +65,10 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: Whether an error has already reported the loss, which the agent may have handled.
+        #: Whether an error has already reported the loss to the agent.
         self._loss_is_reported = False
-        #: Task that executes the `async with` block, and its cancellation requests when the block
-        #: began.
+        #: Task that runs the `async with` block, and its number of cancellation requests at the
+        #: start.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
@@ -224,7 +221,6 @@ def describe_error(error: BaseException | None) -> str:
 
 
 def new_key() -> str:
-    """Return an idempotency key for one call and its retries."""
     return uuid4().hex
 
 

@@ -47,7 +47,7 @@ def _has_key(arguments: Mapping[str, object]) -> bool:
 
 
 class Client:
-    """Client of one agent; the agent may make concurrent calls."""
+    """Client for one agent. Concurrent calls are allowed."""
 
     def __init__(
         self,
@@ -84,8 +84,6 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._connection.close()
-
-    # Calls
 
     async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
         """Call a tool and return its reply.
@@ -146,8 +144,6 @@ class Client:
         )
         return cast("StartedRun", reply)
 
-    # Steps
-
     @asynccontextmanager
     async def step(
         self, plan_id: str, *, session_id: str | None = None, on_error: OnError = "retry"
@@ -177,8 +173,8 @@ class Client:
     ) -> AsyncGenerator[Step, None]:
         """Yield claimed steps until the plan is complete or, with `until="idle"`, none is ready.
 
-        Work on each step inside `async with step:`, so that the step is given back at once
-        after an error, and the work is canceled if the claim is lost.
+        Work on each step inside `async with step:`. The step is then given back immediately after
+        an error, and the work is canceled if the claim is lost.
 
         Raises:
             NothingReady: the plan failed, or only failed steps are left.
@@ -196,8 +192,6 @@ class Client:
                 continue
             async with step.in_loop():
                 yield step
-
-    # Jobs
 
     @asynccontextmanager
     async def job(
@@ -302,7 +296,9 @@ class Client:
         return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether the loop over steps or jobs ends; if it goes on, wait first.
+        """Return whether the loop over steps or jobs ends.
+
+        If it does not end, wait before the next call.
 
         Raises:
             NothingReady: no other agent and no person is expected to act.
@@ -323,7 +319,6 @@ def _is_final(reply: Mapping[str, Any]) -> bool:
 
 
 def _wait_of(arguments: Mapping[str, object]) -> float:
-    """Return the seconds that a call may wait at the server."""
     seconds = arguments.get("waitSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class Connection(Protocol):
-    """Connection to a server: sends requests and receives answers; requests may be concurrent."""
+    """Connection to a server. Several requests may be open at the same time."""
 
     #: Address of the server, as shown in error messages.
     url: str

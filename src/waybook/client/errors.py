@@ -58,7 +58,6 @@ class NothingReady(Exception):
     """Reply without a step or job: the work is over, or an agent or a person has to act first."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
-        """Store the reply of `get_next_step` or `get_next_job`."""
         #: Status of the reply, such as `awaiting_review`, `plan_failed` or `stage_failed`.
         self.status = str(reply["status"])
         self.reply = reply
@@ -84,7 +83,6 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
 
 
 def error_in_result(result: Mapping[str, Any]) -> WaybookError:
-    """Convert a tool result that is marked as an error to an exception."""
     return error_from(json.loads(result["content"][0]["text"])["error"])
 
 

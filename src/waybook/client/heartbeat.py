@@ -19,10 +19,7 @@ class Heartbeat:
         interval_seconds: float,
         on_lost: Callable[[WaybookError], None],
     ) -> None:
-        """Call `beat` at intervals in the background, until it is refused.
-
-        After a refusal, call `on_lost` and end.
-        """
+        """Call `beat` at intervals in the background until it is refused, then call `on_lost`."""
         self._beat = beat
         self._interval_seconds = interval_seconds
         self._on_lost = on_lost
@@ -33,12 +30,10 @@ class Heartbeat:
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Start the background task, unless it is running."""
         if not self.is_running:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
 
     async def stop(self) -> None:
-        """Cancel the background task, and wait for its end."""
         task, self._task = self._task, None
         if task is None:
             return

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-#: Any JSON value.
 JsonValue = Any
 
 OnError = Literal["retry", "fail", "keep"]

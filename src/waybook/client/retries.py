@@ -58,8 +58,8 @@ async def call_with_retries(
 ) -> T:
     """Repeat a call until it is answered, a retry cannot help, or the deadline is reached.
 
-    `attempt` gets the seconds left, or None at the first attempt, which the deadline does not
-    shorten.
+    `attempt` is called with the seconds left, or with None the first time, because the deadline
+    does not shorten the first attempt.
     """
     clock = asyncio.get_running_loop().time
     started, left, number = clock(), None, 1

@@ -60,7 +60,6 @@ class StdioConnection:
             raise Unreachable(f"cannot reach {self.url}: {error}") from error
 
     async def close(self) -> None:
-        """End the server process."""
         server, self._server = self._server, None
         if server is not None:
             await server.close()

@@ -92,7 +92,7 @@ class Step(Claim):
         return cast("RequestedReview", reply)
 
     async def fail(self, reason: str, *, retry: bool = False) -> None:
-        """Fail the step; with `retry`, another attempt can be claimed at once.
+        """Fail the step. With `retry`, another attempt can be claimed immediately.
 
         Raises:
             HoldLost: this client no longer holds the step.

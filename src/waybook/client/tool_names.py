@@ -27,8 +27,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Tools that only read, so that a call may be repeated. Not `extract_data`: repeating it would make
-#: a language model work again.
+#: Tools that only read, so that a call may be repeated. `extract_data` is not one of them, because
+#: repeating it would make a language model work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",
