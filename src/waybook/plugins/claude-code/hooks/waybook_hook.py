@@ -57,14 +57,14 @@ def inject(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | None:
-    """Return the instructions for the summary that replaces a conversation in a compaction."""
+    """Return instructions for the summary that the client writes when it compacts its context."""
     state = own_state(folder, event)[1]
     text = describe(state)
     return text and f"Copy these facts about the Waybook plan into the summary unchanged:\n{text}"
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return why the agent must not stop while it holds a step; at most once for each attempt."""
+    """Return why the agent must not stop while it holds a step, at most once per attempt."""
     key, state = own_state(folder, event)
     steps = held_steps(state)
     if key is None or not steps:
@@ -105,7 +105,6 @@ def data_directory(arguments: list[str]) -> str:
 
 
 def configured_directory(path: str) -> str | None:
-    """Return the value of `data_dir` in a configuration file, or None."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read(MAX_STATE_BYTES).splitlines()
@@ -123,8 +122,8 @@ def configured_directory(path: str) -> str | None:
 def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[str, object]]:
     """Return the name and the state of the event's conversation, or None and an empty state.
 
-    A conversation is recognized by its id, or else by its client: both the server that wrote the
-    state and this hook are children of the client.
+    A conversation is recognized by its id, or else by the process of its client: both the server
+    that wrote the state and this hook are children of the client.
     """
     session = event.get("session_id")
     if isinstance(session, str) and is_file_name(session):
@@ -148,7 +147,6 @@ def ended_state(folder: str, event: dict[str, object]) -> dict[str, object]:
 
 
 def working_directory(event: dict[str, object]) -> str:
-    """Return the directory in which the client was started."""
     named = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR")
     return os.path.realpath(named or str(event.get("cwd") or os.getcwd()))
 
@@ -201,7 +199,7 @@ def is_running(pid: object) -> bool:
 
 
 def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
-    """Record that this attempt keeps the agent from stopping; return False if it may stop."""
+    """Record that the hook keeps the agent at work; return False if the agent may stop instead."""
     try:
         with open(path, "rb") as file:
             before = as_mapping(json.loads(file.read(MAX_STATE_BYTES)))
@@ -257,14 +255,12 @@ def describe_ended(state: dict[str, object]) -> str | None:
 
 
 def plan_text(plan: dict[str, object]) -> str:
-    """Return a text that names the plan with its name, id and progress."""
     done, total = plan.get("done"), plan.get("total")
     progress = f", {done} of {total} steps done" if is_number(done) and is_number(total) else ""
     return f"plan {quoted(plan.get('name'))}(planId {plan['planId']}{progress})"
 
 
 def step_text(step: dict[str, object]) -> str:
-    """Return a text that names the step with its number, title, id and attempt."""
     number = f"step {step['order']} " if is_number(step.get("order")) else "step "
     return (
         f"{number}{quoted(step.get('title'))}(stepId {step['stepId']}, attempt {step['attempt']})"
@@ -272,7 +268,6 @@ def step_text(step: dict[str, object]) -> str:
 
 
 def call_arguments(step: dict[str, object]) -> str:
-    """Return the arguments that identify the step and its holder, as JSON."""
     named = {"stepId": step["stepId"], "attempt": step["attempt"]}
     return json.dumps({**named, **session_argument(step)}, ensure_ascii=False)
 
@@ -314,28 +309,24 @@ def quoted(text: object) -> str:
 
 
 def as_mapping(value: object) -> dict[str, object]:
-    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value is a short text that can be an id."""
     return isinstance(value, str) and len(value) <= MAX_ID_LENGTH and is_file_name(value)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a whole number with at most six digits."""
     return isinstance(value, int) and abs(value) < 10**6
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text has only letters, digits, hyphens and underscores."""
     plain = text.replace("-", "").replace("_", "")
     return len(text) <= MAX_NAME_LENGTH and plain.isascii() and plain.isalnum()
 
 
 def give_up(*_: object) -> None:
-    """End the hook without output: called on a timeout, because the client may leave stdin open."""
+    """End the hook without output after a timeout, because the client may leave stdin open."""
     os._exit(0)
 
 
