@@ -20,7 +20,6 @@ class AwaySummary:
 
 
 async def read_away_summary(ctx: RequestContext, since: datetime) -> AwaySummary | None:
-    """Return a summary of the work done in the org since a time, or None if nothing was done."""
     (counts,), decisions = await ctx.read(*activity_statements(since))
     done = counts.steps + counts.jobs + counts.failures + counts.cost_micros
     if not done and not decisions:

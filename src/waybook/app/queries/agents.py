@@ -1,4 +1,4 @@
-"""Agents of an org: with which client and when each was seen, what it holds, and what it did.
+"""Queries for the agents of an org: their clients, last calls, current work and past work.
 
 An agent is a user and a session. Its work is read from the audit; its clients and the time of its
 last call are read from the call log.
@@ -22,7 +22,7 @@ from waybook.store.agents import AgentCounts, AgentRow, HeldRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
 
-#: User and session of an agent; the session is empty if calls name none.
+#: User and session of an agent. The session is empty if the agent's calls name none.
 AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
@@ -63,7 +63,7 @@ class AgentsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentActivity:
-    """Audit entries of an agent, newest first, and the names they refer to."""
+    """Audit entries of an agent, newest first, with the names of the rows that they mention."""
 
     agent: Agent
     entries: list[SealedEntry]
@@ -102,7 +102,7 @@ async def list_agents(
 async def read_agent(
     ctx: RequestContext, key: AgentKey, day: date | None = None, cursor: str | None = None
 ) -> AgentActivity:
-    """Return an agent with a page of its audit entries, of one UTC day or of all days.
+    """Return an agent with a page of its audit entries. A `day` (in UTC) limits the entries.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -183,12 +183,11 @@ def _held_item(row: HeldRow) -> HeldItem:
 
 
 def _cursor(row: AgentRow) -> str:
-    """Return the paging cursor of an agent: time of its last call, name and session."""
     return ",".join((rfc3339(row.last_seen_at), *(quote(text, safe="") for text in row.key)))
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Return the position in the list of agents after which the page begins."""
+    """Parse a cursor into the position in the list of agents after which the page begins."""
     if cursor is None:
         return NEVER, "", ""
     try:

@@ -94,7 +94,7 @@ class AuditFilter:
     session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Cursor from an earlier page; the entries after that page are returned.
+    #: Cursor from an earlier page. The requested page begins after it.
     after_cursor: str | None = None
 
 
@@ -175,7 +175,7 @@ def _page_query(filter_: AuditFilter) -> Query:
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
-    """Return the position in the audit after which the page begins.
+    """Parse a cursor into the position in the audit after which the page begins.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -216,7 +216,6 @@ async def list_audit(
 
 
 def entry_view(entry: SealedEntry) -> Body:
-    """Return an audit entry as JSON for replies and exports."""
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return non_empty(
         subject=entry.subject,

@@ -30,7 +30,6 @@ MAX_SEARCHED_RUNS: Final = 500
 
 
 async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Names:
-    """Return the names of the rows that these audit entries refer to."""
     ids = {row_id for entry in entries for row_id in _ids_in(entry) if is_id(row_id)}
     if not ids:
         return {}
@@ -41,8 +40,7 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
 async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
     """Return the newest plans and runs whose name contains a text.
 
-    The list is empty if the text is an id. Plans are found as in the list of plans; of the runs,
-    only the newest are searched.
+    The list is empty if the text is an id. Only the newest runs are searched.
     """
     if is_id(text) or parse_short_id(text) is not None:
         return []

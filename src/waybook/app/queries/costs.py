@@ -29,7 +29,7 @@ class AgentUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgCosts:
-    """Usage of an org in a period, in total and by several criteria."""
+    """Usage of an org in a period, in total and split by day, agent, model, and plan or run."""
 
     org: OrgUsage
     #: Every day of the period, oldest first, including days without reported usage.
@@ -65,6 +65,5 @@ async def count_costs(ctx: RequestContext, since: datetime | None = None) -> Org
 
 
 def days_of(org: OrgUsage) -> list[date]:
-    """Return the days of a period in UTC, oldest first."""
     first, last = org.since.astimezone(UTC).date(), org.until.astimezone(UTC).date()
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]

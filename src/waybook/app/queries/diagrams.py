@@ -20,7 +20,7 @@ from waybook.plan.model import BranchAction, BranchOutcome, Condition, Plan, Ste
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
-    """Return the diagram of a plan, in which steps without a recent heartbeat appear as stalled."""
+    """Return the diagram of a plan. Steps without a recent heartbeat appear as stalled."""
     lane = plan_lane(board.plan)
     return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
 

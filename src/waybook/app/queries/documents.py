@@ -43,11 +43,6 @@ def order_documents(
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
-    """Return one rendered document.
-
-    Raises:
-        NotFound: the document does not exist, or belongs to another org.
-    """
     (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
     if not rows:
         raise NotFound(
@@ -63,11 +58,6 @@ PAGE_SIZE = 25
 
 
 async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
-    """Return the outputs of a plan with all their versions, newest first.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-    """
     _, outputs = await plan_outputs(ctx, plan_id)
     return outputs
 
@@ -103,7 +93,6 @@ class OutputListPage:
 async def latest_outputs(
     ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
 ) -> OutputListPage:
-    """Return the outputs of all plans, newest first."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
     outputs = details.read_outputs(row.output for row in rows)
     shown = [
@@ -115,11 +104,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the position in the cursor, after which the page starts.
-
-    Raises:
-        InvalidInput: the cursor is not valid.
-    """
+    """Parse a cursor into the position after which the page begins."""
     if behind is None:
         return "infinity", LAST_ID
     at, _, output_id = behind.partition("~")
@@ -130,11 +115,6 @@ def _place(behind: str | None) -> tuple[str, str]:
 
 
 async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
-    """Return one output, with its text.
-
-    Raises:
-        NotFound: the output does not exist, or belongs to another org.
-    """
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:
         raise not_found("output")
@@ -153,5 +133,4 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
 
 
 def file_name(output: Output) -> str:
-    """Build the file name of an output from its title, version and media type."""
     return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

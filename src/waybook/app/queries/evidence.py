@@ -36,7 +36,6 @@ class ReviewEvidence:
 async def read_evidence(
     ctx: RequestContext, review_ids: Iterable[str]
 ) -> Mapping[str, ReviewEvidence]:
-    """Return what a reviewer needs for each of these reviews, by review id."""
     ids = [*review_ids]
     if not ids:
         return {}

@@ -44,7 +44,7 @@ RUN_KEYS: Final = {
 
 
 def exported_row(row_id: str, row: Row) -> Row:
-    """Return a row as in an export: with its id, and with column names in camel case."""
+    """Return a row for an export, with its id and with column names in camel case."""
     return {"id": row_id, **{_camel(name): value for name, value in row.items()}}
 
 
@@ -64,11 +64,6 @@ def _place(row: Row) -> int:
 
 
 def imported_row(item: Json, where: str) -> tuple[str, Row]:
-    """Return the id and the columns of a row in an export.
-
-    Raises:
-        InvalidInput: the item is not a row with an id.
-    """
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise InvalidInput(f"{where} of this export is not a row with an id; export again")
     columns = {_snake(name): value for name, value in item.items() if name != "id"}
@@ -76,7 +71,7 @@ def imported_row(item: Json, where: str) -> tuple[str, Row]:
 
 
 def imported_rows(export: Mapping[str, Json], keys: Mapping[str, str]) -> Rows:
-    """Return the rows in the lists of an export, by kind and id; the inverse of `exported_rows`.
+    """Return the rows of an export by kind and id. This is the inverse of `exported_rows`.
 
     Raises:
         InvalidInput: a list is missing, or an item is not a row.

@@ -94,7 +94,7 @@ def run_forecast(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """Times between the ends of consecutive jobs of a run, and costs of their results."""
+    """Pace of a run: times between the completions of its jobs, and costs of their results."""
 
     intervals: Sequence[float]
     costs: Sequence[ResultCostRow]
@@ -103,11 +103,11 @@ class OwnPace:
 def own_pace(
     started: datetime | None, jobs: Sequence[JobTimesRow], costs: Sequence[ResultCostRow]
 ) -> OwnPace:
-    """Return the times between the ends of a run's jobs, and the costs of its results."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If the list lacks earlier jobs, the time until its first job ended covers several jobs.
+    # If earlier jobs are missing from the list, the time before its first completion covers several
+    # jobs.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -116,7 +116,7 @@ def own_pace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJobs:
-    """Expected number of jobs of a stage; None if unknown."""
+    """Expected number of jobs in a stage, or None if the number is unknown."""
 
     slug: str
     jobs: int | None
@@ -124,7 +124,7 @@ class StageJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """The jobs that a run with these models would have, and its forecast."""
+    """Number of jobs and forecast of a run that has not started."""
 
     stages: tuple[StageJobs, ...]
     #: Number of jobs in all stages; None if the number of any stage is unknown.
@@ -146,10 +146,9 @@ def start_preview(
     first: str | None = None,
     copied_models: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> StartPreview:
-    """Return the jobs and the forecast of a run that has not started.
+    """Return the number of jobs and the forecast of a run that has not started.
 
-    A copy of a run starts at stage `first`; `copied_models` has the models of the stages it copies
-    over.
+    A copy of a run starts at stage `first`. `copied_models` has the models of the copied stages.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})

@@ -31,11 +31,6 @@ async def list_reviews(
 
 
 async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
-    """Return one review, open or decided.
-
-    Raises:
-        NotFound: the org has no review with this id.
-    """
     (rows,) = await ctx.read(lists.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
         raise not_found("review")

@@ -85,7 +85,7 @@ async def _definitions(
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
-    """Return the totals per section; plans and runs in trouble count in no other section."""
+    """Return the totals per section. Plans and runs in trouble are counted in no other section."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -103,12 +103,12 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTo
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
-    """Return a total; it is a minimum if it exceeds `MAX_COUNTED` or not everything was counted."""
+    """Limit a total to `MAX_COUNTED`. A limited total is marked as a minimum."""
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
-    """Return the entry of a review or run; None for a run without a stage that can be continued."""
+    """Return the overview entry, or None for a run without a stage that can be continued."""
     if row.stages is None:
         return WaitingWork(row, None)
     dag = dags[row.dag]

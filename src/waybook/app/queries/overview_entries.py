@@ -35,14 +35,13 @@ class BlockedStep(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the step's number and the beginning of its title."""
         title = self.title.strip()
         short = title if len(title) <= LABEL_LENGTH else f"{title[: LABEL_LENGTH - 1].rstrip()}…"
         return f"{self.order} ({short})"
 
 
 class TroubledPlan(NamedTuple):
-    """Plan that is stalled, has failed steps, or failed."""
+    """Plan that failed, is stalled, or has failed steps."""
 
     row: TroubledRow
     status: PlanStatus
@@ -82,7 +81,6 @@ class TroubledPlan(NamedTuple):
 
     @property
     def retryable_steps(self) -> Sequence[BlockedStep]:
-        """Return the failed or stalled steps that a user can retry."""
         if self.status not in MODIFIABLE:
             return ()
         return (self.stalled_step,) if self.stalled_step else self.failed_steps
@@ -166,8 +164,6 @@ class FinishedWork(NamedTuple):
 
 
 class SectionTotal(NamedTuple):
-    """Number of plans and runs of a section."""
-
     total: int
     #: Whether there may be more plans or runs than were counted.
     is_minimum: bool

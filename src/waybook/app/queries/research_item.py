@@ -34,11 +34,6 @@ class ResearchItem:
 
 
 async def read_research_item(ctx: RequestContext, item_id: str) -> ResearchItem:
-    """Return the artifact or the source with this id.
-
-    Raises:
-        NotFound: there is no such artifact or source, or it belongs to another org.
-    """
     item_id = id_or_nil(item_id)
     artifact_rows, cited, source_rows = await ctx.read(
         artifacts.artifact_statement(item_id),

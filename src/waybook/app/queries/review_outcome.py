@@ -33,11 +33,6 @@ REASONS: Final = {
 
 
 async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableReview:
-    """Return a review with its decision, if it has one.
-
-    Raises:
-        NotFound: there is no review with this id here.
-    """
     statement = lists.SQL["review_outcome"](review_id=id_or_nil(review_id))
     rows, policy_rows = await ctx.read(statement, accounts.policy_statement())
     if not rows:
@@ -55,7 +50,6 @@ async def read_review_outcome(ctx: RequestContext, review_id: str) -> ReadableRe
 
 
 def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPolicy) -> bool:
-    """Return whether the review policy allows the caller to submit the decision."""
     moment = DecisionContext(
         now=review.requested_at, actor=ctx.caller.actor(), new_id=new_id, policy=policy
     )

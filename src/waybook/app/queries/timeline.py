@@ -10,7 +10,7 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: A pause that is longer than this share of the total working time is shortened to it.
+#: Longest pause shown, as a share of the total working time. Longer pauses are shortened.
 MAX_IDLE_SHARE = 0.1
 
 
@@ -57,7 +57,6 @@ class Axis:
     """
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        """Create the axis for these intervals."""
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]
         self._busy = _merged(worked)
         self._starts = [start for start, _ in self._busy]
@@ -93,7 +92,6 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return the time from `end` to `at`, but at most the longest pause shown."""
         return min(max(at - end, timedelta()), self._pause)
 
 

@@ -38,11 +38,7 @@ def csv_text(rows: Iterable[Iterable[str]]) -> str:
 
 
 async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
-    """Return as CSV when each step was worked on or waited for a person, sorted by time.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-    """
+    """Return a CSV of the times when each step was worked on or waited for a person."""
     plan_id = id_or_nil(plan_id)
     statement = details.status_changes_statement(plan_id, None)
     loaded, (rows,) = await ctx.load_plan(PlanRequest(plan_id=plan_id), statement)
@@ -67,7 +63,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
 
 
 def run_timeline(run_rows: RunRows) -> str:
-    """Return as CSV when each job was worked on, sorted by time; unstarted jobs come last."""
+    """Return a CSV of the times when each job was worked on. Unstarted jobs come last."""
     lines = []
     for job in run_rows.rows.get("job", {}).values():
         start, end = _read_time(job["started_at"]), _read_time(job["completed_at"])

@@ -43,7 +43,6 @@ class CallStats:
 
 
 async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
-    """Return statistics of an org's tool calls in the last `window` of time."""
     seconds = int(window.total_seconds())
     tools, errors = await ctx.read(
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
@@ -94,7 +93,6 @@ async def count_usage(
 def org_usage(
     sums: Sequence[OrgUsageRow], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
 ) -> OrgUsage:
-    """Convert the rows that `calls.org_statements` selects."""
     (totals,) = sums
     return OrgUsage(
         since=totals.since.astimezone(UTC),
@@ -119,11 +117,6 @@ async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Deliv
 
 
 async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    """Return the notification with this id.
-
-    Raises:
-        NotFound: there is no notification with this id.
-    """
     if is_id(message_id):
         (rows,) = await ctx.read(deliveries.latest_statement(1, message_id))
         for delivery in deliveries.read_latest(rows):

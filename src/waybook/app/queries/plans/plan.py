@@ -36,13 +36,13 @@ __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 #: Number of steps that one page of a plan shows.
 PAGE_SIZE = 100
-#: Maximum number of boxes on a map that is drawn completely; number of steps drawn of a larger map.
+#: A map with more boxes than the first number shows only as many steps as the second number.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Parts to read besides a plan, its question and its notes."""
+    """Parts of a plan to read in addition to its question and its notes."""
 
     NONE = 0
     #: Results of the steps that are done.
@@ -57,7 +57,8 @@ class PlanInclude(Flag):
     ADDED = auto()
     STATUS_CHANGES = auto()
     NAMES = auto()
-    #: Names and status changes of the steps on the requested page, and names of those on the map.
+    #: Names and status changes of the steps on the requested page, and names of the steps on the
+    #: map.
     WINDOW = auto()
     #: Finished steps on which a forecast is based.
     FINISHED_STEPS = auto()
@@ -75,7 +76,7 @@ class StepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """One plan as every user interface shows it; parts that were not requested are empty."""
+    """Plan with the requested parts. Parts that were not requested are empty."""
 
     plan: Plan
     now: datetime
@@ -129,7 +130,6 @@ class PlanDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the expected time and cost of the open steps; None if history is lacking."""
         return plan_forecast(self.plan, self.finished_steps)
 
     @cached_property
@@ -145,7 +145,6 @@ class PlanDetail:
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
-        """Return a step's title or, without one, the first line of its instructions."""
         return step_name(step, self.names)
 
     def names_of(self, lane: Lane) -> dict[StepId, str]:
@@ -159,7 +158,6 @@ class PlanDetail:
 
 
 def step_name(step: Step, names: Mapping[str, str]) -> str:
-    """Return a step's title, or its name in `names`, or its type."""
     return step.title or names.get(step.id) or f"{step.type} step"
 
 
@@ -279,7 +277,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw: all, or in a large plan those around the current one."""
+    """Return the steps to draw. For a large plan, these are the steps around the current step."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane

@@ -48,11 +48,6 @@ class PlanRows:
 
 
 async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
-    """Read all rows of a plan in one database snapshot.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-    """
     plan_id = id_or_nil(plan_id)
     loaded, (stored, texts, happenings) = await ctx.load_plan(
         PlanRequest(plan_id=plan_id),
@@ -94,7 +89,8 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
     A condition that has already added or repeated steps is omitted, because these steps are among
-    the arguments. A condition that can still repeat steps has the number of repetitions left.
+    the arguments. If a condition can still repeat steps, only the remaining repetitions are
+    counted.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
@@ -112,7 +108,6 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
 
 
 def _can_add_steps(condition: Row) -> bool:
-    """Return whether a condition may still add its steps."""
     if condition["action"] not in GROWING:
         return True
     return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0

@@ -45,7 +45,7 @@ class PastStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPlan:
-    """Plan as it was after an audit entry, and that entry."""
+    """Plan as it was after one audit entry, with the number, time and actor of that entry."""
 
     name: str
     status: str
@@ -68,7 +68,7 @@ class PastPlan:
 async def read_plan_history(
     ctx: RequestContext, plan_id: str, *, seq: int | None = None, at: datetime | None = None
 ) -> PastPlan:
-    """Rebuild a plan from its audit, as of an entry, a time, or by default the last entry.
+    """Rebuild a plan from its audit as of an entry or a time, by default the last entry.
 
     An entry number outside of the audit means the first or the last entry.
 
@@ -123,7 +123,7 @@ def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
 
 
 def past_drawing(plan: PastPlan) -> Drawing:
-    """Return the diagram of a past plan; if large, the part around its first open step."""
+    """Return the diagram of a past plan. A large plan is drawn only around its first open step."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
     edges = chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
     lane = Lane(slug=STAGE, name="", steps=boxes, edges=edges)

@@ -38,7 +38,7 @@ class CurrentStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
-    """Plan as an entry of a list, as every user interface shows it."""
+    """Plan as an entry in a list."""
 
     id: str
     name: str
@@ -70,7 +70,7 @@ class PlanOrder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Order and filter of a list of plans; by default, only open plans are listed."""
+    """Order and filter of a list of plans. By default, the list has only open plans."""
 
     order: PlanOrder
     state: PlanStatus | None = None
@@ -159,11 +159,7 @@ def id_range(text: str) -> tuple[str | None, str | None]:
 async def plan_summaries(
     ctx: RequestContext, wanted: PlanFilter, *, limit: int = PAGE_SIZE
 ) -> PlanPage:
-    """Return a page of the org's plans.
-
-    Raises:
-        InvalidInput: the cursor is not valid, or the text cannot be searched for.
-    """
+    """Return a page of the org's plans."""
     _check(wanted)
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
     rows, counts = await ctx.read(
@@ -188,7 +184,6 @@ def _check(wanted: PlanFilter) -> None:
 
 
 def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
-    """Convert the selected rows to entries of a list of plans."""
     return tuple(
         PlanSummary(
             id=row.id,

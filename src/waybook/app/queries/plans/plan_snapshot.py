@@ -115,7 +115,6 @@ def _in_order(rows: Rows) -> list[str]:
 
 
 def _step(step_id: str, rows: Rows) -> dict[str, object]:
-    """Return a step with its result and reviews, for the template."""
     step = rows["step"][step_id]
     return {
         "row": step,

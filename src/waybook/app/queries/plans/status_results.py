@@ -27,10 +27,10 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 async def shown_results(
     ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
-    """Return result and confidence of each step, within a budget for all results together.
+    """Return the result and confidence of each step, within a budget for all results.
 
     If the results total more than `most` bytes, `rows` (from `results_within_statement`) does not
-    contain them, and the beginning of each is read here.
+    contain them, and the beginning of each result is read here.
     """
     if sum(row.octets for row in rows) <= most:
         results: dict[str, Json] = {row.step_id: row.result for row in rows}
@@ -61,7 +61,7 @@ async def _beginnings(
 
 
 def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
-    """Return a short result unchanged; of a long one, the beginning and the length of the rest."""
+    """Return a result. A long result is cut, and the length of the rest is added."""
     if text is None:
         return {"resultSummary": None}
     if size <= share or (len(text) <= share and len(text.encode()) >= size):

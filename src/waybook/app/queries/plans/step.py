@@ -45,10 +45,10 @@ class StepDetail:
     step: Step
     now: datetime
     text: StepText
-    #: Time since the last heartbeat if that exceeds the stall threshold.
+    #: Time since the last heartbeat, if it exceeds the stall threshold.
     inactive_for: timedelta | None
     result: Result | None
-    #: Conditions of this step, and those of other steps that may skip to it.
+    #: Conditions of this step, and conditions of other steps that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -73,12 +73,6 @@ class StepDetail:
 
 
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
-    """Read the details of a plan's step.
-
-    Raises:
-        NotFound: the plan or step does not exist or belongs to another org, or the step belongs to
-            another plan.
-    """
     plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
     loaded, results = await ctx.load_plan(

@@ -1,4 +1,4 @@
-"""Read-only queries for one run, which read only the parts that a caller requests."""
+"""Read-only queries for one run. They read only the parts that a caller requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ MAX_WORKERS = 500
 MAX_HISTORY = 12
 MAX_FAILURES = 100
 MAX_MODELS_LISTED = 20
-#: Maximum number of jobs on a timeline: those started last.
+#: Maximum number of jobs on a timeline. It shows the jobs that started last.
 MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
@@ -138,7 +138,6 @@ class RunDetail:
 
     @property
     def full_report(self) -> Body:
-        """Return the progress report with the run's state, progress, usage and cancellation."""
         return {
             **cast("Body", self.report),
             "status": str(self.state),
@@ -157,7 +156,6 @@ class RunDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the expected time and cost of the rest of the run; None if too little is known."""
         pace = own_pace(self.created_at, self.job_times, self.result_costs)
         stages = len(self.compiled_dag.order)
         return run_forecast(self.run, self.expected, stages, self.finished_runs, pace)

@@ -37,11 +37,6 @@ class RunRows:
 
 
 async def read_run_rows(ctx: RequestContext, run_id: str) -> RunRows:
-    """Read all rows of a run in one database snapshot.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
     seen = await load_run(ctx, run_id, load.rows_statement(run_id), jobs.texts_statement(run_id))
     stored, texts = seen.results
     rows = load.read_rows(stored)
@@ -76,7 +71,6 @@ def run_export_json(ctx: RequestContext, run_rows: RunRows) -> AsyncIterator[byt
 
 
 def run_report_text(detail: RunDetail) -> str:
-    """Return the Markdown report of a run: input, progress of every step, documents, failures."""
     return "\n".join([*_head(detail), *_documents(detail), *_failures(detail)]) + "\n"
 
 

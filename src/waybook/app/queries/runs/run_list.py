@@ -149,7 +149,6 @@ class RunPage:
 
 
 def page_statement(wanted: RunFilter, most: int) -> Statement:
-    """Return the SQL statement that reads one page of a list of runs."""
     before = wanted.before or LAST_ID
     filters = {
         "before": before if is_id(before) else LAST_ID,
@@ -161,7 +160,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
     first_id, last_id = id_range(wanted.text)
-    # Only without these filters and in order of start, a page has the newest matching runs.
+    # Only a page without these filters, in order of start, has the newest matching runs.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     return load.text_statement(
         **filters,
@@ -198,7 +197,6 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
 async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[RunSummaryRow]
 ) -> list[RunSummary]:
-    """Convert the selected rows to runs, each with its workflow definition."""
     dags = await load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(

@@ -55,13 +55,12 @@ class JobList:
 
     @property
     def pages(self) -> int:
-        """Number of pages of the whole list, at least 1."""
         return max(1, -(-self.total // JOBS_PER_PAGE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs:
-    """A page of a run's jobs, and the run with the times of its last started jobs."""
+    """A page of a run's jobs, together with the run."""
 
     detail: RunDetail
     listed: JobList
@@ -113,11 +112,6 @@ class RunJobDetail:
 
 
 async def read_run_jobs(ctx: RequestContext, run_id: str, filter_: JobFilter) -> RunJobs:
-    """Read a page of the jobs of a run.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
     (rows,) = await ctx.read(_page_statement(run_id, filter_))

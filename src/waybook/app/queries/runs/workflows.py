@@ -27,7 +27,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Workflow definition with its stored versions; a built-in one is stored when it first runs."""
+    """Workflow definition with its stored versions.
+
+    A built-in workflow is stored when it first runs.
+    """
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
