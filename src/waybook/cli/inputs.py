@@ -31,11 +31,7 @@ def read_all(file: str, most: int) -> bytes:
 
 
 def read_prefix(file: str, most: int) -> bytes:
-    """Return at most `most` bytes of a file or stdin.
-
-    Raises:
-        BadParameter: the file cannot be read.
-    """
+    """Return at most `most` bytes of a file or stdin."""
     with _opened(file) as source:
         return source.read(most)
 
@@ -63,22 +59,13 @@ def _skip_to_next(source: IO[bytes]) -> None:
 
 
 def check_size(text: bytes, most: int) -> bytes:
-    """Return the text unchanged if it is not too large.
-
-    Raises:
-        TooLarge: the text exceeds the limit.
-    """
     if len(text) > most:
         raise TooLarge(f"the input is longer than the limit of {most:,} bytes", limit=most)
     return text
 
 
 def read_argument(argument: str, param_hint: str) -> str:
-    """Return the argument or, if it is a dash, stdin.
-
-    Raises:
-        BadParameter: stdin cannot be read, is not UTF-8, or exceeds the limit of an argument.
-    """
+    """Return the argument or, if it is a dash, stdin."""
     if argument != STDIN:
         return argument
     try:

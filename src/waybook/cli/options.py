@@ -68,7 +68,6 @@ def list_options(all_help: str) -> Callable[[Command], Command]:
 
 
 def limit_option(usual: int) -> Callable[[Command], Command]:
-    """Add the option `--limit` with this default."""
     return click.option(
         "--limit",
         type=click.IntRange(1, 1000),

@@ -19,7 +19,7 @@ ASCII_LOOKALIKES: Final = dict(
 
 
 def replace_unprintable_characters() -> None:
-    """Print an ASCII character instead of each that stdout or stderr cannot encode."""
+    """Replace characters that stdout or stderr cannot encode with ASCII characters."""
     codecs.register_error("lookalike", _lookalikes)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
@@ -46,7 +46,7 @@ def print_text(text: str) -> None:
 
 
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
-    """Print JSON with hidden characters escaped, which parses to the same value."""
+    """Print JSON with hidden characters escaped. It still parses to the same value."""
     blanks = COMPACT_SEPARATORS if tight else None
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(text))

@@ -21,8 +21,6 @@ from waybook.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class AppSession:
-    """Running application, for use by a command."""
-
     app: Application
 
     @property

@@ -26,7 +26,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 MIN_DELAY_SECONDS: Final = 0.1
 MAX_DELAY_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 10.0
-#: Seconds between two checks of the workers; if one dies, the next check is made at once.
+#: Seconds between two checks of the workers. If a worker dies, the next check follows immediately.
 CHECK_SECONDS: Final = 1.0
 
 
@@ -148,7 +148,7 @@ class Supervisor:
             return
         now = time.monotonic()
         if not worker.is_serving and code > 0:
-            # Settings or database do not allow serving: another attempt would fail too.
+            # The settings or the database do not allow serving, so another attempt would fail too.
             self.status, self.is_stopping = code, True
             self._send(signal.SIGTERM)
             return

@@ -35,7 +35,6 @@ class Places:
     environment: Mapping[str, str]
 
     def from_variable(self, variable: str, default: str) -> Path:
-        """Return the directory in an environment variable, or the default in the home directory."""
         return Path(self.environment.get(variable) or self.home / default)
 
     @property
@@ -79,22 +78,14 @@ class Client:
         return entry
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
-        """Return the configuration text with Waybook's entry.
-
-        Raises:
-            ConfigError: the text cannot be parsed or edited safely.
-        """
+        """Return the configuration text with Waybook's entry."""
         if self.syntax is Syntax.TOML:
             return toml_edit.add_entry(text, self.container, SERVER_NAME, entry)
         comments = self.syntax is Syntax.JSONC
         return json_edit.add_entry(text, self.container, SERVER_NAME, entry, comments=comments)
 
     def remove(self, text: str, before: str | None) -> str:
-        """Return the configuration text without Waybook's entry.
-
-        Raises:
-            ConfigError: the text cannot be parsed or edited safely.
-        """
+        """Return the configuration text without Waybook's entry."""
         if self.syntax is Syntax.TOML:
             return toml_edit.remove_entry(text, self.container, SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
@@ -103,11 +94,7 @@ class Client:
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """Return Waybook's entry in the configuration text, if any.
-
-        Raises:
-            ConfigError: the text cannot be parsed.
-        """
+        """Return Waybook's entry in the configuration text, if any."""
         if self.syntax is Syntax.TOML:
             return toml_edit.read_entry(text, self.container, SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
@@ -116,7 +103,10 @@ class Client:
 
 
 class Codex(Client):
-    """Codex: its configuration names the environment variable with the bearer token."""
+    """Client Codex.
+
+    Its configuration names the environment variable that holds the bearer token.
+    """
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         """Return the entry of a stdio server, for which Codex waits at startup."""

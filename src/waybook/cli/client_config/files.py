@@ -70,11 +70,6 @@ def write_config(path: Path, text: str) -> None:
 
 
 def back_up(path: Path) -> Path:
-    """Copy a file to its backup, with its permissions.
-
-    Raises:
-        ConfigError: the copy cannot be made.
-    """
     copy = backup_of(path)
     try:
         shutil.copy2(path, copy)
@@ -84,7 +79,7 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file, and its folder if that is then empty and not in `folders_before`.
+    """Delete a file. Also delete its folder if that is empty and not in `folders_before`.
 
     Raises:
         ConfigError: the file cannot be deleted.

@@ -52,7 +52,6 @@ class Document:
         return blanks.end() if blanks else position
 
     def members(self, start: int) -> list[Member]:
-        """Return the members of the object at this position."""
         members, position = list[Member](), self.skip(start + 1)
         while self.strict[position] != "}":
             key, key_end = _DECODER.raw_decode(self.strict, position)
@@ -65,22 +64,13 @@ class Document:
         return members
 
     def member(self, start: int, key: str) -> Member | None:
-        """Return the member with this key of the object at this position, if any.
-
-        Raises:
-            ConfigError: the key occurs twice.
-        """
         matches = [member for member in self.members(start) if member.key == key]
         if len(matches) > 1:
             raise ConfigError(f'"{key}" occurs twice', line_of(self.text, matches[1].key_start))
         return matches[0] if matches else None
 
     def container(self, key: str) -> Member | None:
-        """Return the top-level member with this key, which must be an object, if any.
-
-        Raises:
-            ConfigError: its value is not an object, or the key occurs twice.
-        """
+        """Return the top-level member with this key, after checking that its value is an object."""
         member = self.member(self.start, key)
         if member is not None and self.strict[member.value_start] != "{":
             raise ConfigError(f'"{key}" is not an object', line_of(self.text, member.key_start))
@@ -115,11 +105,7 @@ def _blank(first: str) -> Callable[[re.Match[str]], str]:
 
 
 def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of `container.name`, or None if it does not exist.
-
-    Raises:
-        ConfigError: the text cannot be parsed.
-    """
+    """Return the value of `container.name`, or None if it does not exist."""
     if not text.strip("\ufeff" + _WHITESPACE):
         return None
     document = parse(text, comments=comments)
@@ -204,11 +190,7 @@ def _is_result_of_adding(
 
 
 def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
-    """Return the changed text if it parses to the expected value.
-
-    Raises:
-        ConfigError: the changed text parses to another value.
-    """
+    """Return the changed text, after checking that it parses to the expected value."""
     if parse(changed, comments=comments).value != expected:
         raise ConfigError("the entry cannot be changed without changing other parts of the file")
     return changed

@@ -26,8 +26,6 @@ class ProbeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Answers of the MCP server in a client's configuration."""
-
     server: str
     protocol: str
     tools: list[str]

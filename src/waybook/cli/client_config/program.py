@@ -19,7 +19,7 @@ def program_command() -> list[str]:
 def command_for(
     started_as: str, python: str, prefix: str, find_program: Callable[[str], str | None]
 ) -> list[str]:
-    """Return the command that starts a program again that was started as `started_as`.
+    """Return the command that starts this program again. `started_as` is how it was started.
 
     A symbolic link is not resolved, because package managers keep the link when they replace
     the program.

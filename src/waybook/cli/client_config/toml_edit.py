@@ -194,7 +194,7 @@ def _others(text: str, container: str, name: str) -> dict[str, Any]:
 
 
 def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return where Waybook's comment before a table starts, or else the table.
+    """Return the start of Waybook's comment above a table, or else of the table itself.
 
     `with_break` includes the line break before the comment.
     """

@@ -108,7 +108,6 @@ def show_verification(console: Console, verification: Verification) -> None:
 
 
 def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
-    """Print the result of comparing the database with an anchor."""
     if check.ok:
         message = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
         console.print(Text.assemble(("✓ ", "green"), message))

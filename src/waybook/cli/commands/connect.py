@@ -37,7 +37,7 @@ CHATGPT: Final = "chatgpt"
 #: Clients with instructions only, because their configuration file is unknown or does not exist.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
-#: A literal token in a configuration file, in contrast to a reference to a variable.
+#: A literal token in a configuration file, not a reference to a variable.
 _TOKEN: Final = re.compile(r"Bearer (?!\$\{)[^\"]+")
 
 CHATGPT_STEPS: Final = """\
@@ -55,8 +55,6 @@ ChatGPT connects over HTTPS and starts no programs, so it has no configuration f
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of one `waybook connect` command."""
-
     name: str
     scope: ConfigScope
     url: str | None
@@ -142,11 +140,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _check_options(request: Request) -> None:
-    """Check the options.
-
-    Raises:
-        UsageError: options exclude each other, or do not apply to the client.
-    """
+    """Check that the options do not exclude each other, and that they apply to the client."""
     if request.url is not None and request.client.url_field is None:
         raise click.UsageError(
             f"{request.client.title} adds servers over HTTP in its own settings, not in its "
@@ -164,11 +158,7 @@ def _check_options(request: Request) -> None:
 
 
 def _endpoint(url: str | None) -> str | None:
-    """Return the URL of the MCP endpoint of a server.
-
-    Raises:
-        BadParameter: the text is not an HTTP URL.
-    """
+    """Return the URL of the MCP endpoint of a server."""
     if url is None:
         return None
     try:
@@ -186,11 +176,7 @@ def _places() -> Places:
 
 
 def _file_of(request: Request) -> Path | None:
-    """Return the configuration file; None if the entry can only be printed.
-
-    Raises:
-        UsageError: the client has no configuration file for a project.
-    """
+    """Return the configuration file; None if the entry can only be printed."""
     file = config_file(request.client, request.scope, _places())
     if file is None and request.name not in PRINTED:
         raise click.UsageError(
@@ -245,11 +231,6 @@ def _print_notes(request: Request) -> None:
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    """Ask the user to confirm a change.
-
-    Raises:
-        Abort: the user does not confirm the change.
-    """
     if not yes:
         click.confirm(question, abort=True)
 

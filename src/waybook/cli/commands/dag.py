@@ -106,7 +106,6 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
 
 
 def _refuse(error: Answered, *, as_json: bool) -> None:
-    """Print the faults of a definition, one per line."""
     if as_json:
         _tell({"error": error})
         sys.exit(1)

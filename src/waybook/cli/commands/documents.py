@@ -44,7 +44,10 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, numbered if it is taken; upper and lower case count as the same."""
+    """Return the file name, with a number if it is taken.
+
+    Upper and lower case count as the same.
+    """
     own, number = name, 1
     while own.lower() in taken:
         number += 1
@@ -63,11 +66,6 @@ def _more(item: DocumentListItem) -> list[str]:
 
 
 def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    """Raise an error if one of these paths exists.
-
-    Raises:
-        InvalidInput: a path exists already.
-    """
     there = [path for path in paths if path.exists()]
     if there:
         more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"

@@ -59,11 +59,7 @@ class ReadingOptions:
     no_subtasks: bool
 
     def read(self, data: bytes) -> ImportedPlan:
-        """Return the plan in a file of another tool.
-
-        Raises:
-            InvalidInput: the file contains no plan; the message includes the line.
-        """
+        """Return the plan in a file of another tool."""
         plan = read_plan(
             decode(data),
             PlanFormat(self.form) if self.form else None,
@@ -145,9 +141,6 @@ def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) 
         click.echo("Nothing was written.", err=True)
 
 
-# Plans of other tools
-
-
 def show_plan(plan: ImportedPlan) -> None:
     """Print the name, the question and the steps of a plan that is not written yet."""
     console = get_console()
@@ -185,15 +178,8 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
     return str(answer.body["planId"])
 
 
-# Complete exports of Waybook
-
-
 def _read_export(data: bytes) -> ExportFile | None:
-    """Return the content of a complete export; None if the file is not one.
-
-    Raises:
-        InvalidInput: the export is not complete, or its parts contradict each other.
-    """
+    """Return the content of a complete export; None if the file is not one."""
     if data.lstrip()[:1] != b"{":
         return None
     try:

@@ -108,7 +108,6 @@ def _row(plan: PlanSummary, *, bars: bool) -> list[Text]:
 
 
 def progress_text(plan: PlanSummary) -> Text:
-    """Return the progress of a plan, such as "4 of 13, 1 failed"."""
     progress = plan.progress
     text = Text(f"{progress.done} of {progress.total}")
     return text.append(f", {progress.failed} failed", style="red") if progress.failed else text

@@ -15,7 +15,6 @@ CLIENTS: Final = ("claude-code", "codex", "gemini-cli")
 
 
 def claude_code_text(folder: Path) -> str:
-    """Return the commands that install the plugin in Claude Code."""
     return (
         "Install the plugin with its tools, hooks and commands:\n\n"
         f"  claude plugin marketplace add {shlex.quote(str(folder))}\n"

@@ -40,11 +40,6 @@ format_option = click.option(
 
 
 def read_json(text: bytes) -> object:
-    """Parse a text as JSON.
-
-    Raises:
-        InvalidInput: the text is not JSON.
-    """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -85,7 +85,6 @@ def print_empty_inbox(console: Console) -> None:
 
 
 def inbox_table(reviews: list[ReviewRecord]) -> Table:
-    """Return a table of the open reviews, longest waiting first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("plan")
@@ -98,7 +97,6 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
 
 
 def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
-    """Return a panel with what a reviewer needs to decide."""
     parts: list[RenderableType] = [terminal_markdown(review.summary)]
     if review.questions:
         questions = Text(
@@ -199,9 +197,6 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# A decision given by command-line flags
-
-
 async def _carry_out(
     settings: Settings, plan: str | None, decided: DecisionFlags
 ) -> dict[str, object]:
@@ -225,7 +220,6 @@ def _seen(review: ReviewRecord) -> dict[str, str]:
 async def submit_decision(
     here: AppSession, decided: DecisionFlags, **named: str
 ) -> dict[str, object]:
-    """Submit the decision; raise the tool's error if it is refused."""
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
@@ -254,9 +248,6 @@ CONFIRMATIONS = {
     "skip": "skipped",
     "reject": "rejected",
 }
-
-
-# The interactive inbox
 
 
 async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:

@@ -241,7 +241,6 @@ def _live(console: Console) -> Viewport:
 
 
 def _format_input(board: RunDetail) -> Text:
-    """Return a run's input, shortened if it is long."""
     run_input = board.input_text
     text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
     normalized = " ".join(text.split())

@@ -75,7 +75,7 @@ def command(**flags: object) -> None:
         listening = sockets.enter_context(
             contextlib.closing(listen(settings.host, settings.port, shared=settings.workers > 1))
         )
-        # The token identifies the caller of a command; the server's callers have their own.
+        # The token identifies the caller of a command. Callers of a server have their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         server = HttpServer(replace(loaded, settings=known), listening, claim)
         if settings.workers == 1:
@@ -97,7 +97,7 @@ def command(**flags: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """Settings, socket and shared state, prepared before an event loop runs."""
+    """Settings, socket and shared state of a server, prepared before the event loop starts."""
 
     loaded: LoadedSettings
     listening: socket.socket
@@ -185,10 +185,9 @@ def _try_record(claim: PageClaim, settings: Settings) -> bool:
 
 @asynccontextmanager
 async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
-    """Try to record the server's URL in the data directory until this succeeds or the block ends.
+    """Record the server's URL in the data directory, where other processes read it for links.
 
-    Other processes use it in links. While the URL of another `waybook serve` is recorded, this one
-    waits until that one ends.
+    If another `waybook serve` has recorded its URL, retry until that server or the block ends.
     """
 
     async def record() -> None:
@@ -204,7 +203,6 @@ async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterat
 
 
 def report_wait(obstacle: str, waited: float, limit: float) -> None:
-    """Say on standard error that the server waits for the database."""
     click.echo(f"Waiting for the database ({waited:.0f} of {limit:.0f} s): {obstacle}", err=True)
 
 
@@ -215,9 +213,9 @@ def build_http_app(
     drain: Drain | None = None,
     metrics: CollectMetrics | None = None,
 ) -> ASGIApp:
-    """Return the HTTP application; settings and identity provider determine the authentication.
+    """Return the HTTP application.
 
-    `metrics` returns the metrics; by default, those of this process.
+    `metrics` returns the metrics to publish, by default the metrics of this process.
     """
     settings, asks = loaded.settings, loaded.settings.requires_auth
     drain = drain or Drain()
@@ -266,7 +264,6 @@ def allowed_hosts(settings: Settings) -> AllowedHosts:
 def build_auth_gate(
     door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
 ) -> AuthGate:
-    """Return the authentication layer for servers that require authentication."""
     tokens = TokenCache(door.services.database.now)
     return AuthGate(
         bearer=partial(authenticate_bearer, door.services, door.issuer, cache=tokens),

@@ -141,11 +141,7 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, str]:
-    """Return parameter values; each word has the form `name=value`.
-
-    Raises:
-        InvalidInput: a word does not have this form, or a parameter occurs twice.
-    """
+    """Parse words of the form `name=value` into parameter values."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -51,7 +51,7 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console of the demo, and whether the screen is redrawn or printed line by line."""
+    """Console of the demo. If it is `live`, the screen is redrawn; otherwise, lines are printed."""
 
     console: Console
     live: bool

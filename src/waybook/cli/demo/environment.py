@@ -40,8 +40,8 @@ class PlaybackSpeed:
     per_line: float
 
 
-#: `SLOW` is for the plan, where every step is logged, `SLOW_RUN` for the run, where only major
-#: events are, and `FAST` has no pauses.
+#: `SLOW` is for the plan, which logs every step. `SLOW_RUN` is for the run, which logs only major
+#: events. `FAST` has no pauses.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -197,7 +197,6 @@ class Line:
     strong: bool = False
 
     def text(self) -> Text:
-        """Return the line in the color of its actor."""
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
             (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),

@@ -21,9 +21,6 @@ def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
     return Actor(name=name, scene=scene, session=session or name)
 
 
-# Actors
-
-
 async def ada(scene: DemoContext) -> None:
     me = agent(scene, "ada")
     for _ in range(3):
@@ -103,9 +100,6 @@ async def _review_comes(scene: DemoContext) -> None:
         await scene.clock.sleep(POLL_MINUTES)
 
 
-# What agents do
-
-
 async def create_plan(scene: DemoContext) -> None:
     """Create the plan, as the agent that got the user's question."""
     me = agent(scene, "ada")
@@ -128,7 +122,6 @@ async def create_plan(scene: DemoContext) -> None:
 
 
 async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
-    """Claim a step, work on it, and submit the result."""
     taken = await claim_step(me)
     await work(me, taken)
     await submit_result(me, taken, twice=connection_drops)

@@ -60,9 +60,6 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
     }
 
 
-# The run, in order
-
-
 async def start_run(scene: DemoContext) -> None:
     me = agent(scene, "ada")
     models = list(MODELS.values())
@@ -155,11 +152,8 @@ def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
-# Outcomes of a job
-
-
 async def submit_result(me: Actor, job: Job) -> None:
-    """Submit the document; for a continuation, only the rest."""
+    """Submit the document. If the job continues a document, submit only the rest."""
     begun = str(job.get("soFar", ""))
     await _submit(me, job, script.document_for(job).removeprefix(begun))
 

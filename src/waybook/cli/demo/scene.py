@@ -65,7 +65,6 @@ class Actor:
     channel: Channel = Channel.MCP
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool through the dispatcher, as any MCP client would."""
         caller = replace(self.scene.app.caller(self.channel), user=self.name)
         if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
             arguments["sessionId"] = self.session
@@ -90,8 +89,6 @@ MAX_LINES = 5 + 13
 
 @dataclass(frozen=True, slots=True)
 class DisplayedSubject:
-    """Displayed plan or run: its render function, and its current and maximum number of lines."""
-
     render: Callable[[Viewport], RenderableType]
     lines: int
     max_lines: int

@@ -140,7 +140,6 @@ _BROUGHT_TOGETHER = (
 
 
 def document_for(job: Mapping[str, object]) -> str:
-    """Return the document that a model writes for this job."""
     documents = job["documents"]
     wanted = documents if isinstance(documents, list) else []
     key = str(wanted[0]["documentKey"]) if wanted else ""

@@ -1,7 +1,7 @@
 """Dashboard server within a stdio process, so that the links in its replies open in a browser.
 
 One process per data directory serves the dashboard; when it ends, a waiting process takes over. The
-port is opened at once, so that the address is known. The HTTP application is loaded only when a
+port is opened immediately, so that the address is known. The HTTP application is loaded only when a
 browser connects, because most stdio processes never need it.
 """
 
@@ -92,7 +92,7 @@ class PageServer:
                 self._give_up(error)
 
     async def _serve(self, application: Application, port: OpenPort, claim: PageClaim) -> None:
-        """Serve the dashboard until a `waybook serve` starts, which has precedence."""
+        """Serve the dashboard until a `waybook serve` process starts and takes over."""
         try:
             if await _wait_connected(port.listening, claim):
                 build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
@@ -131,11 +131,7 @@ class PageServer:
 
 
 def _open_port(settings: Settings, last: int | None) -> OpenPort:
-    """Open the last used port, else the configured one, else any free port.
-
-    Raises:
-        Misconfigured: no port can be opened.
-    """
+    """Open the last used port, else the configured one, else any free port."""
     for port in dict.fromkeys((last or settings.port, settings.port)):
         with suppress(Misconfigured):
             return _listen(settings, port)

@@ -1,4 +1,4 @@
-"""Stdio MCP server: lists tools at once, runs tool calls when the database is ready."""
+"""Stdio MCP server that lists tools immediately, and runs calls when the database is ready."""
 
 import asyncio
 import logging
@@ -66,7 +66,7 @@ class DeferredStartup:
         return services
 
     async def wait_ready(self) -> StdioApplication:
-        """Return the running application; after a timeout, the startup continues.
+        """Wait for the application. After a timeout, the startup continues in the background.
 
         Raises:
             Unavailable: the application is not running yet.

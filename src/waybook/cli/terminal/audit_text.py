@@ -120,14 +120,11 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """Result of verifying one audit chain of an org."""
-
     org_id: UUID
     verdict: AuditVerdict
 
 
 async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
-    """Verify the audit of all orgs, with an optional progress bar."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)

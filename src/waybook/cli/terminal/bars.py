@@ -89,7 +89,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """Return the number of cells of each status: proportional, at least one, `width` in total.
+    """Return how many cells of the bar each status gets: at least one, and `width` in total.
 
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]

@@ -1,7 +1,7 @@
 """Terminal output of stored text, detection of resizing, and usage lines.
 
 Stored text may contain escape sequences, bidirectional control characters, or rich markup; all of
-it is shown as plain text. After a resize, the screen is redrawn at once.
+it is shown as plain text. After a resize, the screen is redrawn immediately.
 """
 
 import asyncio
@@ -51,7 +51,6 @@ async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
 
 
 def usage_line(took: Totals) -> Text:
-    """Return usage as a line: tokens, cost, and number of results."""
     results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
     tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
     cost = format_cost(took.cost_micros)

@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: For each tool that a hint may suggest: the command that does the same.
+#: Commands that do the same as the tools that a hint may suggest.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -38,7 +38,6 @@ class CommandError(HintedError):
     """Error of Waybook, for display in the terminal."""
 
     def __init__(self, error: WaybookError) -> None:
-        """Create the exception with the message of an error and a hint for it."""
         super().__init__(error.message, hint_for(error))
 
 

@@ -87,7 +87,6 @@ class Viewport:
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
-    """Return the terminal view of a plan, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
@@ -112,9 +111,6 @@ def _bar_line(board: PlanDetail, width: int) -> Text:
     share = f"  {progress.percent} %"
     room = max(4, min(60, width - len(label) - len(share)))
     return Text.assemble((label, "bold"), segmented_bar(progress.counts, room), (share, "bold"))
-
-
-# Table of steps
 
 
 def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> Table:
@@ -205,9 +201,6 @@ def _status(board: PlanDetail, step: Step) -> Text:
 
 def _holder(step: Step) -> str:
     return step.held_session or step.held_by or ""
-
-
-# Footer
 
 
 def _foot(board: PlanDetail, *, live: bool) -> list[Text]:

@@ -23,7 +23,7 @@ from waybook.plan.states import StepStatus
 from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: Minimum terminal widths for progress bars, for long ones, and for the worker column.
+#: Minimum terminal widths for progress bars, for long progress bars, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
 #: Names are not cut below this length; the worker column is left out instead.
@@ -101,9 +101,6 @@ def _bar_line(board: RunDetail, width: int) -> Text:
 def _stages(board: RunDetail) -> list[StageReport]:
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
-
-
-# Rows of stages and steps
 
 
 def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
@@ -200,9 +197,6 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
-# The rows in a table
-
-
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
     """Return the lines that fit the height, around the current stage or step."""
     if rows is None or len(lines) <= rows:
@@ -249,9 +243,6 @@ def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
         workers_width = 0
     room -= workers_width + 2 if workers_width else 0
     return max(MIN_NAME_WIDTH, min(room, longest)), bar, workers_width
-
-
-# Footer
 
 
 def _foot(board: RunDetail, *, live: bool) -> list[Text]:
