@@ -28,7 +28,6 @@ def code_of(answer: Answer) -> str | None:
 
 
 def invalid_params(message: str, **data: object) -> MCPError:
-    """Return an "invalid params" error, with secrets masked and long texts cut."""
     return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
 
 
@@ -38,7 +37,7 @@ def error_from_answer(answer: Answer, message: str) -> MCPError:
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace unexpected exceptions by a generic error, so that clients do not see their texts."""
+    """Replace an unexpected exception with a generic error that does not show its text."""
     try:
         return await call_next(ctx)
     except MCPError as error:

@@ -39,8 +39,7 @@ class DispatcherPort(Protocol):
     def try_acquire(self, caller: Caller, /) -> float:
         """Count a call against the org's rate limit; return the seconds to wait, 0 if allowed."""
 
-    def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited:
-        """Return the error for a caller that exceeded its rate limit."""
+    def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited: ...
 
     async def is_ready(self) -> bool: ...
 
@@ -69,7 +68,7 @@ class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
     Only tool calls wait for `dispatcher`, so that tool lists are answered before the database is
-    up. `caller` identifies the caller from the HTTP request, or from None over stdio.
+    up. `caller` identifies the caller of an HTTP request, or the only caller over stdio.
     `still_authorized` checks the credential again during long-lived streams.
     """
 
@@ -95,40 +94,20 @@ class ToolGateway:
         return await dispatcher.dispatch(caller, tool, arguments)
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
-        """Return a rendered document.
-
-        Raises:
-            NotFound: the document does not exist or belongs to another org.
-        """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_document(caller, resource_id)
 
     async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
-        """Return an output of a plan.
-
-        Raises:
-            NotFound: the output does not exist or belongs to another org.
-        """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_output(caller, output_id)
 
     async def review(self, request: Request | None, review_id: str) -> ReadableReview:
-        """Return a review with its outcome.
-
-        Raises:
-            NotFound: the review does not exist or belongs to another org.
-        """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_review(caller, review_id)
 
     async def outputs(
         self, request: Request | None, plan_id: str
     ) -> Sequence[Mapping[str, object]]:
-        """Return all versions of a plan's outputs, newest first.
-
-        Raises:
-            NotFound: the plan does not exist or belongs to another org.
-        """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.list_outputs(caller, plan_id)
 
@@ -143,10 +122,9 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher, and the caller with the mark whether its request was counted.
+        """Return the dispatcher and the caller.
 
-        Raises:
-            RateLimited: the request exceeded the org's rate limit.
+        The caller records whether its request was counted.
         """
         dispatcher, caller, counted = await self._admitted(request, what)
         return dispatcher, replace(caller, rate_counted=counted)
@@ -154,11 +132,7 @@ class ToolGateway:
     async def _admitted(
         self, request: Request | None, what: str
     ) -> tuple[DispatcherPort, Caller, bool]:
-        """Return the dispatcher, the caller, and whether the rate limit has counted the request.
-
-        Raises:
-            RateLimited: the request exceeded the org's rate limit.
-        """
+        """Return the dispatcher, the caller, and whether the rate limit has counted the request."""
         dispatcher, caller = await self.dispatcher(), await self.caller(request)
         counted = request_state(request).get(RATE_COUNTED)
         if counted is None:

@@ -1,9 +1,8 @@
 """Checks of JSON-RPC messages before the MCP library parses them, and the body of errors.
 
-With them, old and new protocol revisions reject the same input with the same messages: a body that
-is not JSON, or not a single message. The MCP library alone accepts lone surrogates in some
-revisions and exposes its validator's messages in others; over stdio it reads lines of any length
-and does not answer lines that it cannot parse.
+With these checks, old and new protocol revisions reject the same bodies with the same messages. The
+MCP library alone accepts lone surrogates in some revisions and exposes its validator's messages in
+others. Over stdio, it reads lines of any length and does not answer lines that it cannot parse.
 """
 
 import json

@@ -53,7 +53,7 @@ PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": C
 
 #: Returns the caller for a bearer token on a channel, or raises `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the caller of a cached bearer token, with a check of the token; None if not cached.
+#: Returns the caller of a cached bearer token and the check to run; None if it is not cached.
 CachedBearer = Callable[[str, Channel], CachedCaller | None]
 #: Returns the caller for a browser's session, or None if it is not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
@@ -64,7 +64,6 @@ CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
 def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
-    """Return None, for servers that look up every token."""
     return None
 
 
@@ -117,7 +116,6 @@ class AuthGate:
         return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
-        """Authenticate a request; return an error response, or None to proceed."""
         path = request.url.path
         if path == METRICS_PATH:
             return (
@@ -141,13 +139,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller of a request; limit the number of unknown secrets per client address.
-
-        Raises:
-            Unauthenticated: the request has no valid credential.
-            RateLimited: the client's address sent too many unknown secrets; this one was not looked
-            up.
-        """
+        """Return the caller of a request. Each client address may send few unknown secrets."""
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)
@@ -197,7 +189,6 @@ def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
 
 
 def secret_of(request: Request) -> str:
-    """Return the secret that authenticates a request, or ""."""
     shown = read_bearer(request.scope)
     return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
@@ -220,11 +211,6 @@ def channel_for(path: str) -> Channel:
 
 
 async def authenticated_caller(request: Request | None) -> Caller:
-    """Return the caller that was stored when the request was authenticated.
-
-    Raises:
-        Unauthenticated: the request was not authenticated.
-    """
     caller = request_state(request).get("caller")
     if not isinstance(caller, Caller):
         raise Unauthenticated

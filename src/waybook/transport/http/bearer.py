@@ -78,7 +78,7 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Protected resource metadata: identity provider for tokens of `/mcp`, and scopes."""
+    """Metadata that tells clients which identity provider and which scopes `/mcp` accepts."""
 
     settings: IssuerSettings
 

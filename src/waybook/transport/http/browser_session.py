@@ -34,7 +34,6 @@ def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    """Set the cookie that stores the state of a sign-in in progress."""
     _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
 
 
@@ -75,7 +74,6 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an empty throttle; `clock` returns the time in seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
@@ -95,7 +93,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the key of an address in the sign-in limit; for IPv6, the /64 network.
+    """Return the key under which an address is counted; for IPv6, the /64 network.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

@@ -86,6 +86,5 @@ def read_address(text: str) -> Address | None:
 
 
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:
-    """Return the client address of a request, as far as it is known."""
     peer = request.client.host if request.client else ""
     return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))

@@ -71,7 +71,6 @@ def accepts_gzip(headers: HeaderValues) -> bool:
 
 
 def is_compressible(status: int, headers: RawHeaders) -> bool:
-    """Return whether a response may be compressed, by status, type and headers."""
     known = {name.lower(): value for name, value in headers}
     kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     return (
@@ -83,7 +82,6 @@ def is_compressible(status: int, headers: RawHeaders) -> bool:
 
 
 def is_plain(body: bytes, *, accepted: bool) -> bool:
-    """Return whether a JSON body is sent uncompressed; `accepted` says whether gzip is accepted."""
     return not accepted or len(body) < MIN_BYTES
 
 
@@ -130,13 +128,11 @@ class CompressingSend:
 
 
 class Stream:
-    """gzip stream of one response."""
-
     def __init__(self) -> None:
         self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
 
     async def pack(self, chunk: bytes, *, more: bool) -> bytes:
-        """Compress and flush a chunk, so that the client can read it at once."""
+        """Compress and flush a chunk, so that the client can read it immediately."""
         work = partial(self._pack, chunk, more=more)
         return await asyncio.to_thread(work) if len(chunk) >= MIN_THREAD_BYTES else work()
 

@@ -2,9 +2,10 @@
 
 Every unknown secret costs a database lookup or the check of a signature. A token bucket per address
 limits this: once it is empty, further secrets from the address are refused without a lookup. The
-refusal is delayed, so that a client that retries at once uses little CPU time. Recently valid
-secrets are exempt, so that a client with the same address as an attacker can go on working. They
-are still looked up, so a revoked token is refused.
+refusal is delayed, so that a client that retries immediately uses little CPU time.
+
+Recently valid secrets are exempt, so that a client with the same address as an attacker can go on
+working. They are still looked up, so a revoked token is refused.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ MAX_PARALLEL_LOOKUPS: Final = 32
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: Maximum number of refusals delayed at a time; further ones are sent at once.
+#: Maximum number of refusals delayed at a time; further refusals are sent immediately.
 MAX_DELAYED: Final = 1_000
 
 
@@ -44,7 +45,6 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Create an empty limit; `clock` returns seconds, and `pause` waits for seconds."""
         self._clock = clock
         self._pause = pause
         #: Time at which the token bucket of each address is full again, least recent failure first.
@@ -59,7 +59,7 @@ class FailedCredentials:
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Allow the block to check a secret; an invalid one counts against the limit.
+        """Allow the block to check a secret. An invalid secret counts against the limit.
 
         A secret that is not known to be valid counts as a failure until its lookup ends, so that
         parallel lookups are limited too. Parallel lookups of the same secret count once.

@@ -80,7 +80,6 @@ class McpEndpoint:
     async def _answer(
         self, request: Request, body: bytes, message: Mapping[str, Any], send: ResponseSend
     ) -> None:
-        """Answer a tool call, and pass other messages to the MCP library."""
         scope, receive = request.scope, request.receive
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")
@@ -128,7 +127,6 @@ async def answer_checked(
 async def send_answer(
     request: Request, send: ResponseSend, answer: Awaitable[bytes | Response]
 ) -> None:
-    """Wait for the answer to a tool call, and send it."""
     body = await answer
     if isinstance(body, Response):
         await body(request.scope, request.receive, send)

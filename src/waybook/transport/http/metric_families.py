@@ -153,7 +153,6 @@ def _number(value: float) -> str:
 
 
 def format_labels(pairs: Mapping[str, str]) -> str:
-    """Return Prometheus labels in braces, or an empty string without labels."""
     quoted = ",".join(
         '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()

@@ -118,8 +118,6 @@ READY_WITHIN: Final = 2.0  # Seconds within which the database must respond to b
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Health check and metrics endpoints for operators."""
-
     ready: Callable[[], Awaitable[bool]]
     stuck: Callable[[], bool]
     metrics: CollectMetrics

@@ -1,9 +1,9 @@
 """Checks of every HTTP request, in one pass before routing.
 
-In this order: host and origin, cross-site requests, authentication, rate limit, encoding and size
-of the body. Each rule is a function in `request_checks`, `authentication` or `rate_limits`. They
-are called one after the other here, because a chain of ASGI apps in front of every call took a
-fifth of its CPU time.
+The order is: host and origin, cross-site requests, authentication, rate limit, encoding and size of
+the body. Each check is a function in `request_checks`, `authentication` or `rate_limits`. The
+checks are called one after the other here, because a chain of ASGI apps in front of every call took
+a fifth of its CPU time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -163,7 +163,6 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Receive the body of a request, and pass it to its handler."""
         scope, receive = request.scope, request.receive
         try:
             body = checked.body_refusal or await _receive(scope, receive)
@@ -185,11 +184,7 @@ class RequestPipeline:
 
 
 async def _receive(scope: Scope, receive: Receive) -> bytes | Response:
-    """Return the body of a request, or the response to a large or slow body.
-
-    Raises:
-        ClientDisconnect: the client disconnected before the body was complete.
-    """
+    """Return the body of a request, or an error response if the body is too large or too slow."""
     exchange = exchange_of(scope)
     body = exchange.take_body(BODY_LIMIT) if exchange is not None else None
     if body is not None:

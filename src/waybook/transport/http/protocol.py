@@ -103,7 +103,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
-        """Start the timer for the first request's headers."""
         super().connection_made(transport)
         self._expect()
 
@@ -135,7 +134,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header and its size."""
         self._headers += 1
         self._bytes += len(name) + len(value)
         if self._is_too_much():
@@ -143,7 +141,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Cancel the timer: the headers are complete."""
         self._buffered = 0
         self._stop_expecting()
         super().on_headers_complete()
@@ -151,7 +148,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
             self.scope["extensions"] = {EXCHANGE: Exchange(self.cycle)}  # type: ignore[dict-item]  # not JSON
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes; `limit_body` limits the body."""
         self._buffered = 0
         super().on_body(body)
 

@@ -1,13 +1,15 @@
 """Request throttling: delays for orgs over the rate limit, and a concurrency limit per org.
 
-Without a delay, a client that retries as soon as it is refused would use as much CPU time as one
-that is served. So a request over the rate limit is delayed before its body is read, and if the org
-is then still over the limit, refused without a call to the MCP library. A process uses one CPU
-core, which concurrent requests share: with a hundred requests of one org in progress, a request of
-another org would wait for all of them. So only a few requests of each org are processed at a time,
-and the rest wait. A request releases its slot when it starts to respond, when it waits for work to
-become available, or after half a second, because by then it waits for a lock or a model and not for
-the CPU.
+A client that retries as soon as it is refused would use as much CPU time as a client that is
+served. So a request over the rate limit is delayed before its body is read. If the org is then
+still over the limit, the request is refused without a call to the MCP library.
+
+A process uses one CPU core, which concurrent requests share: with a hundred requests of one org in
+progress, a request of another org would wait for all of them. So only a few requests of each org
+are processed at a time, and the rest wait.
+
+A request releases its slot when it starts to respond, when it waits for work to become available,
+or after half a second, because by then it waits for a lock or a model and not for the CPU.
 """
 
 import asyncio
@@ -139,7 +141,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Count an API request; return the org in which it must wait for its turn, and the limiter.
+        """Return the org whose slot a request needs, and the limiter. An API request is counted.
 
         Without an org, the request does not wait.
         """
@@ -176,7 +178,6 @@ class RequestThrottle:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Return the org of the page's user, or None if not signed in."""
     caller = request_state(request).get("caller")
     return caller.org_id if isinstance(caller, Caller) else None
 
@@ -184,7 +185,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return the MCP error for a refused message; for a tool call, a tool result with the error."""
+    """Return the MCP error for a refused message. A tool call gets a tool result with the error."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

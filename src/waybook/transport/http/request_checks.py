@@ -111,11 +111,7 @@ def encoded_body_refusal(headers: HeaderValues) -> Response | None:
 
 
 async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> bytes | Response:
-    """Return the request body, or the response to a large (413) or slow (408) one.
-
-    Raises:
-        ClientDisconnect: the client disconnected before the body was complete.
-    """
+    """Return the request body, or an error response to a large (413) or slow (408) body."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             heard = declared_size(headers) <= MAX_DRAINED_BYTES
@@ -170,7 +166,7 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-#: `Sec-Fetch-Site` values of requests from our own pages, or from none (a typed URL).
+#: `Sec-Fetch-Site` values of requests from our own pages, or of typed URLs.
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 #: Headers added to every response, unless it sets them itself.

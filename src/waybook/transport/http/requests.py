@@ -56,8 +56,6 @@ FORMATS: Final = ("html", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class ReadApi:
-    """Read-only REST endpoints for users and programs."""
-
     gateway: ToolGateway
 
     def routes(self) -> list[Route]:
@@ -76,7 +74,6 @@ class ReadApi:
         return json_response({name: value for name, value in answer.body.items() if name != "next"})
 
     async def document(self, request: Request) -> Response:
-        """Serve a rendered document as HTML or Markdown."""
         form = request.query_params.get("format", "html")
         if form not in FORMATS:
             return error_response(400, "INVALID_INPUT", "format must be html or markdown.")

@@ -23,7 +23,7 @@ class ResponseSend:
     """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        """Wrap the `send` of a request; other HTTP servers pass no `exchange`."""
+        """Wrap the `send` of a request. With another HTTP server, there is no `exchange`."""
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
@@ -66,10 +66,7 @@ class ResponseSend:
         await self({"type": "http.response.body", "body": body})
 
     async def _refuse(self) -> bool:
-        """Verify the credential; if it is not valid, refuse the request.
-
-        Return whether it was refused.
-        """
+        """Refuse the request if its credential is not valid; return whether it was refused."""
         request, self.unverified = self.unverified, None
         if request is None or is_verified(request):
             return False

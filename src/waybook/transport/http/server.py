@@ -89,11 +89,11 @@ class SignalFreeServer(uvicorn.Server):
 class Drain:
     """Time in which a stopping server reports that it is not ready, but still serves.
 
-    Load balancers need it to notice that the server is stopping. Meanwhile each response closes its
-    connection, so that the client opens the next one to another server.
+    Load balancers need this time to notice that the server is stopping. Meanwhile, each response
+    closes its connection, so that the client's next connection goes to another server.
     """
 
-    #: Seconds of draining; 0 to stop at once.
+    #: Seconds of draining; 0 to stop immediately.
     seconds: float = 0.0
     #: Event that is set when the server begins to drain, or to stop without draining.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -136,7 +136,6 @@ async def _running_server(
     leaving: Callable[[], None],
     keep_alive: int,
 ) -> AsyncIterator[SignalFreeServer]:
-    """Serve within the block and yield the server; on exit, finish open requests."""
     config = uvicorn.Config(
         app,
         http=BoundedHeadProtocol,
@@ -171,8 +170,8 @@ async def serve(
     """Serve until SIGINT or SIGTERM, then drain and shut down.
 
     `announce` is called after the signal handlers are installed, because a supervisor may send a
-    signal as soon as it reads that the server is serving. A second signal ends the draining at
-    once.
+    signal as soon as it reads that the server is serving. A second signal ends the draining
+    immediately.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -41,7 +41,6 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Call a function with the snapshot in the request body; return the response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:
@@ -52,11 +51,6 @@ def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
 
 
 def read_snapshot(body: bytes) -> object:
-    """Return the JSON value in a request body.
-
-    Raises:
-        InvalidInput: the body is not JSON.
-    """
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -68,7 +68,6 @@ class SharedMetrics:
         self._memory[slot] = half
 
     def read(self, index: int) -> Published | None:
-        """Return the metrics that a worker wrote last, if any."""
         slot = index * SLOT_BYTES
         for _ in range(MAX_READS):
             begin = slot + 1 + self._memory[slot] * HALF_BYTES
@@ -134,7 +133,6 @@ def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> li
 
 
 def add_up(metrics: Iterable[Metric]) -> list[Metric]:
-    """Add up the samples with the same name and labels."""
     sums: dict[Key, Metric] = {}
     for metric in metrics:
         key = metric.name, tuple(metric.labels.items())

@@ -14,7 +14,8 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 def declares_tasks(context: Context) -> bool:
     """Return whether the client has declared the tasks extension.
 
-    Clients of older protocol revisions cannot, because tool results there cannot refer to a task.
+    Clients of older protocol revisions cannot declare it, because their tool results cannot refer
+    to a task.
     """
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
@@ -23,11 +24,6 @@ def declares_tasks(context: Context) -> bool:
 
 
 def require_tasks(context: Context) -> None:
-    """Raise an error if the client does not declare the tasks extension with this request.
-
-    Raises:
-        MCPError: the extension is not declared.
-    """
     if not declares_tasks(context):
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
         message = f"This request needs a client that declares the extension {TASKS_EXTENSION}"

@@ -12,9 +12,9 @@ MAX_CLIENT_LENGTH: Final = 80
 def client_name(context: Context) -> str | None:
     """Return the name that the client reports, if any.
 
-    Over stdio, a client reports it once, when the session begins. Over HTTP, it reports it with
-    every request since protocol revision 2026-07-28; for older clients it is taken from the
-    User-Agent header, because the server stores no HTTP sessions.
+    Over stdio, a client reports its name once, when the session begins. Over HTTP, it reports the
+    name with every request since protocol revision 2026-07-28. The name of an older client is taken
+    from the User-Agent header, because the server stores no HTTP sessions.
     """
     params = context.session.client_params
     if params is not None:

@@ -13,7 +13,7 @@ from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 #: Maximum number of values that the MCP protocol allows in a completion result.
 MAX_COMPLETIONS: Final = 100
 
-#: For each prompt that takes an id: the argument, and whether it is a run (not a plan).
+#: For each prompt that takes an id: the argument, and whether the id belongs to a run.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
@@ -27,7 +27,6 @@ class Completions:
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Return the ids that match the typed text."""
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))

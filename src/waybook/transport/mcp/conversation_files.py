@@ -44,8 +44,6 @@ OWN_KEY: Final = f"process-{os.getpid()}"
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """The client's process, working directory, and name for the conversation."""
-
     pid: int
     directory: str
     conversation: str | None

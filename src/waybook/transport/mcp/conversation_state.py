@@ -67,7 +67,6 @@ class ConversationState:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether a hook would have nothing to report."""
         return self.plan is None and not self.steps
 
     def as_json(self) -> Body:

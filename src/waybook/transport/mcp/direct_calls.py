@@ -89,8 +89,6 @@ class CallHeaders(NamedTuple):
 
 
 class ClientMetadata(NamedTuple):
-    """Metadata of a call, as accepted by the MCP library."""
-
     #: Name that the client reports, if any.
     client: str | None
 
@@ -149,7 +147,6 @@ class ToolServer(Server[None]):
     direct_calls: DirectCalls | None = None
 
     def answer_directly(self, gateway: ToolGateway, tools: Iterable[str]) -> None:
-        """Answer ordinary calls of these tools without the MCP library."""
         self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)
 
 

@@ -165,7 +165,7 @@ def form_message(arguments: Mapping[str, object]) -> str:
 
 
 def _state(text: str) -> dict[str, object]:
-    """Return the state from the first call, with checked ids, because clients can forge it."""
+    """Parse the state from the first call. Clients can forge it, so its type is checked."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

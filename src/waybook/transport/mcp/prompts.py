@@ -43,11 +43,7 @@ class PromptTemplate:
         )
 
     def render(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
-        """Return the prompt's text with the argument inserted.
-
-        Raises:
-            MCPError: the argument is missing.
-        """
+        """Return the prompt's text with the argument inserted."""
         text = self.text
         if self.argument is not None:
             value = arguments.get(self.argument, "").strip() or self.default
@@ -120,7 +116,7 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts for plans, which are always offered, and for runs, offered with the tools for runs.
+#: Prompts for plans, which are always offered. The prompts for runs need the tools for runs.
 PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
 RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 

@@ -36,7 +36,6 @@ class ResourceKind:
         return {self.argument: resource_id, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:
-        """Return the URI template in the form in which MCP clients list it."""
         return wire.ResourceTemplate(
             name=self.name,
             title=self.title,

@@ -48,11 +48,7 @@ class Page:
 
 
 async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
-    """Return one page of the active plans, latest activity first.
-
-    Raises:
-        MCPError: the call was refused or failed.
-    """
+    """Return one page of the active plans, latest activity first."""
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
@@ -65,11 +61,7 @@ async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None 
 
 
 async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
-    """Return the open runs, latest activity first.
-
-    Raises:
-        MCPError: the call was refused or failed.
-    """
+    """Return the open runs, latest activity first."""
     answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
         raise error_from_answer(answer, "The open runs cannot be listed")
@@ -78,7 +70,6 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
 
 
 def active_plan(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_active_plans` reply to an open plan."""
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -87,7 +78,6 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
 
 
 def open_run(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of a `list_dags` reply to an open run."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -106,9 +96,9 @@ STYLE_PLACEHOLDER: Final = "/* map.css */"
 def shows_apps(context: Context) -> bool:
     """Return whether the client shows MCP apps.
 
-    In older protocol revisions, it declares this once, when the session begins. Over HTTP the
-    server stores no sessions, so it returns a constant session id to such a client, which sends it
-    with every request.
+    In older protocol revisions, a client declares this once, when the session begins. Over HTTP,
+    the server stores no sessions. It gives such a client a constant session id instead, which the
+    client sends with every request.
     """
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
@@ -154,7 +144,10 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """MCP resources of the caller's org; runs only if the tools for runs are offered."""
+    """MCP resources of the caller's org.
+
+    Runs are included only if the tools for runs are offered.
+    """
 
     gateway: ToolGateway
     runs: bool
@@ -250,7 +243,6 @@ def _flag(text: str) -> dict[str, object]:
 
 
 def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
-    """Return an open plan or run in the form in which MCP clients list it."""
     return wire.Resource(
         name=item.id,
         title=item.name,

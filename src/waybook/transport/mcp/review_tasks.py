@@ -59,7 +59,6 @@ class ReviewTasks:
     gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
-        """Add the tasks extension to a server."""
         server.extensions[TASKS_EXTENSION] = {}
         call_tool = server.get_request_handler("tools/call")
         if call_tool is None:
@@ -191,21 +190,13 @@ def utc_time(at: datetime) -> str:
 
 
 def require_modern_revision(context: Context) -> None:
-    """Raise an error if the request's protocol revision has no tasks.
-
-    Raises:
-        MCPError: the method does not exist in this revision.
-    """
+    """Raise an error if the request's protocol revision has no tasks."""
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
 
 
 def require_matching_header(context: Context, task_id: str) -> None:
-    """Raise an error if the header of an HTTP request does not name the task in its body.
-
-    Raises:
-        MCPError: the header is absent or names another task.
-    """
+    """Raise an error if the header of an HTTP request does not name the task in its body."""
     if context.request is None:
         return
     if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:

@@ -45,11 +45,12 @@ def build_server(
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
-    """Return an MCP server with a profile (set of tools); calls go through the gateway.
+    """Return an MCP server with the tools of a profile; calls go through the gateway.
 
-    Listing tools does not need the dispatcher, so it does not wait for its start. `one_line` means
-    that there is one client, on a persistent connection over which the server can send
-    notifications at any time. The state of each conversation is written to `conversations`.
+    Listing tools does not need the dispatcher, so clients get the list before the dispatcher
+    starts. `one_line` means that there is one client, on a persistent connection over which the
+    server can send notifications at any time. The state of each conversation is written to
+    `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     for_apps = wire.ListToolsResult(tools=offered)
@@ -101,7 +102,6 @@ def build_server(
 
 
 def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractSet[str]) -> None:
-    """Add apps, review tasks, the hiding of internal errors, and direct tool calls."""
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if REVIEW in tools:
         ReviewTasks(gateway).serve(server)
@@ -113,6 +113,5 @@ def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractS
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop sending notifications and waiting for forms when the MCP server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

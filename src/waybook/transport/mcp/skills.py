@@ -160,7 +160,6 @@ def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.B
 
 
 def media_type_of(file: SkillFile) -> str:
-    """Return the media type of a file, by extension or content."""
     known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known

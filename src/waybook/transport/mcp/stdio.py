@@ -55,7 +55,7 @@ class MessageLines:
         """Read lines from `wire`; errors of invalid lines go to `refuse`."""
         self._wire = wire
         self._refuse = refuse
-        #: Requests without an answer, except those that wait for work.
+        #: Requests without an answer, except requests that wait for work.
         self._open: set[object] = set()
         self._all_answered = threading.Event()
         self._all_answered.set()

@@ -155,7 +155,6 @@ class ResourceSubscriptions:
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Start sending notifications about a resource."""
         if not any(kind.id_in(params.uri) for kind in LIVE):
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
         if len(self._uris) >= MAX_RESOURCES:

@@ -29,7 +29,6 @@ class PublishedTool:
 
 
 def published_tools() -> dict[str, PublishedTool]:
-    """Return every published tool, in the order of the tool table."""
     text = files("waybook.transport.mcp").joinpath(FILE).read_bytes()
     return {
         name: PublishedTool(wire.Tool.model_validate(entry["tool"]), frozenset(entry["profiles"]))
@@ -38,11 +37,7 @@ def published_tools() -> dict[str, PublishedTool]:
 
 
 def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
-    """Return the tools of a profile (set of tools), in the order of the tool table.
-
-    Raises:
-        Misconfigured: the profile does not exist.
-    """
+    """Return the tools of a profile (set of tools), in the order of the tool table."""
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
     every = profile == "all"

@@ -79,11 +79,6 @@ class ActionLinkPage:
         return await self._page(request, link, typed, HTTPStatus.BAD_REQUEST)
 
     async def _submit(self, link: AccessLink, decision: str, feedback: str) -> Answer:
-        """Submit the decision as the user of the link.
-
-        Raises:
-            Forbidden: the user is disabled or may not review.
-        """
         arguments = {"planId": link.plan_id, "reviewId": link.review_id, "decision": decision}
         more = {"feedback": feedback} if feedback.strip() else {}
         return await self.access.dispatcher.dispatch(

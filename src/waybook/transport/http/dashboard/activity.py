@@ -21,7 +21,6 @@ class HistoryRow:
 
 
 def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
-    """Return a table row for each entry: actor, channel, event and comment."""
     return [
         HistoryRow(
             seq=entry.seq,
@@ -49,8 +48,6 @@ MIN_SEGMENT_WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegment:
-    """Rectangle on the timeline of a step."""
-
     x: int
     width: int
     status: str

@@ -33,8 +33,6 @@ DAYS_OFFERED: Final = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityRow:
-    """One audit entry of an agent, for display."""
-
     at: datetime
     what: str
     #: Status whose symbol is shown next to the entry; empty for no symbol.
@@ -77,7 +75,6 @@ class AgentsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render an agent's work on one day or all days, newest first."""
         call = await self.page_context.request_context(request)
         name = from_segment(request.path_params["agent"]).replace("\0", "")
         key = AgentKey(name, query_param(request, "session") or "")

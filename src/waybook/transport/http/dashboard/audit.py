@@ -160,7 +160,6 @@ class EntryView:
 
 
 def entry_view(entry: AuditEntry, names: Names) -> EntryView:
-    """Return an audit entry for display, with names and with long values cut."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     action = details.get("action")
@@ -220,7 +219,6 @@ class AuditPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the audit page, newest entry first; the page reports an invalid filter."""
         call = await self.page_context.request_context(request)
         names: Names = {}
         matches: list[RowName] = []
@@ -267,11 +265,6 @@ class AuditPage:
 
 
 def filter_from_query(request: Request) -> AuditFilter:
-    """Return the audit filter in the query parameters.
-
-    Raises:
-        InvalidInput: a time is not valid.
-    """
     since, until = query_param(request, "since"), query_param(request, "until")
     return AuditFilter(
         subject_id=query_param(request, "subject"),

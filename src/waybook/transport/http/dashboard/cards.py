@@ -118,7 +118,6 @@ class FeedbackCard:
 def decision_card(
     review: ReviewRecord, typed: FormInput | None = None, evidence: ReviewEvidence | None = None
 ) -> DecisionCard:
-    """Return the card of an open review."""
     found = evidence or ReviewEvidence()
     result = review.result_summary
     return DecisionCard(

@@ -117,11 +117,7 @@ class CopyPlanPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan; a copy can start at the first step or after any finished one.
-
-        Raises:
-            NotFound: the org has no plan with this id.
-        """
+        """Return the plan; a copy can start at the first step or after any finished one."""
         ctx = await self.page_context.request_context(request)
         include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
         detail = await read_plan_detail(ctx, request.path_params["plan_id"], include)
@@ -159,11 +155,7 @@ class CopyRunPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the run; a copy can start at a stage if all stages before it are complete.
-
-        Raises:
-            NotFound: the org has no run with this id.
-        """
+        """Return the run; a copy can start at a stage if all stages before it are complete."""
         ctx = await self.page_context.request_context(request)
         run_id = request.path_params["run_id"]
         detail = await read_run_detail(ctx, run_id, RunInclude.FINISHED_RUNS)

@@ -22,8 +22,6 @@ MIN_BAR_HEIGHT: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayBar:
-    """Bar of one day in the chart of the cost page."""
-
     day: date
     usage: Totals
     x: int
@@ -36,7 +34,6 @@ class CostPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the org's tokens and cost of the last 30 days."""
         call = await self.page_context.request_context(request)
         costs = await count_costs(call)
         return await self.page_context.render_page(

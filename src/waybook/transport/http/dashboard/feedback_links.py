@@ -1,4 +1,4 @@
-"""Page of the link in a message about a completed stage: feedback without sign-in.
+"""Page that a link in a message opens: feedback on a completed stage, without sign-in.
 
 As for reviews, opening the link changes nothing; only the form gives feedback. The link only gives
 access to this stage.
@@ -51,11 +51,6 @@ class FeedbackLinkPage:
         return await self._page(request, link, FormInput())
 
     async def _submit(self, request: Request, link: AccessLink) -> Response:
-        """Submit the feedback as the user of the link.
-
-        Raises:
-            Forbidden: the user is disabled or may not review.
-        """
         typed = FormInput(feedback=SubmittedForm(await read_form(request)).text("feedback"))
         if reason_unusable(link):
             return await self._page(request, link, typed)

@@ -119,7 +119,6 @@ class DecisionHandler:
         *,
         too_late: bool = False,
     ) -> Response:
-        """Render the card of a review in its current state."""
         review_id = form.text("reviewId")
         call = await self.page_context.request_context(request)
         seen = await read_review(

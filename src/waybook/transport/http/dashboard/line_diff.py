@@ -24,7 +24,7 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Kind of a line that stands for unchanged lines; its text is their number.
+    #: Line that stands for unchanged lines that are left out. Its text is their number.
     OMITTED = "omitted"
 
 

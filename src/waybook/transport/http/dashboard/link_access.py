@@ -41,7 +41,6 @@ class LinkAccess:
 
 
 def reason_unusable(link: AccessLink) -> str | None:
-    """Return why a link can no longer be used, or None if it can."""
     if link.is_revoked:
         return "This link was revoked."
     if link.is_expired:
@@ -52,7 +51,7 @@ def reason_unusable(link: AccessLink) -> str | None:
 def render_link_page(
     request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
 ) -> Response:
-    """Render the page that a link opens, with a form; for an unusable link, only the reason."""
+    """Render the page that a link opens. For an unusable link, the page shows only the reason."""
     reason, token = reason_unusable(link), csrf_token(request)
     values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
     code = HTTPStatus.GONE if reason else status
@@ -62,6 +61,5 @@ def render_link_page(
 
 
 def mark_private(reply: Response) -> Response:
-    """Add the headers of a page opened with a link."""
     reply.headers.update(LINK_HEADERS)
     return reply

@@ -87,7 +87,6 @@ class PeriodicReauth:
     """Checks the credential of an open event stream at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Start with a credential that was just checked."""
         self._request = request
         self._checked_at = time.monotonic()
 

@@ -36,7 +36,6 @@ class HealthPage:
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the health page; the user needs the admin scope."""
         call, services = (
             await self.page_context.build_primary_context(request),
             self.page_context.dispatcher.services,
@@ -85,7 +84,6 @@ class CallsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the tool call statistics for a time window."""
         requested = request.query_params.get("window", DEFAULT_WINDOW)
         window = requested if requested in WINDOWS else DEFAULT_WINDOW
         call = await self.page_context.request_context(request)

@@ -84,7 +84,6 @@ def _cell(row: Sequence[str], place: int) -> str:
 
 
 def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Output]) -> OutputView:
-    """Return the view model of an output's page."""
     kind = output.media_type.partition(";")[0].strip().lower()
     shown = output.content[:MAX_SHOWN_LENGTH]
     omitted = len(output.content) - len(shown)

@@ -1,4 +1,4 @@
-"""Shared by the dashboard pages: request context, form input, cards and error pages."""
+"""Request context, form input, cards and error pages that the dashboard pages share."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -167,8 +167,6 @@ def _render(
 
 @dataclass(frozen=True, slots=True)
 class SubmittedForm:
-    """Fields of a submitted HTML form."""
-
     fields: FormData
 
     def text(self, name: str) -> str:

@@ -15,8 +15,6 @@ PAGES: Final = {"plan": "/plans/", "run": "/runs/"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Name of an object, and the URL of its page, if any."""
-
     name: str
     url: str | None = None
 

@@ -99,7 +99,6 @@ def dashboard_routes(
 
 
 def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the pages that also accept a form."""
     return {
         "/decisions/selected": BulkApproval(page_context),
         "/plans/{plan_id}/edit": PlanEditPage(page_context),
@@ -158,7 +157,6 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the pages of outputs, agents, cost, audit and search."""
     outputs, audit = OutputsPage(page_context), AuditPage(page_context)
     agents, search = AgentsPage(page_context), SearchPage(page_context)
     return {

@@ -99,7 +99,6 @@ class SearchPage:
 
 
 def hit_url(hit: SearchHit) -> str:
-    """Return the URL of the page that shows a search hit."""
     if hit.kind is HitKind.DOCUMENT and hit.run_id and hit.resource_id:
         return run_document_url(hit.run_id, hit.resource_id)
     step = f"/plans/{hit.plan_id}/steps/{hit.step_id}"

@@ -104,8 +104,6 @@ class SignInPage:
         request.state.person = known.person
         return known.caller
 
-    # Sign-in with a token
-
     async def form(self, request: Request) -> Response:
         then = safe_return_path(request.query_params.get("then"), "/")
         if await self._is_signed_in(request):
@@ -113,7 +111,7 @@ class SignInPage:
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid; an unknown one counts as a failure."""
+        """Return whether the browser's session is valid. An unknown session counts as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -125,7 +123,6 @@ class SignInPage:
         return True
 
     async def _session(self, request: Request) -> None:
-        """Raise `Unauthenticated` unless the browser has a valid session."""
         if await self.browser(request) is None:
             raise Unauthenticated
 
@@ -151,7 +148,6 @@ class SignInPage:
         return reply
 
     async def sign_out(self, request: Request) -> Response:
-        """End the web session and redirect to the sign-in page."""
         try:
             await read_form(request)
         except Forbidden:
@@ -163,8 +159,6 @@ class SignInPage:
             # Makes the browser delete cached pages; honored only over https.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
-
-    # Sign-in through the identity provider
 
     @property
     def _has_issuer(self) -> bool:
@@ -208,8 +202,6 @@ class SignInPage:
     @property
     def _back(self) -> str:
         return f"{self.base_url}{CALLBACK_PATH}"
-
-    # Both kinds of sign-in
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         await end_session(self.services, read_cookie(request, SESSION))

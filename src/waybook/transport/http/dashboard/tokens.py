@@ -174,7 +174,6 @@ def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:
 
 
 def _days(form: SubmittedForm) -> int | None:
-    """Return a token's lifetime in days; None if it does not expire."""
     text = form.text("days").strip()
     if not text:
         return None

@@ -28,8 +28,6 @@ class ViewLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewBar:
-    """Saved views of a list, and the current filter."""
-
     page: str
     views: tuple[ViewLink, ...]
     #: Current filter as a query string; empty without a filter.
@@ -38,7 +36,6 @@ class ViewBar:
 
 
 def view_bar(page: str, query: str, views: Iterable[SavedView]) -> ViewBar:
-    """Return the saved views of a list, and the current filter."""
     current = view_query(page, query)
     return ViewBar(
         page=page,

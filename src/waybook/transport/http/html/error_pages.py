@@ -44,7 +44,7 @@ class ErrorView:
     title: str
     message: str
     hint: str
-    #: URL for another try; None if that cannot help.
+    #: URL for a retry, or None if a retry cannot help.
     retry_url: str | None
 
 

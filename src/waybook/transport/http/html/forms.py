@@ -48,7 +48,10 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form field, masked or not; an invalid field gives a wrong one."""
+    """Return the CSRF token in a form field, masked or not.
+
+    An invalid field gives a wrong token.
+    """
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:

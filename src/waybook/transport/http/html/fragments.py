@@ -1,7 +1,7 @@
-"""Fragments of a page: to update an open page, only the changed ones are sent.
+"""Page fragments, so that only the changed parts of an open page are sent.
 
 A template marks elements as fragments, which may be nested. The outermost fragment has a version, a
-hash of its content. A browser that requests a part of a page again names the version it has; if the
+hash of its content. A browser that requests a part of a page again names the version it has. If the
 server still has the hashes of that version, it returns only the fragments that differ. Otherwise it
 returns the whole part, so that the page is correct even without stored hashes.
 
@@ -29,8 +29,8 @@ _VERSION_SLOT: Final = f"{_NONCE}-version"
 #: Marks in SVG drawings, which may come from a process that does not know `_NONCE`.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
-#: Request header with the page version that the browser has, and response header with the version
-#: after the fragments in the response are replaced.
+#: In a request, the page version that the browser has. In a response, the version after the browser
+#: has replaced the fragments in the response.
 VERSION_HEADER: Final = "waybook-version"
 DIGEST_BYTES: Final = 8
 SIZE_BYTES: Final = 4
@@ -43,7 +43,7 @@ _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark to write before the element with the id `name`, which is a fragment."""
+    """Return the mark that makes the next element, which has the id `name`, a fragment."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 
@@ -52,12 +52,12 @@ def end_fragment() -> Markup:
 
 
 def version_slot() -> str:
-    """Return a placeholder for the version, in the tag of an outermost fragment."""
+    """Return a placeholder that is replaced with the version of an outermost fragment."""
     return _VERSION_SLOT
 
 
 def mark_drawing(svg: str) -> str:
-    """Replace the marks in an SVG drawing by those of the page around it."""
+    """Replace the marks in an SVG drawing with the marks that pages use."""
     marked = _DRAWN_MARK.sub(rf"<!--{_NONCE}~\1-->", svg)
     return marked.replace(END_MARK, f"<!--{_NONCE}/-->")
 
@@ -71,7 +71,7 @@ class Fragment:
     is_drawn: bool = False
     pieces: list["str | Fragment"] = field(default_factory=list)
     digest: bytes = b""
-    #: Number of fragments in this one, including itself.
+    #: Number of fragments in this fragment, including itself.
     size: int = 1
 
     def html(self) -> str:
@@ -81,13 +81,12 @@ class Fragment:
         return (piece for piece in self.pieces if isinstance(piece, Fragment))
 
     def walk(self) -> Iterator["Fragment"]:
-        """Yield this fragment and all fragments inside it, in page order."""
         yield self
         for piece in self.inner():
             yield from piece.walk()
 
     def seal(self, volatile: Sequence[str]) -> None:
-        """Compute digests and sizes of this fragment and all inside it."""
+        """Compute the digests and sizes of this fragment and of all fragments inside it."""
         for piece in self.inner():
             piece.seal(volatile)
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
@@ -120,7 +119,7 @@ def parse_fragments(text: str) -> Fragment:
 
 
 class VersionMemory:
-    """Bounded cache of the fragment hashes of the page versions sent last."""
+    """Bounded cache of the fragment hashes of recently sent page versions."""
 
     def __init__(self) -> None:
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
@@ -149,7 +148,7 @@ class VersionMemory:
 
 
 def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
-    """Yield the outermost fragments whose own content differs from the old version."""
+    """Yield the changed fragments, but none that is inside a changed fragment."""
     width = DIGEST_BYTES + SIZE_BYTES
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
@@ -165,7 +164,7 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """HTML of a response; if `version` is set, only the changed fragments."""
+    """HTML of a response. If `version` is set, the HTML has only the changed fragments."""
 
     text: str
     version: str | None = None
@@ -174,9 +173,10 @@ class RenderedText:
 def finish_rendering(
     text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
 ) -> RenderedText:
-    """Return a page without fragment marks, or what changed since the browser's version.
+    """Return a page without fragment marks, or only the fragments that changed.
 
-    `volatile` has the texts that differ in every response, such as form tokens.
+    `known_version` is the version that the browser has. `volatile` has the texts that differ in
+    every response, such as form tokens.
     """
     if _NONCE not in text:
         return RenderedText(text)

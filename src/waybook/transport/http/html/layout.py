@@ -262,7 +262,6 @@ VERSIONS: Final = VersionMemory()
 def render_template(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
-    """Render a page template, or only the requested part of the page."""
     template = TEMPLATES.get_template(f"{name}.html")
     context = {
         "path": request.url.path,
@@ -310,8 +309,6 @@ def document_html(markdown: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """Text of an agent as HTML."""
-
     html: Markup
     #: Whether the text is initially collapsed.
     long: bool
@@ -320,7 +317,7 @@ class RichText:
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return Markdown, or JSON as lists and tables, as HTML; None if the value is empty."""
+    """Return Markdown or JSON as HTML; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)

@@ -58,8 +58,6 @@ NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForm:
-    """Values of the form of one condition."""
-
     #: Index of the condition in the list of the step's conditions, or `new`.
     key: str
     values: Mapping[str, str]
@@ -71,7 +69,6 @@ class ConditionForm:
 
     @property
     def summary(self) -> str:
-        """Return the condition in one line."""
         if self.text or self.key == NEW:
             return self.text
         named = {name: self.values.get(name, "") for name in ("field", "operator", "value", "then")}
@@ -157,7 +154,6 @@ def submitted_conditions(
 
 
 def condition_refusal(typed: Mapping[str, str], faults: Mapping[str, str]) -> FormError:
-    """Return the error of a form with invalid fields."""
     return FormError(
         action="set_conditions",
         code="INVALID_INPUT",
@@ -221,7 +217,7 @@ def _position(error: BadExpression) -> int:
 
 
 def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
-    """Return the condition in a valid form, in the format of the tool."""
+    """Convert a valid form to a condition in the format of the tool."""
     then, step = typed["then"], typed.get("step", "").strip()
     order = int(step) if step else None
     params = non_empty(

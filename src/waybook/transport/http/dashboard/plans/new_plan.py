@@ -49,11 +49,7 @@ class PlanForm:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, template: PlanTemplate | None) -> Body:
-        """Return the arguments of `create_research_plan`.
-
-        Raises:
-            InvalidInput: a value is missing, or the steps cannot be read.
-        """
+        """Return the arguments of `create_research_plan`."""
         return self._from_steps() if template is None else self._from_template(template)
 
     def _from_template(self, template: PlanTemplate) -> Body:
@@ -106,7 +102,6 @@ class NewPlanPage:
     data_dir: Path | None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, show a preview of the plan, or create it."""
         await self.page_context.request_context(request)
         saved = await asyncio.to_thread(saved_templates, self.data_dir) if self.data_dir else {}
         name = query_param(request, "template")

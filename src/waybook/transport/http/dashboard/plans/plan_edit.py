@@ -123,7 +123,6 @@ class PlanEditPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page that edits a plan, or handle one of its forms."""
         if request.method != "POST":
             return await self._render(request)
         fields = await read_form(request)

@@ -82,7 +82,6 @@ def add_steps_modification(fields: FormData) -> Modification:
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
-    """Return the error of a form that the tool refused, with the input."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "the change failed"
     code = code_of(answer) or ""

@@ -14,7 +14,7 @@ from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_view import MAX_MAP_WIDTH
 from waybook.transport.http.html.forms import query_param
 
-#: Maximum number of steps listed; the map shows those around the current one.
+#: Maximum number of steps in the list. The map shows the steps around the current one.
 MAX_ROWS = 200
 
 
@@ -47,11 +47,6 @@ class PlanHistoryPage:
 
 
 def entry_number(text: str | None) -> int | None:
-    """Return the audit entry number in a query parameter.
-
-    Raises:
-        InvalidInput: the value is not a number.
-    """
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= len("1000000000")):
@@ -60,11 +55,7 @@ def entry_number(text: str | None) -> int | None:
 
 
 def entry_time(text: str | None) -> datetime | None:
-    """Return the time in a query parameter, in UTC unless it has an offset.
-
-    Raises:
-        InvalidInput: the value is not a time.
-    """
+    """Return the time in a query parameter, in UTC unless it has an offset."""
     if not text:
         return None
     try:

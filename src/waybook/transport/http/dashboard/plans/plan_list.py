@@ -62,7 +62,6 @@ class PlansPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the number of plans by state, and a page of plans."""
         call, query = (
             await self.page_context.request_context(request),
             query_from_request(request.query_params),
@@ -82,11 +81,6 @@ class PlansPage:
 
 
 def query_from_request(query: QueryParams) -> PlanListQuery:
-    """Read the query parameters of the plan list.
-
-    Raises:
-        InvalidInput: the state does not exist.
-    """
     state = query.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanStatus}:
         raise InvalidInput(f"“{state[:40]}” is not a status of plans", argument="state")
@@ -99,7 +93,6 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
 
 
 def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
-    """Convert the query parameters of the plan list to a database filter."""
     return PlanFilter(
         order=PlanOrder.CREATION,
         state=None if query.state in {OPEN, ALL} else PlanStatus(query.state),

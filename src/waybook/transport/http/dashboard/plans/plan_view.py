@@ -162,8 +162,6 @@ COUNTED_STATUSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """Row in the step list."""
-
     id: str
     order: int
     name: str

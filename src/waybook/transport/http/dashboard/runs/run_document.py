@@ -52,7 +52,6 @@ class DocumentView:
 
 
 def document_view(sheet: DocumentSheet) -> DocumentView:
-    """Return the view model of a document's page, with the comparison if there is one."""
     about, dag = sheet.document.about, sheet.detail.compiled_dag
     groups = {
         "Versions": sheet.versions,
@@ -79,7 +78,10 @@ def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
 
 
 def _choice(item: DocumentVersion, names: Mapping[tuple[str, str, int], int]) -> Choice:
-    """Return a choice for comparison; its label says where the document comes from, if needed."""
+    """Return a document as a choice.
+
+    The label has the lineage if another choice has the same name.
+    """
     origin = ""
     if names[_choice_name(item)] > 1:
         reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
@@ -104,7 +106,7 @@ class RunDocumentPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a document; the query parameter `with` names one to compare with."""
+        """Render a document, compared with the document that the query parameter `with` names."""
         ctx = await self.page_context.request_context(request)
         named = request.path_params
         other = query_param(request, "with")

@@ -102,7 +102,6 @@ def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) 
 
 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
-    """Return the map of a run as SVG for the run page."""
     return RunMap(
         # Waybook drew the SVG and escaped every text in it.
         svg=Markup(mark_drawing(svg)),  # noqa: S704

@@ -34,8 +34,6 @@ ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 @dataclass(frozen=True, slots=True)
 class DocumentLink:
-    """Link to a document in a cell of the matrix."""
-
     url: str
     text: str
     label: str

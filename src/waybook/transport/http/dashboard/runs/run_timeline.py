@@ -23,8 +23,6 @@ _STATUSES: Final = dict(CELL_STATUSES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Job as a bar in the timeline of a run."""
-
     x: int
     y: int
     width: int
@@ -35,8 +33,6 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """Bars of one model in the timeline of a run."""
-
     model: str
     height: int
     bars: tuple[Bar, ...]

@@ -52,7 +52,6 @@ class RunView:
 
     @property
     def card(self) -> FeedbackCard | None:
-        """Return the card of the stage that awaits feedback, if any."""
         detail = self.detail
         stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:
@@ -85,8 +84,6 @@ def run_view(detail: RunDetail, drawn: RunMap) -> RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsView:
-    """Page of the list of a run's documents."""
-
     detail: RunDetail
     documents: Sequence[DocumentListItem]
     page: int

@@ -114,7 +114,6 @@ class RunJobsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the timeline of a run and a page of its jobs that match the filter."""
         ctx = await self.page_context.request_context(request)
         state = query_param(request, "state")
         filter_ = JobFilter(

@@ -32,15 +32,12 @@ MAX_INPUT_FIELDS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunForm:
-    """Values typed into the form that starts a run."""
-
     name: str = ""
     models: tuple[str, ...] = ()
     inputs: Mapping[str, str]
 
     @property
     def fault(self) -> str | None:
-        """Return why the form is incomplete, or None."""
         if not self.name.strip():
             return "Enter a name for the run."
         if not self.models:
@@ -73,7 +70,7 @@ def _json_or_text(text: str) -> Json:
 
 
 def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
-    """Return the form values; models are those checked and those typed."""
+    """Return the form values. The models are the checked models and the typed models."""
     checked = [str(value) for value in form.fields.getlist("model")]
     listed = form.text("models").split("\n")
     models = dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))

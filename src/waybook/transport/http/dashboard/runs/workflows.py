@@ -33,7 +33,7 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 MAX_VERSION_DIGITS: Final = 9
 
 
-#: Maximum number of steps drawn and listed at once: as many as a stage can have.
+#: Maximum number of steps drawn and listed on one page: as many as a stage can have.
 MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
 
@@ -65,7 +65,6 @@ class WorkflowsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render a workflow with map, stages, prompts, and expected documents."""
         call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
         workflow = await read_workflow(call, request.path_params["slug"], version)
