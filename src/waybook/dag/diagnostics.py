@@ -1,8 +1,4 @@
-"""Diagnostics of workflow definitions, and warnings of progress reports.
-
-A diagnostic has a name, a position and a message. Warnings are deduplicated, sorted, and limited in
-number.
-"""
+"""Diagnostics of workflow definitions, and warnings of progress reports."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,14 +6,12 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: Maximum number of reported diagnostics; more would not help the author.
+#: Maximum number of reported diagnostics. More would not help the author.
 MAX_DIAGNOSTICS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error in a workflow definition, and its position."""
-
     name: str
     at: str
     message: str
@@ -27,7 +21,7 @@ class Diagnostic:
 
 
 def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
-    """Return the error for these diagnostics; its message quotes the first."""
+    """Return one error for all diagnostics. The message quotes the first diagnostic."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return BadRecipe(
@@ -38,19 +32,16 @@ def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     )
 
 
-#: Names from other systems are quoted up to this length, enough to identify them.
 MAX_NAME_LENGTH = 80
 
 
 class StageWarning(NamedTuple):
-    """Warning, and the stage that it belongs to, if any."""
-
     stage: str | None
     message: str
 
 
 def quote_name(name: object) -> str:
-    """Return a name from another system in quotes, shortened to one line.
+    """Return a name from another system in quotes, cut to `MAX_NAME_LENGTH`.
 
     >>> print(quote_name("thesis"), quote_name("x" * 1000)[-4:], quote_name(None))
     'thesis' xxx… None
@@ -86,7 +77,6 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
 
 
 def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
-    """Return the warnings by stage; warnings without a stage have the key None."""
     by_stage: dict[str | None, list[str]] = {}
     for stage, message in warned:
         by_stage.setdefault(stage, []).append(message)

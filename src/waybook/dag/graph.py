@@ -1,10 +1,9 @@
-"""Graph of a stage's steps: their order, roots and leaves, and the sources of documents.
+"""The graph of a stage's steps.
 
-Everything here is one pass over steps and edges. The function `walk` decides which steps of a stage
-close and open after work has ended. There is no barrier: a step opens when its predecessors are
-closed, regardless of other steps; it opens once, with all its units, and closing is final. The
-primary source of a `per_source_document` step is the predecessor that produces its first input; the
-step has one unit per output of that predecessor.
+The function `walk` decides which steps close and open when work has ended. A step opens when its
+predecessors are closed, regardless of other steps; it opens once, with all its units, and never
+opens again. The primary source of a `per_source_document` step is the predecessor that produces its
+first input.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,8 +22,7 @@ MAX_CYCLE_SHOWN = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All steps in topological order; where there is a choice, by step number, then in declared
-    #: order.
+    #: All steps in topological order. Independent steps are in the order of their numbers.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -33,7 +31,7 @@ class Graph:
 
 
 def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
-    """Return the graph of a recipe, which is the steps of a stage and the edges between them.
+    """Return the graph of a recipe.
 
     Raises:
         BadRecipe: the recipe has no steps, duplicate keys, a cycle, or dangling or duplicate edges.
@@ -45,7 +43,6 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
-    """Return the graph of a recipe (the steps of a stage), or all errors if it is invalid."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
         return faults
@@ -117,10 +114,10 @@ def _adjacent_steps(
 
 
 def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -> list[str]:
-    """Return the steps in topological order; where there is a choice, as in `ranked`."""
+    """Return the steps in topological order. Independent steps are ordered as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # The list is in ascending order, so it is already a heap.
+    # An ascending list is already a heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:
@@ -134,7 +131,7 @@ def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -
 
 
 def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
-    """Return one cycle among steps that can never start, found by following dependencies back.
+    """Return a cycle among steps that can never start.
 
     >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
     'b → a → b'
@@ -153,11 +150,11 @@ def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """State of a step while its stage runs; a step without one has not been opened."""
+    """Progress of a step while its stage runs."""
 
     opened: bool
     closed: bool
-    #: Number of jobs, and of completed ones.
+    #: Number of jobs, and number of completed jobs.
     total: int
     done: int
 
@@ -167,7 +164,7 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and to open, in graph order; a step without jobs is in both."""
+    """The steps to close and the steps to open. A step without jobs is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
@@ -176,8 +173,8 @@ class Walk:
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
     """Return the finished steps to close and the ready steps to open.
 
-    `count_of` returns the number of jobs of a step that opens; a step without jobs is closed at
-    once. One pass is enough: all predecessors of a step are decided before it.
+    `count_of` returns the number of jobs of a step. One pass is enough, because a step comes after
+    all its predecessors.
     """
     over: set[str] = set()
     closed: list[str] = []
@@ -202,19 +199,16 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the steps to open first: steps without predecessors, or after steps without jobs."""
     return walk(graph, {}, count_of)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
-    """Return the keys of the documents that each job of a step produces, without duplicates."""
     if not step.outputs:
         return (step.output_type,)
     return tuple(dict.fromkeys(output.document_key for output in step.outputs))
 
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
-    """Return the steps that produce each document of a stage."""
     producers_by_key: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
         for key in output_keys(step):
@@ -223,7 +217,7 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """Return the possible primary sources of a step; in a valid workflow, there is only one."""
+    """Return the possible primary sources of a step. A valid workflow has only one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
@@ -234,11 +228,7 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
-    """Return the predecessor whose outputs determine this step's jobs, if any.
-
-    In a valid workflow there is exactly one if the strategy is `per_source_document` and the step
-    is not a root.
-    """
+    """Return the predecessor whose outputs determine this step's jobs."""
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None
     candidates = primary_source_candidates(step, stage_slug, graph)

@@ -1,7 +1,4 @@
-"""Data model of a workflow: stages, each with a recipe, which is its steps and the edges between.
-
-It has only the structure; the progress of a run is passed separately.
-"""
+"""Data model of a workflow: its stages, and the recipe (steps and edges) of each stage."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,10 +6,7 @@ from typing import NamedTuple
 
 
 class JobType(StrEnum):
-    """Kind of job.
-
-    RENDER jobs are done by the server, and are not part of definitions and progress.
-    """
+    """Kind of job. RENDER jobs are done by the server, and do not count as progress."""
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -20,7 +14,7 @@ class JobType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Strategy by which a step is split into jobs; see the module `granularity`."""
+    """How a step is split into jobs. The module `granularity` describes each strategy."""
 
     ALL_TO_ONE = "all_to_one"
     PER_MODEL = "per_model"
@@ -41,13 +35,11 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Statuses of failed jobs, which are not retried automatically.
+#: Statuses of failed jobs that are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
 class ProgressStatus(StrEnum):
-    """Progress status of a step or stage."""
-
     NOT_STARTED = "not_started"
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -56,25 +48,25 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Document that a step reads: from its own stage, an earlier stage, or outside."""
+    """A document that a step reads, from its own stage, an earlier stage, or outside the run."""
 
     document_key: str
-    #: Stage that produces the document; None for the step's own stage.
+    #: Stage that produces the document. None for the step's own stage.
     stage: str | None = None
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Document that each job of a step produces."""
+    """A document that each job of a step produces."""
 
     document_key: str
-    #: Template for the document; None if people do not read it.
+    #: Template of the document. None if people do not read the document.
     render: str | None = None
 
 
 class RecipeStep(NamedTuple):
-    """Step of a stage; a tuple, because a stage may have ten thousand steps."""
+    """A step of a stage. It is a tuple, because a stage may have ten thousand steps."""
 
     key: str
     number: int
@@ -82,8 +74,7 @@ class RecipeStep(NamedTuple):
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: Inputs of the step; None if the definition declares none. The only predecessor is then the
-    #: primary source.
+    #: Inputs of the step. None if the definition declares no inputs.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None
@@ -106,7 +97,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Link to a later stage, which a person's feedback opens."""
+    """Link to a later stage. A person's feedback opens that stage."""
 
     source: str
     target: str

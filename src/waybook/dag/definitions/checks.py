@@ -1,8 +1,7 @@
-"""Structural checks of a workflow definition that matches the schema; errors have positions.
+"""Checks the structure of a workflow definition that matches the schema.
 
-A hidden dependency is a step that needs a document of its stage without a path of edges from the
-document's producer: the step may start before the document exists. If there are several producers,
-a path from one suffices. The stages must have one entry, one end, and no cycle.
+A step has a hidden dependency if it needs a document of its stage, but no path of edges leads to it
+from a step that produces the document. The step could then start before the document exists.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +22,7 @@ from waybook.dag.templates.template import TemplateKind, template_error
 #: Maximum number of a document's producers examined to suggest an edge in an error message.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Set of steps as an integer with one bit per step: even for ten thousand steps, a union is a
-#: single operation.
+#: A set of steps, as an integer with one bit per step. This makes a union one fast operation.
 Bits = int
 
 
@@ -59,7 +57,6 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
 
 
 def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    """Return, for each step, the set of itself and all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
         bits = bit[key]
@@ -79,7 +76,6 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Return the end of an error message: which step produces the document, and the edge to add."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which only it produces"
@@ -93,10 +89,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return errors in the names of stages and transitions or, if they are valid, in the order.
-
-    A name may be duplicate or unknown. The order may have a cycle, or several first or last stages.
-    """
+    """Return errors in the names of stages and transitions, or else in their order."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
@@ -160,14 +153,12 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the different templates in a definition, which limits the time for
-#: checking them; each template counts as `TEMPLATE_OVERHEAD` characters more.
+#: Maximum total length of the templates in a definition. It limits the time for checking them.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the structural errors of a workflow, limited in number per kind and stage."""
     errors, _ = check_structure(dag)
     return errors
 
@@ -259,7 +250,6 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
-    """Yield every template with its position; texts without a brace are skipped."""
     for place, stage in enumerate(dag.stages):
         for number, step in enumerate(stage.recipe.steps):
             where = f"stages[{place}].recipe.steps[{number}]"

@@ -1,8 +1,4 @@
-"""Reading, checking and writing of workflow definitions.
-
-A definition that was read matches the published schema and can be run; all errors are reported with
-names and positions.
-"""
+"""Reads, checks and writes workflow definitions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,13 +26,12 @@ from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
 
-#: Job types by value; a lookup here is ten times as fast as calling the class.
+#: Job types by value. Looking one up here is ten times as fast as calling the class.
 JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
 STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy in Strategy}
 
 
 def definition_schema() -> dict[str, object]:
-    """Return the published JSON Schema of workflow definitions."""
     text = (
         files("waybook.dag.definitions")
         .joinpath("definition.schema.json")
@@ -50,11 +45,10 @@ def _form(*, strict: bool) -> Check:
     return compile_check(definition_schema(), strict=strict)
 
 
-# Reading
-
-
 def read_definition(data: object, *, strict: bool = True) -> Dag:
-    """Return the workflow that parsed JSON defines; unknown properties are errors only if `strict`.
+    """Return the workflow that parsed JSON defines.
+
+    Unknown properties are errors only if `strict`.
 
     Raises:
         BadRecipe: the definition is invalid; the error has all schema errors or, without such, all
@@ -65,11 +59,7 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
 
 
 def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str, Graph]]:
-    """Return the workflow that parsed JSON defines, and the graph of each stage.
-
-    Raises:
-        BadRecipe: as for `read_definition`.
-    """
+    """Return the workflow that parsed JSON defines, and the graph of each stage."""
     faults = [
         Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
         for fault in _form(strict=strict)(data)
@@ -84,11 +74,7 @@ def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str,
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
-    """Return the graph of each stage's steps, by slug.
-
-    Raises:
-        BadRecipe: the steps of a stage do not form a valid graph; `read_definition` excludes this.
-    """
+    """Return the graph of each stage."""
     return {
         stage.slug: graph_of(stage.recipe, f"stages[{place}].recipe")
         for place, stage in enumerate(dag.stages)
@@ -165,7 +151,6 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(value: object) -> str | None:
-    """Return the text of a template or None; true or an empty text selects the default template."""
     if value is None or value is False:
         return None
     return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)
@@ -180,11 +165,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
     return cast("Sequence[Raw]", raw.get(name) or ())
 
 
-# Writing
-
-
 def write_definition(dag: Dag) -> dict[str, object]:
-    """Return the workflow as JSON that can be read again, without empty values."""
     return {
         "slug": dag.slug,
         "name": dag.name,

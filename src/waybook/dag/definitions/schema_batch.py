@@ -1,9 +1,8 @@
-"""Compiles a JSON Schema to a check of many values at once, without error messages.
+"""Compiles a JSON Schema to a fast check of many values, without error messages.
 
-A definition has tens of thousands of equal parts. A batch check collects the values of one property
-from all parts and examines them together. It uses functions of the standard library that iterate in
-C, so a valid value costs no Python call. For an invalid value, `schema_check` finds the errors and
-their positions.
+A definition has tens of thousands of equal parts, so the check collects the values of one property
+from all parts and examines them together. `schema_check` finds the errors and their positions if a
+value is invalid.
 """
 
 import re
@@ -15,8 +14,8 @@ from types import NoneType
 from typing import cast
 
 Schema = Mapping[str, object]
-#: Returns True only if all values are valid. It may return False for unusual valid values, such as
-#: an integer written as a float.
+#: Returns True only if all values are valid. It may return False for an unusual valid value, such
+#: as an integer written as a float.
 BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {
@@ -36,8 +35,6 @@ def compile_batch_check(schema: Schema, *, strict: bool = True) -> BatchCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """State of the compilation: the schemas for `$ref`, and the compiled checks."""
-
     named: Mapping[str, Schema]
     known: dict[str, BatchCheck]
     strict: bool
@@ -121,7 +118,7 @@ def _text_check(schema: Schema) -> BatchCheck:
 
 
 def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence[object]) -> bool:
-    # Edges name the same steps many times, so examine only distinct texts.
+    # Many edges name the same step, so check each name once.
     texts = set(cast("Sequence[str]", values))
     if not all(map(sizes.__contains__, set(map(len, texts)))):
         return False
@@ -131,7 +128,6 @@ def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence
 
 
 def is_broken(text: str) -> bool:
-    """Return whether a text contains a lone surrogate, which UTF-8 cannot represent."""
     try:
         text.encode()
     except UnicodeEncodeError:

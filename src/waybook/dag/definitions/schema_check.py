@@ -1,7 +1,6 @@
 """Compiles a JSON Schema to checks that report each error with its position.
 
-It supports the keywords of the published schemas. A check visits only the properties that the
-schema names, so large or deep unknown properties cost nothing.
+It supports only the keywords that the published schemas use.
 """
 
 import re
@@ -16,10 +15,9 @@ from waybook.dag.definitions.schema_batch import BatchCheck, compile_batch_check
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: Checks a value; returns errors with their positions inside it.
+#: Checks a value and returns the errors, each with its position in the value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
-#: After this many errors, the check of a list or object ends.
 MAX_ERRORS = 100
 MAX_QUOTE_LENGTH = 60
 
@@ -52,14 +50,12 @@ def compile_check(schema: Schema, *, strict: bool = True) -> Check:
 
 
 def _check_invalid(batch: BatchCheck, check: Check, value: object) -> Sequence[Diagnostic]:
-    """Return the errors of a value; a valid value only passes the much faster batch check."""
+    """Run the slow check, which finds the errors, only if the fast check fails."""
     return NO_DIAGNOSTICS if batch([value]) else check(value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Forms:
-    """State of the compilation: the schemas for `$ref`, and the compiled checks."""
-
     named: Mapping[str, Schema]
     known: dict[str, Check]
     strict: bool
@@ -101,7 +97,7 @@ class _Forms:
 
 
 def kind_of(value: object) -> str:
-    """Return a value's JSON Schema type; a number without a fraction is an integer."""
+    """Return the JSON Schema type of a value. A number without a fraction is an integer."""
     kind = _KINDS.get(type(value))
     if kind is None and isinstance(value, float):
         kind = "integer" if value.is_integer() else "number"
@@ -220,5 +216,4 @@ def _did_you_mean(value: object, known: Iterable[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case without separators: step_key and Step-Key become stepkey."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

@@ -1,8 +1,7 @@
-"""Parser for workflow definitions in YAML or JSON, safe for untrusted input.
+"""Parses workflow definitions in YAML or JSON from untrusted sources.
 
-It accepts an unambiguous subset of YAML: no tags and no merge keys; keys are unique texts; `yes`
-and dates are texts too. An alias counts toward the size limit as much as the value it refers to.
-The module also loads the built-in definitions.
+It accepts a subset of YAML without tags and merge keys. Keys are unique texts, and `yes` and dates
+are texts too. An alias counts toward the size limit as much as the value it refers to.
 """
 
 import json
@@ -23,7 +22,7 @@ from waybook.errors import BadRecipe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-#: Maximum number of values in a definition; an alias counts as all the values it refers to.
+#: Maximum number of values in a definition. An alias counts as all the values it refers to.
 MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -46,7 +45,7 @@ NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
 def decode_text(data: bytes) -> str:
-    """Decode the bytes of a file, and return the text.
+    """Decode the bytes of a definition file.
 
     Raises:
         BadRecipe: the file is too long or not UTF-8; the error contains the line and the column.
@@ -63,7 +62,7 @@ def decode_text(data: bytes) -> str:
 
 
 def parse_definition(text: str) -> object:
-    """Parse a text in YAML or JSON, and return its value.
+    """Parse a definition in YAML or JSON.
 
     Raises:
         BadRecipe: the text is neither YAML nor JSON, or exceeds a limit; the error contains the
@@ -72,8 +71,7 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # The JSON parser is fast. If the text is not valid JSON, the YAML parser produces the error
-        # messages.
+        # The JSON parser is fast, and the YAML parser gives better error messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)
@@ -129,15 +127,13 @@ def _yaml(text: str) -> object:
 
 
 class _Mark(Protocol):
-    """Zero-based line and column in the text."""
-
     line: int
     column: int
 
 
 @dataclass(slots=True)
 class _Open:
-    """List or object that the YAML parser has not finished yet."""
+    """A list or object that the YAML parser has not finished yet."""
 
     value: Container
     anchor: str | None
@@ -154,7 +150,6 @@ class _Building:
     anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)
 
     def take(self, event: events.Event) -> None:
-        """Process one event of the YAML parser."""
         match event:
             case events.ScalarEvent():
                 self._take_scalar(event)
@@ -204,7 +199,6 @@ class _Building:
         self.stack.append(_Open(value, event.anchor))
 
     def _add(self, value: object, parts: int, anchor: str | None, event: events.Event) -> None:
-        """Add a finished value to the list or object that contains it."""
         self._refuse_as_key(event)
         if anchor is not None:
             self.anchors[anchor] = (value, parts)
@@ -258,7 +252,6 @@ SUFFIX = ".yaml"
 
 @cache
 def builtin_definitions() -> Mapping[str, str]:
-    """Return the text of each built-in workflow definition, by slug."""
     folder = files("waybook.dag.definitions").joinpath("builtin")
     entries = sorted(folder.iterdir(), key=lambda file: file.name)
     return MappingProxyType(

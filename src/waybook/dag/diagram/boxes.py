@@ -1,4 +1,4 @@
-"""SVG of the boxes in a diagram, each for one step or a stack of steps, and SVG escaping."""
+"""Draws the boxes of a diagram as SVG."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ from waybook.dag.diagram.status_marks import (
 #: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Matches texts that need no escaping, as most do; quick to check.
+#: Matches texts that need no escaping. Most texts match, and the check is fast.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -49,7 +49,9 @@ ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
-    """Return an SVG element; omit attributes that are `None`, and write data_x as data-x.
+    """Return an SVG element without the attributes that are `None`.
+
+    The argument data_x becomes data-x.
 
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
@@ -69,7 +71,6 @@ def _escape_value(value: object) -> object:
 
 
 def text(x: int, y: int, content: str, class_: str | None = None, **attributes: object) -> str:
-    """Return a line of text that begins at this point; nothing for an empty text."""
     return (
         element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
         if content
@@ -91,7 +92,6 @@ def icon(x: int, y: int, status: str) -> str:
 
 
 def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
-    """Return the status that a box shows for its step or its stack of steps."""
     lane = layout.sketch.lanes[box.lane]
     return aggregate_status(
         [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
@@ -106,7 +106,6 @@ def draw_box(
     address: Callable[[str, str], str | None] | None,
     element_id: str | None = None,
 ) -> str:
-    """Return the SVG of a box, as a link if the box has a URL."""
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
@@ -135,7 +134,6 @@ def draw_box(
 
 
 def _cards(box: Box) -> Iterator[str]:
-    """Yield the rectangle of a box and, for a stack, those behind it."""
     pile = STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
@@ -144,7 +142,6 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield icon and name, and below them status and counts, all moved up by `higher` pixels."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
@@ -157,7 +154,6 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
 
 
 def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    """Yield icon and name of a compact box; legend and title have the status labels."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
     yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
@@ -176,7 +172,6 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a bar at the bottom of a stack with the share of each status."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
     width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):
@@ -195,7 +190,10 @@ def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
-    """Return the legend of status icons with counts, for compact boxes, and its width."""
+    """Return the legend for compact boxes, and its width.
+
+    The legend counts the boxes with each status.
+    """
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()

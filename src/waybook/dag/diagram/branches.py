@@ -1,4 +1,4 @@
-"""Branching conditions in a diagram: dashed lines to the steps they skip to, and a list below."""
+"""Draws branching conditions: dashed lines to the steps they skip to, and a list."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,7 +14,7 @@ LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 #: Maximum width in pixels of a listed condition.
 MAX_LINE_WIDTH: Final = 700
-#: Pixels by which a line between two boxes of the same column bulges.
+#: Distance in pixels by which a line between two boxes of one column curves outward.
 BULGE: Final = 30
 
 
@@ -24,7 +24,6 @@ def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
 
 
 def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a dashed line for each condition that skips to a step; drawn under the boxes."""
     if not marks.branches:
         return
     boxes = {
@@ -40,9 +39,9 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def _curve(source: Box, target: Box) -> str:
-    """Return a curve from the bottom of a box to the top or bottom of another.
+    """Return a curve from the bottom of one box to the top or bottom of another.
 
-    It leaves the box vertically, unlike an edge, which leaves on the side.
+    Edges leave a box at the side, so a reader can distinguish the two kinds of line.
     """
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x = target.x + target.width // 4
@@ -55,7 +54,7 @@ def _curve(source: Box, target: Box) -> str:
 
 
 def branch_list(layout: Layout, marks: Annotations, top: int) -> tuple[str, int, int]:
-    """Return the list of conditions below the map, its width, and its height."""
+    """Return the list of conditions, its width, and its height."""
     branches = branches_of(layout, marks)
     lines = [f"{BRANCH_MARK} {branch.text}" for branch in branches[:MAX_LISTED]]
     if len(branches) > MAX_LISTED:

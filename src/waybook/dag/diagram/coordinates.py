@@ -1,15 +1,13 @@
-"""Coordinates of one lane (a stage or plan) of a diagram: positions of boxes, and tracks of edges.
+"""Places the boxes and edges of one lane (a stage or plan) of a diagram.
 
-The items of a column are boxes and passing lines. Each one is placed as near to the mean height of
-its neighbors as the order and the minimum distances in its column allow; one pass of the
-pool-adjacent-violators algorithm finds these heights. A lane that is too wide for the page is split
-into bands (rows of columns); a band is only as high as its fullest column.
+Each column has boxes and passing lines. Each of them is placed as near to the mean height of its
+neighbors as the order in the column allows; the pool-adjacent-violators algorithm finds these
+heights. A lane that is too wide for the page is split into bands (rows of columns).
 
-A detour is an edge that goes around boxes: it leaves its box to the right, goes down in the gap
+A detour is an edge that goes around boxes. It leaves its box to the right, goes down in the gap
 after the column, along the corridor below the band, and into the gap before the target's column. A
-target in a lower band is reached through the gutter on the left. Gaps, corridors and gutter have
-parallel tracks for lines, but no boxes, so no line crosses a box. Detours from the same source
-share their tracks, and so do detours to the same target.
+target in a lower band is reached through the gutter on the left. Only lines are drawn in gaps,
+corridors and the gutter, so no line crosses a box.
 """
 
 from collections import defaultdict
@@ -21,23 +19,22 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: Weights of a box, of a passing line, and of an item without neighbors, when items are aligned
-#: vertically. A line weighs more than a box, because a bend in it looks worse than a moved box.
+#: Weights of a box, a line, and an item without neighbors when items are aligned vertically. A line
+#: weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: Vertical center of each item (box or passing line) within its row of columns.
+    #: Vertical center of each box and each passing line within its band.
     middle: Sequence[int]
-    #: Height of each band, a group of columns drawn in one row of the map.
+    #: Height of each band (row of columns).
     heights: list[int]
 
 
 def place_vertically(
     grid: Grid, columns: list[list[Item]], measures: Dimensions
 ) -> VerticalPlacement:
-    """Return the vertical positions of all items of the grid."""
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
     for band, (_, high) in zip(grid.bands, stacks, strict=True):
@@ -55,7 +52,6 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield the passes of the alignment: the neighbors to align with, and the order of columns."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -63,7 +59,6 @@ def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]]
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """Return the vertical centers of a column's tightly packed items, and their total height."""
     offsets, bottom, last = list[int](), 0, None
     for item in column:
         box = grid.is_box(item)
@@ -87,7 +82,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move a column's items as near to the mean height of their neighbors as possible."""
+    """Move the items of a column toward the mean height of their neighbors."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -103,7 +98,7 @@ def _settle(
 
 
 def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the non-decreasing sequence nearest to these values by weighted least squares.
+    """Return the non-decreasing sequence nearest to `wishes` by weighted least squares.
 
     >>> monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
     [1, 3.0, 3.0, 5]
@@ -119,29 +114,28 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Gap between two columns: its band (row of columns), and the column to its right.
+#: A gap between two columns: its band (row of columns), and the column to its right.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free pixels in a gap between columns: before its vertical lines, after them (where the arrows
-#: are), and between them.
+#: Free pixels in a gap: left of the vertical lines, right of them, and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: If a gap between columns has more lines than this, they are placed closer together.
+#: In a gap with more lines than this, the lines are drawn closer together.
 COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Vertical places for lines in the gaps between columns, and the columns' positions."""
+    """The vertical lines in the gaps between columns, and the positions of the columns."""
 
-    #: Numbers of the vertical tracks (places for lines) within a gap: for the lines that leave each
-    #: source, and for those that enter each target from above (True) or from below (False).
+    #: Number of the track for the lines that leave a source, and for the lines that enter a target
+    #: from above (True) or below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of vertical tracks (places for lines) in each gap between columns: for lines that
-    #: leave a source, and for lines that enter a target.
+    #: Number of tracks in each gap: for lines that leave a source, and for lines that enter a
+    #: target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
-    #: Left edge of each column, and right edge of the last one.
+    #: Left edge of each column. The last item is the right edge of the last column.
     columns: list[int]
     measures: Dimensions
 
@@ -158,7 +152,7 @@ class Gaps:
 
 
 def track_offset(number: int, many: int, pitch: int) -> int:
-    """Return the offset in pixels of a track, given its number and the number of tracks.
+    """Return the horizontal offset of a track in pixels.
 
     >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
     (18, 180)
@@ -171,7 +165,6 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Assign places in the gaps between columns to all edges that go around boxes."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -201,10 +194,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return the sort key by which edges into a column get their places in the gap before it.
-
-    Edges from above come first, the lowest target first; then edges from below.
-    """
+    """Return a sort key: first lines from above, lowest target first; then lines from below."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 
@@ -212,7 +202,6 @@ def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, i
 def _columns(
     grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
 ) -> list[int]:
-    """Return the x-coordinates of the left edges of the columns."""
     room: dict[int, int] = defaultdict(int)
     for gap in {*many[0], *many[1]}:
         out, into = many[0].get(gap, 0), many[1].get(gap, 0)
@@ -225,7 +214,9 @@ def _columns(
 
 
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """Return a track for each interval, without overlaps on a track, and the number of tracks.
+    """Return a track for each interval, and the number of tracks.
+
+    Intervals on one track do not overlap.
 
     >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)

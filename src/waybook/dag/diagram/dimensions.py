@@ -1,7 +1,6 @@
-"""Dimensions of a diagram in pixels, and text measurement.
+"""Dimensions of a diagram in pixels, and estimates of text widths.
 
-Boxes are large enough to read, or compact if there are very many steps. Text widths are estimated
-from a table of character widths, which is accurate enough to decide whether a text fits.
+A table of typical character widths is accurate enough to decide whether a text fits.
 """
 
 from bisect import bisect_left
@@ -35,7 +34,7 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Measured widths are increased by this factor, so that text also fits in a wide font.
+#: Factor on measured widths, so that a text also fits if the font is wide.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
 #: Texts longer than this are cut before they are measured.
@@ -61,7 +60,7 @@ def _width(character: str) -> int:
 
 
 def truncate(text: str, room: float, size: int) -> str:
-    """Return the text, truncated with an ellipsis if it does not fit.
+    """Return the text, cut and ended with an ellipsis if it is wider than `room` pixels.
 
     >>> truncate("Prepare the header", 62, 12)
     'Prepare…'
@@ -77,7 +76,7 @@ def truncate(text: str, room: float, size: int) -> str:
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
-    """Return the text broken between words into at most `lines` lines; truncate the last line.
+    """Break the text between words into at most `lines` lines. The last line is truncated.
 
     >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
@@ -92,12 +91,12 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: With this many boxes or more, they are drawn compact.
+#: From this number of boxes on, boxes are drawn compact.
 COMPACT_FROM = 400
-#: This many identical siblings or more are drawn as one stack.
+#: From this number of identical siblings on, they are drawn as one stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Space in a box to the left of its text, including the icon, and to the right.
+#: Space in a box to the left of the text, where the icon is, and to the right of the text.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
@@ -109,29 +108,26 @@ class Dimensions:
     box_width: int = 188
     box_height: int = 44
     name_lines: int = 1
-    #: Vertical gaps: between two boxes, between a box and a line, and between two lines.
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Minimum distances between columns and between rows of columns; lines between them add space.
+    #: Minimum distances between columns and between rows of columns.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
-    #: Outer margin of the map, padding inside a frame, height of a frame's heading, and gap between
-    #: frames.
+    #: Margin of the diagram, padding inside a frame, heading height, and gap between frames.
     margin: int = 14
     padding: int = 16
     heading: int = 30
-    #: Minimum width of a frame, so that its heading fits.
+    #: Minimum width of a frame. Its heading needs this space.
     narrowest: int = 420
     lane_gap: int = 34
-    #: An edge that spans more columns than this is drawn as a detour around them.
+    #: An edge across more columns than this is drawn around them.
     longest_passing: int = 6
     compact: bool = False
 
     @property
     def name_width(self) -> int:
-        """Return the maximum width of one line of a step's name, in pixels."""
         return self.box_width - TEXT_LEFT - TEXT_RIGHT
 
 
@@ -150,7 +146,6 @@ COMPACT = Dimensions(
 
 
 def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
-    """Return the box dimensions: compact for many boxes, two lines high for long names."""
     if boxes >= COMPACT_FROM:
         return COMPACT
     measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
@@ -160,15 +155,12 @@ def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
 
 
 def columns_in(width: int, measures: Dimensions) -> int:
-    """Return how many columns fit on a page of this width, with frames and space for lines."""
     across = measures.box_width + measures.column_gap
     return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
 
 
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
-    """Return the number of columns for a well-proportioned diagram, given the boxes per layer.
-
-    More columns make the diagram wider and lower.
+    """Return a number of columns that gives a diagram good proportions.
 
     >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)

@@ -42,7 +42,7 @@ _TEXTS = MappingProxyType(
 def drawing_from_snapshot(
     data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
 ) -> Drawing:
-    """Return the diagram of an exported run snapshot, or of a workflow definition alone.
+    """Return the diagram of a run snapshot or a workflow definition.
 
     `models` are the models of the first stage if the data lacks them.
 

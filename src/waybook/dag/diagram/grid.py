@@ -1,11 +1,9 @@
-"""Grid of a lane (a stage or plan) in a diagram: columns, the order in them, and kinds of edges.
+"""Assigns the boxes of a lane (a stage or plan) to columns, orders them, and classifies the edges.
 
 A lane that is too wide for the page is split into bands (rows of columns). An edge to the next
-column is drawn as a curve. A longer edge within a band passes through the columns between its ends,
-with a slot reserved in each; edges of the same source share slots. Any other edge is a detour.
-Items in a column are ordered to reduce crossings: sweeps back and forth move each item to the mean
-position of its neighbors, and ties keep the declared order. After each sweep, boxes with the same
-predecessors return to their declared order.
+column is a curve. A longer edge within a band passes through a slot in each column between its
+ends. Any other edge is a detour. To reduce crossings, passes back and forth move each item to the
+mean position of its neighbors.
 """
 
 from bisect import bisect_right, insort
@@ -17,7 +15,7 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.layers import Pairs, bands_of
 
-#: A box, or a slot through which a line passes; slots are numbered after all boxes.
+#: A box, or a slot through which a line passes. Slots are numbered after all boxes.
 Item: TypeAlias = int
 
 
@@ -25,16 +23,15 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Layer (column) of each item.
+    #: Column of each item.
     layer: list[int]
-    #: First layer (column) of each band (row of columns), and the band of each layer.
+    #: First column of each band (row of columns), and the band of each column.
     starts: list[int]
     bands: list[int]
-    #: For each slot (place of a passing line), the box at which its line starts.
+    #: For each slot, the box at which the passing line starts.
     origins: list[int] = field(default_factory=list)
-    #: Edges drawn through the columns, with the items on their way, including both ends.
+    #: Items on the way of each edge that passes through columns, including both ends.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
-    #: Edges drawn as detours around the columns.
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
@@ -48,9 +45,9 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each layer: boxes in declared order, and slots after their source.
+        """Return the items of each column in declared order.
 
-        A slot is the place of a long edge in a column between its ends.
+        A slot comes after the source of its line.
         """
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
@@ -62,13 +59,12 @@ class Grid:
         return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
 
     def widest(self) -> int:
-        """Return the number of columns in the widest band (row of columns)."""
         ends = [*self.starts[1:], max(self.layer) + 1]
         return max(end - start for start, end in zip(self.starts, ends, strict=True))
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign boxes to columns; an edge across more than `longest` columns becomes a detour."""
+    """Assign boxes to columns. An edge across more than `longest` columns becomes a detour."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -95,7 +91,6 @@ def _get_or_add_slot(
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """Return, for each item, the items before and after it on these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
@@ -106,7 +101,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: With more items than this, crossings are not counted, and only `ROUNDS_BEYOND` passes are made.
+#: With more items than this, crossings are not counted and only `ROUNDS_BEYOND` passes are made.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -114,7 +109,7 @@ NeighborMap = Sequence[Sequence[Item]]
 
 
 def order_columns(grid: Grid) -> Columns:
-    """Return the items of each column from top to bottom, ordered to reduce crossings."""
+    """Return the items of each column from top to bottom, in an order with few crossings."""
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
@@ -129,7 +124,6 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """Yield the order of all columns after each pass that reduces crossings."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -144,7 +138,6 @@ def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
 
 
 def _places(columns: Columns) -> dict[Item, float]:
-    """Return each item's position relative to the middle of its column."""
     place: dict[Item, float] = {}
     for column in columns:
         _note(column, place)
@@ -159,7 +152,6 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    """Sort a column by the mean position of neighbors; items without neighbors stay."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}
@@ -175,7 +167,7 @@ def _mean(near: Sequence[Item], place: dict[Item, float], otherwise: float) -> f
 
 
 def _families(grid: Grid) -> list[list[list[Item]]]:
-    """Return the groups of boxes with the same predecessors, by layer, in declared order."""
+    """Return the groups of boxes with the same predecessors, by column."""
     before: list[list[int]] = [[] for _ in range(grid.boxes)]
     for source, target in grid.edges:
         before[target].append(source)

@@ -1,9 +1,8 @@
-"""Layers (columns) of a lane, the drawing of a stage or plan: each box is after its dependencies.
+"""Assigns each box to a layer (column) after its dependencies.
 
-Identical siblings (many steps of one kind with the same predecessors and successors) are drawn as a
-stack. The module also thins out the edges of very dense maps, whose lines would overlap and take
-seconds to draw. Dependencies that follow from others are omitted first; if that is not enough, each
-step keeps only the first of its dependencies. The drawing states how many are omitted.
+Many identical siblings are drawn as one stack. Some edges of a very dense diagram are omitted,
+because they would overlap and take seconds to draw: first the edges that follow from others, then
+all but the first edges of each step. The diagram says how many are omitted.
 """
 
 from collections import defaultdict
@@ -14,13 +13,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from waybook.dag.diagram.model import Lane
 
-#: Edges as pairs of indexes of source and target.
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Stage or plan with its steps grouped into boxes, which are tuples of step indexes."""
+    """The steps of a lane, grouped into boxes. Each box is a tuple of step indexes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
@@ -52,7 +50,6 @@ def _adjacent_positions(
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """Merge each group of identical steps into one box."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
@@ -62,11 +59,11 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return each box's layer: the length of its longest path from a root, then adjusted.
+    """Return the layer of each box.
 
-    To shorten edges, boxes with at least as many successors as predecessors move to the latest
-    possible layer. Then boxes with at least as many predecessors as successors move to the earliest
-    possible layer.
+    It is the length of the longest path from a root. To shorten edges, a box with at least as many
+    successors as predecessors then moves to its latest possible layer, and a box with at least as
+    many predecessors as successors to its earliest.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -99,10 +96,7 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Return the first layer of each band; bands are split where the fewest edges cross.
-
-    A band has at most `columns` layers. If all cuts cross equally many edges, all bands but the
-    last have the same length.
+    """Return the first layer of each band. A band ends where the fewest edges cross.
 
     >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
@@ -119,7 +113,6 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return how many edges cross the boundary before each layer."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1
@@ -129,23 +122,21 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: Maximum number of lines in a map, and maximum per box; the larger total applies.
+#: A diagram may have `LINES_PER_BOX` lines per box, but always `MIN_LINES`.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are computed for at most this many boxes, because that takes one bit of
-#: memory per pair.
+#: Implied dependencies are computed for at most this many boxes: it takes one bit per pair of
+#: boxes.
 MAX_REDUCED_BOXES: Final = 2_000
 
 
 class Thinned(NamedTuple):
-    """Edges to draw, and the number of omitted edges."""
-
     edges: Pairs
     undrawn: int = 0
 
 
 def thin_edges(count: int, edges: Pairs) -> Thinned:
-    """Return the edges to draw; omit some if there are too many for this number of boxes.
+    """Return the edges to draw. Some are omitted if there are too many for the number of boxes.
 
     >>> dense = [(a, b) for b in range(200) for a in range(b)]
     >>> [len(thin_edges(200, dense).edges), thin_edges(200, dense).undrawn]
@@ -161,7 +152,6 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
-    """Return the edges whose target cannot be reached by another path."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -194,7 +184,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return at most `most` edges: the first incoming edges of each box."""
+    """Return at most `most` edges. Every box gets its first edge before any gets a second."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

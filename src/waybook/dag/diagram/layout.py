@@ -1,9 +1,7 @@
-"""Layout of a diagram: position of every box, route of every edge.
+"""Computes the position of every box and the route of every edge in a diagram.
 
-The layout is layered from left to right. It determines the layers, the order in each layer, the
-heights, and routes for the edges, which never cross a box. A map that is too wide for a page is
-wrapped into bands, like text into lines. The layout is deterministic and takes nearly linear time
-in steps and edges. A map that is too large can be reduced to the steps nearest to a given one.
+The diagram is layered from left to right. It is wrapped into bands like text into lines if it is
+too wide for a page. The same diagram always gets the same layout, in nearly linear time.
 """
 
 from collections import Counter, defaultdict, deque
@@ -34,7 +32,7 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane (a stage or plan), relative to its top left corner."""
+    """Layout of one lane (a stage or plan), relative to the lane's top left corner."""
 
     width: int
     height: int
@@ -45,10 +43,9 @@ class _Inside:
 def compute_layout(
     sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
 ) -> Layout:
-    """Compute the layout of a diagram.
+    """Compute the layout of a diagram for a page of this width, or with good proportions.
 
-    `width` is that of the page; without it, good proportions are chosen. At least `stack_from`
-    identical siblings are drawn as one stack.
+    At least `stack_from` identical siblings are drawn as one stack.
     """
     shown = [
         replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes
@@ -106,11 +103,7 @@ def _inside(
     return _Inside(width=width, height=routes.corridors.height, boxes=boxes, lines=lines)
 
 
-# Lanes
-
-
 def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
-    """Return the stages, placed below each other in frames, with their transitions."""
     framed = _is_framed(sketch)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
     ways = (
@@ -154,7 +147,6 @@ def _is_framed(sketch: Diagram) -> bool:
 def _moved(
     insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
 ) -> tuple[list[Box], list[EdgeLine]]:
-    """Move the boxes and lines of all stages to the positions of their frames."""
     boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
@@ -169,7 +161,7 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Return a transition's route: straight down to the next stage, or along the left side."""
+    """Return the route of a transition: straight down to the next stage, or along the left side."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
@@ -182,10 +174,9 @@ def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a stage or plan has more than this many boxes; a stack is one box.
+    """Return whether a stage or plan has more than this many boxes.
 
-    Identical steps are detected by sums of hashes of their neighbors, which is far cheaper than
-    computing the stacks.
+    Identical steps are found by sums of hashes, which is much cheaper than computing the stacks.
     """
     if len(lane.steps) <= boxes:
         return False
@@ -198,10 +189,6 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """Return a stage or plan with only the `most` steps nearest to one step, and their edges.
-
-    Steps without a path to that step are never included.
-    """
     neighbors: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:
         neighbors[source].append(target)

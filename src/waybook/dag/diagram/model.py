@@ -1,7 +1,4 @@
-"""Data model of a diagram, independent of its source: lanes of steps with edges.
-
-Each stage of a workflow is a lane; a plan is a single lane. Steps are in declared order.
-"""
+"""Data model of a diagram. Each stage is a lane of steps with edges; a plan is a single lane."""
 
 from dataclasses import dataclass
 
@@ -21,10 +18,10 @@ class DiagramStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the stage; empty for a plan, which is drawn without a frame.
+    #: Name of the stage. It is empty for a plan, which has no frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Pairs of step keys, without cycles; both steps belong to this stage or plan.
+    #: Pairs of step keys, without cycles.
     edges: tuple[tuple[str, str], ...] = ()
     #: Whether only the frame is drawn, without boxes and edges.
     is_collapsed: bool = False
@@ -34,12 +31,12 @@ class Lane:
 class Diagram:
     name: str
     lanes: tuple[Lane, ...]
-    #: Pairs of stage slugs; the second is always a later stage.
+    #: Pairs of stage slugs. The second stage is always later.
     transitions: tuple[tuple[str, str], ...] = ()
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """Return the diagram of a workflow; a stage whose steps form no valid graph has no edges."""
+    """Return the diagram of a workflow. A stage has no edges if its steps form no valid graph."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(
@@ -50,7 +47,7 @@ def diagram_from_structure(structure: Structure) -> Diagram:
 
 
 def diagram_of_stages(structure: Structure) -> Diagram:
-    """Return a diagram with a box per stage, for a workflow with too many steps to draw."""
+    """Return a diagram with one box per stage, for a workflow with too many steps to draw."""
     diagram = diagram_from_structure(structure)
     stages = tuple(
         DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in diagram.lanes

@@ -1,7 +1,7 @@
-"""Routes of edges between and around boxes, and the geometry of a layout as SVG path data.
+"""Routes edges between and around boxes, and writes them as SVG paths.
 
-Routes are computed after every line has its track, its place between boxes. All coordinates are
-whole pixels, with x to the right and y down. Path commands are relative, to keep the output short.
+Coordinates are whole pixels, with x to the right and y down. Path commands are relative, which
+keeps the output short.
 """
 
 from collections import defaultdict
@@ -22,37 +22,31 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Points of a route. Between two points with the same x or y the line is straight; between others
-#: it is a curve that begins and ends horizontally.
+#: Points of a route. Two points with the same x or y are joined by a straight line, others by a
+#: curve that begins and ends horizontally.
 Route: TypeAlias = tuple[Point, ...]
 
 
 class Box(NamedTuple):
-    """Box of a step, or of a stack of steps with the same predecessors and successors."""
-
     x: int
     y: int
     width: int
     height: int
-    #: Index of the stage that contains the box; 0 for a plan.
+    #: Index of the stage. It is 0 for a plan.
     lane: int
-    #: Steps in the box, as indexes within the stage or plan.
+    #: Indexes of the steps within the stage or plan.
     steps: tuple[int, ...]
-    #: Column of the box, counted across all rows of columns.
+    #: Column of the box, counted over all bands.
     layer: int
 
 
 class EdgeLine(NamedTuple):
-    """Line between two boxes, given by index."""
-
     source: int
     target: int
     route: Route
 
 
 class Frame(NamedTuple):
-    """Frame around a stage, with space for the stage's name at the top."""
-
     x: int
     y: int
     width: int
@@ -61,8 +55,6 @@ class Frame(NamedTuple):
 
 
 class TransitionRoute(NamedTuple):
-    """Line between two stages that shows a transition."""
-
     source: int
     target: int
     way: Route
@@ -76,15 +68,15 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Frames of the stages; empty if there is only one, without a name, as for a plan.
+    #: Frames of the stages. A plan has none.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Number of edges left out, because the map has too many to distinguish.
+    #: Number of edges left out because the diagram has too many.
     undrawn: int = 0
 
 
 RADIUS = 7
-#: Length and half the height of an arrowhead, whose tip is at the end of the line.
+#: Length of an arrowhead, and half its height.
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
@@ -116,7 +108,6 @@ def path_data(way: Route) -> str:
 
 
 def _without_repetition(way: Route) -> list[Point]:
-    """Remove repeated and collinear points from a route."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
@@ -132,7 +123,7 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """Return the corner radius: smaller if a side is short, 0 before a curve."""
+    """Return the corner radius. It is smaller if a side is short, and 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -143,7 +134,6 @@ def _length(first: Point, other: Point) -> int:
 
 
 def _toward(start: Point, other: Point, far: int) -> Point:
-    """Return the vector of this length from one point toward another."""
     dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
@@ -167,7 +157,7 @@ def format_numbers(*values: int) -> str:
 
 
 def is_detour(way: Route) -> bool:
-    """Return whether a route goes around the columns, which requires a vertical segment.
+    """Return whether a route goes around the columns. Only such a route has a vertical segment.
 
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
@@ -189,14 +179,14 @@ def arrowhead_data(way: Route) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """Tracks (places for lines) below the bands (rows of columns) and at the left, and heights."""
+    """The lines below each band (row of columns) and along the left edge."""
 
-    #: Vertical position of the top edge of each band (row of columns).
+    #: Top edge of each band (row of columns).
     tops: list[int]
     height: int
-    #: Vertical position of the lines of a source below a row of columns, by source and row.
+    #: Vertical position of a source's lines below a band, by source and band.
     along: Mapping[tuple[int, int], int]
-    #: Horizontal position of the lines of a source on the left side of the map.
+    #: Horizontal position of a source's lines along the left edge.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -216,7 +206,6 @@ class Routes:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Route:
-        """Return the route of an edge through the columns between its ends."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
             left, height = self.left(item), self.middle(item)
@@ -224,7 +213,6 @@ class Routes:
         return (*way, (self.left(target), self.middle(target)))
 
     def detour(self, source: int, target: int) -> Route:
-        """Return the route of an edge around the columns."""
         grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
         above, below = grid.band(source), grid.band(target)
         out = shift + self.gaps.exit_x(source, (above, grid.column(source) + 1))
@@ -240,7 +228,6 @@ class Routes:
 
 
 def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
-    """Assign places to all edges that go around boxes."""
     gaps = gaps_of(grid, rows.middle, measures)
     corridors = _corridors(grid, rows, gaps, measures)
     return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
@@ -276,7 +263,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: Free pixels beside the lines that run below the rows of columns and at the left.
+#: Margin, in pixels, around the lines below each band and along the left edge.
 CORRIDOR_MARGIN = 12
 
 
@@ -285,7 +272,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the vertical positions of rows of columns and of lines below them, and the height."""
+    """Return the top of each band, the position of each line below a band, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

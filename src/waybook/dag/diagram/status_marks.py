@@ -1,8 +1,6 @@
 """Status annotations of a diagram, and the symbol of each status.
 
-Annotations come from a report of a run or snapshot, or from a plan. A status has a symbol and a
-label for texts, and an icon for drawings. Every symbol and icon has a distinct shape, so that no
-status is shown by color alone.
+Every symbol and icon has a distinct shape, so that no status is shown by color alone.
 """
 
 from collections import Counter
@@ -24,7 +22,7 @@ class StatusSymbol:
 
 _CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
 
-#: Symbols of plan, run, step and stage statuses.
+#: Symbols of the statuses of plans, runs, steps and stages.
 # fmt: off
 STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
     "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
@@ -46,11 +44,10 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Status of every box on a map that shows no progress.
+#: Status of every box in a diagram that shows no progress.
 NO_STATUS = "bare"
-#: Statuses of steps that are finished successfully.
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: A box shared by several steps shows the first of these statuses that one of them has.
+#: A box of several steps shows the first of these statuses that one of the steps has.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
@@ -59,7 +56,7 @@ def symbol_for(status: str) -> StatusSymbol:
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """Return the status of a group: the common status, else the one of highest precedence.
+    """Return the status that all steps share, or else the one of highest precedence.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -80,38 +77,32 @@ def aggregate_status(statuses: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Annotation:
     status: str
-    #: Completed and total jobs, shown next to the status.
     note: str = ""
 
 
-#: Mark of a step with branching conditions.
+#: Mark on a step that has branching conditions.
 BRANCH_MARK = "◇"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Branching condition, which decides what follows a step."""
-
     stage: str
     source: str
-    #: Step to which the condition skips; None if it has another effect.
+    #: Step to which the condition skips. None if the condition has another effect.
     target: str | None = None
-    #: Describes the condition and its effect.
+    #: Description of the condition and its effect.
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """All status annotations of a diagram."""
-
-    #: Annotations by stage and step key.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
-    #: Captions of the transitions after each stage.
+    #: Captions of the transitions that leave each stage.
     captions: Mapping[str, str] = field(default_factory=dict)
     #: Branching conditions, in the order of evaluation.
     branches: tuple[Branch, ...] = ()
-    #: Annotation of steps and stages that have none of their own.
+    #: Annotation of steps and stages that have no other.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
@@ -131,7 +122,10 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """Return the annotations of a progress report; steps without jobs show expected counts."""
+    """Return the annotations for a progress report.
+
+    A step without jobs shows the expected number.
+    """
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(

@@ -1,4 +1,4 @@
-"""SVG of a diagram: classes and data attributes show structure and status; CSS sets colors.
+"""Draws a diagram as SVG.
 
 The SVG has no external references, scripts or style attributes, so that it looks the same on a page
 with a strict content security policy, in a chat, and as a file. Only a file embeds the style sheet.
@@ -39,13 +39,12 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Returns the URL of a step's page, if it has one.
+#: Returns the URL of a step's page, or None.
 StepUrl = Callable[[str, str], str | None]
-#: Returns the URL of a stage's heading, if it is a link.
 StageUrl = Callable[[str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
-#: Marks before the name of a stage whose heading collapses or expands it.
+#: Marks before the name of a stage that can be expanded or collapsed.
 COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
 
 
@@ -60,8 +59,8 @@ def render_svg(
 ) -> str:
     """Return the diagram as SVG.
 
-    `styled` embeds the style sheet, for a file. `live` marks the elements that depend on the status
-    of steps, so that a page can replace them one by one.
+    `styled` embeds the style sheet. `live` marks the elements that change with the status of steps,
+    so that a page can replace them one by one.
     """
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
@@ -97,15 +96,15 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # Not `img` if there are links, because links inside an `img` are not accessible.
+        # An `img` with links inside would not be accessible.
         role="group" if address else "img",
         aria_label=None if live else summary,
         aria_labelledby="map-title" if live else None,
     )
 
 
-#: Marks before and after the id of an element that depends on the status of steps. Text
-#: in a drawing cannot contain control characters, as `escape_text` replaces them.
+#: Marks around the id of an element that changes with the status of steps. No text in a drawing
+#: contains these characters, because `escape_text` replaces them.
 MARK, END_MARK = "\x02", "\x03"
 
 
@@ -121,10 +120,6 @@ def style_sheet() -> str:
 
 
 def _summary(layout: Layout, marks: Annotations) -> str:
-    """Return a text alternative for screen readers.
-
-    Names are cut to 200 characters, enough to identify them.
-    """
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
     done = sum(count for status, count in counts.items() if status in DONE_STATUSES)
@@ -142,9 +137,6 @@ def undrawn_note(layout: Layout) -> str:
     if not layout.undrawn:
         return ""
     return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
-
-
-# Lanes
 
 
 def _lanes(
@@ -182,7 +174,6 @@ def _lanes(
 def _heading(
     layout: Layout, frame: Frame | None, marks: Annotations, url: StageUrl | None
 ) -> Iterator[str]:
-    """Yield the SVG of a stage's frame, name and status."""
     if frame is None:
         return
     lane, measures = layout.sketch.lanes[frame.lane], layout.measures
@@ -197,7 +188,7 @@ def _heading(
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
-    # Leave more space, because the name is bold and `text_width` measures regular letters.
+    # Bold letters are wider than the regular letters that `text_width` measures.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -212,11 +203,8 @@ def _size(layout: Layout, frame: Frame) -> str:
     return "1 step" if count == 1 else f"{count} steps"
 
 
-# Lines
-
-
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges, grouped by whether they are detours, and whether the source is done."""
+    """Yield the edges in four groups: detours or not, and with a completed source or not."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -231,7 +219,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield one element per source step, so that only one changes when the step is completed."""
+    """Yield one element per source step, so that a completed step changes only one element."""
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)
@@ -240,7 +228,7 @@ def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]
         yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
 
 
-#: Order in which edges are drawn, as (is completed, is detour); later groups are on top.
+#: Order in which the groups of edges are drawn, as (is completed, is detour). The last is on top.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 

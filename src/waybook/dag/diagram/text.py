@@ -1,8 +1,4 @@
-"""Text exports of a diagram: a Mermaid flowchart, and a Markdown outline.
-
-Many wikis, editors and code hosting services render Mermaid. The outline has stages as headings and
-steps as lists.
-"""
+"""Exports a diagram as text: a Mermaid flowchart, or an outline in Markdown."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +8,7 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: Characters with a meaning in Mermaid or its output; replaced by entities.
+#: Characters that Mermaid interprets. They are replaced by entities.
 MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
@@ -100,8 +96,7 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # If a step depends only on the previous one, do not list the dependency: the order implies
-        # it.
+        # Do not list a dependency on the previous step alone, because the order implies it.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

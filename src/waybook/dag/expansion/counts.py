@@ -1,9 +1,8 @@
-"""Numbers of jobs and outputs to expect from every step, known before any work begins.
+"""Computes how many jobs and outputs each step will have, before any work begins.
 
-The code calls the work of one job a unit. Counts and origins of documents are passed on through the
-graph in topological order. Lineages (chains of documents that continue each other) are listed only
-for the last steps, once for all steps that share them. The module `units` creates exactly as many
-units as are counted here.
+The code calls the work of one job a unit. The module `units` creates exactly as many units as are
+counted here. Lineages (chains of documents that continue each other) are listed only for the last
+steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,26 +30,23 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: Number of jobs (units), and of outputs, by step key.
+    #: Number of jobs and number of outputs, by step key.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
-    #: Number of jobs (units) in the stage.
     total: int
-    #: Lineages (chains of documents) and authors of the final outputs, which the next stage
-    #: continues.
+    #: Lineages (chains of documents) and authors of the final outputs. The next stage continues
+    #: them.
     leaves: Origins
 
 
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """Return the expected counts of a stage, for these models and inputs of this origin."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
     unit_counts: dict[Strategy, int] = {}
-    #: For each step, the first step in its chain of primary sources (see `primary_source`); the
-    #: step itself if it has no primary source.
+    #: First step in the chain of primary sources of each step (see `primary_source`).
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -75,7 +71,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs; an origin that steps share is yielded once."""
+    """Yield the origins of these steps' outputs. An origin that steps share is yielded once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
@@ -110,7 +106,8 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     """Return the keys of the documents for people to read, by step.
 
-    These are the outputs with a template or, without templates, all outputs of EXECUTE steps.
+    These are the outputs with a template. If there are no templates, they are all outputs of
+    EXECUTE steps.
     """
     steps = stage.recipe.steps
     if any(output.render for step in steps for output in step.outputs):
@@ -124,5 +121,4 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """Return the number of documents for people to read once the stage is completed."""
     return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

@@ -1,10 +1,8 @@
-"""Table of the six strategies: how each splits a step into jobs, and who writes the outputs.
+"""The six strategies: how each splits a step into jobs, and which model writes each output.
 
-A strategy splits a step along axes: lineages (chains of documents that continue each other),
-reviewers or models. The step has one job per combination of their values; without axes, it has one
-job. The exception is a `per_source_document` step with predecessors, which has one job per output
-of its primary source (see `primary_source`); this strategy's row in the table applies only to steps
-without predecessors.
+A strategy splits a step by lineages (chains of documents), reviewers or models, and the step has
+one job per combination of their values. The exception is a `per_source_document` step with
+predecessors: it has one job per output of its primary source (see `primary_source`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +68,6 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """Return the values by which a step is split: chains of documents, reviewers or models."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
@@ -80,7 +77,7 @@ def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Return whether the step has a single job with one output per model for its successors."""
+    """Return whether the step has a single job that produces one output per model."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN
@@ -92,14 +89,15 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the stage's first model, which gets the jobs that are not for a certain model."""
+    """Return the first model. It gets the jobs that need no certain model."""
     return models[0] if models else NO_MODEL
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each lineage: its first author, or one of the models.
+    """Return the model that continues each lineage.
 
-    Lineages whose first author is not among the models are distributed over the models in turn.
+    This is the first author, if it is among the models. Other lineages are distributed over the
+    models in turn.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

@@ -1,8 +1,8 @@
-"""Selection of the input documents for a job.
+"""Selects the input documents of a job.
 
-An input that no step produces is external: the run's input or a person's feedback. For any other
-input, a job gets the documents that match its lineage (chain of documents), its reviewer or its own
-model. If none matches, it gets all documents of this input.
+An input that no step produces is external: it is the run's input or a person's feedback. For any
+other input, a job gets the documents of its lineage (chain of documents), its reviewer or its
+model. If there are none, it gets all documents of the input.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,13 +14,13 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
-#: Key of an input that is a person's feedback on a stage.
+#: Key of the input that contains a person's feedback on a stage.
 FEEDBACK = "feedback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Latest version of a document that a job produced."""
+    """The latest version of a document that a job produced."""
 
     id: str
     stage: str
@@ -28,17 +28,17 @@ class Document:
     document_key: str
     model: str
     lineage: str
-    #: Author of the review that the document is based on, if any.
+    #: Author of the review on which the document is based.
     reviewer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedInput:
-    """Declared input of a step, and the documents found for it."""
+    """An input that a step declares, and the documents found for it."""
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: Whether the input is the run's input or a person's feedback, which no step produces.
+    #: Whether the input comes from outside the run's steps: the run's input, or feedback.
     external: bool = False
 
     @property
@@ -47,7 +47,7 @@ class ResolvedInput:
 
 
 class DocumentSlot(NamedTuple):
-    """Key of the document index; None means any chain of documents (lineage) or any model."""
+    """Key of the document index. None means any lineage (chain of documents) or any model."""
 
     stage: str
     document_key: str
@@ -56,12 +56,12 @@ class DocumentSlot(NamedTuple):
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: Documents that steps produce, as pairs of stage and key.
+#: The documents that steps produce, as pairs of stage and document key.
 ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """Index the documents by every key with which a job may look them up."""
+    """Index the documents by every key that a job may look up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -72,7 +72,6 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
-    """Return the documents that steps produce; other inputs are external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
@@ -92,17 +91,13 @@ def resolve_inputs(
 
 
 def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...]:
-    """Return the inputs without optional inputs that have no documents."""
     return tuple(item for item in resolved if item.external or item.documents or item.is_missing)
 
 
 def input_slots(
     unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
 ) -> list[DocumentSlot]:
-    """Return the index keys that are looked up first for the inputs of a job.
-
-    An input whose key has documents needs no other key.
-    """
+    """Return the index keys to look up first for the inputs of a job."""
     step = graph.steps[unit.step_key]
     slots = []
     for number, wanted in enumerate(_inputs(step, graph)):
@@ -114,7 +109,7 @@ def input_slots(
 
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
-    """Return, for each input without documents, the key for documents of any lineage (chain)."""
+    """Return, for each input without documents, a key that matches any lineage."""
     return [
         _slot(item.input, stage_slug)
         for item in resolved
@@ -129,7 +124,6 @@ def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
 def resolve_all(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
-    """Return all inputs of a job, including those without documents."""
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
@@ -151,7 +145,6 @@ def resolve_all(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all ancestors of a step; they are completed before the step starts."""
     ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -173,7 +166,6 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document whose step, author, lineage and reviewer are those of the source."""
     here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
     return tuple(
         document
@@ -183,7 +175,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the job prefers, or None for any."""
+    """Return the author whose documents the job prefers, or None."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -191,7 +183,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
-    """Yield the index keys to try, the best match first: lineage and author, one of them, any."""
+    """Yield the index keys to try, from the best match to any document."""
     stage, key = place.stage, place.document_key
     yield DocumentSlot(stage, key, unit.lineage, author)
     yield DocumentSlot(stage, key, unit.lineage)
@@ -202,6 +194,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the documents under an index key; with `steps`, only those of these steps."""
+    """Return the documents under an index key. If `steps` is given, other steps are left out."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -1,22 +1,19 @@
-"""Origin of documents: the models that wrote them, and their lineages.
+"""The origin of documents: the models that wrote them, and their lineages.
 
-A lineage is a chain of documents that continue each other. Its name is known before any work: it
-consists of the stage, the step and, if a step begins one lineage per model, the model.
+A lineage is a chain of documents that continue each other. Its name consists of the stage, the step
+and, if a step begins one lineage per model, the model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Name of an imaginary stage before the first one, which supplies the run's input.
+#: Name of an imaginary stage before the first stage. It supplies the run's input.
 ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """Output of a job: its author, its lineage, and the reviewer whose review it used.
-
-    A lineage is a chain of documents. No two outputs of a step agree in all three.
-    """
+    """An output of a job. No two outputs of a step have the same model, lineage and reviewer."""
 
     model: str
     lineage: str
@@ -25,13 +22,11 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages (chains of documents) and authors of a stage's outputs, for the next stage."""
+    """Lineages (chains of documents) and authors of a stage's outputs, without duplicates."""
 
-    #: Lineages (chains of documents) and authors (models) of the final outputs, each without
-    #: duplicates, in the order of the outputs.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: Author of the first output in each chain of documents (lineage).
+    #: Author of the first output in each lineage (chain of documents).
     first_author: Mapping[str, str]
 
 
@@ -54,7 +49,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return origins for chains of documents (lineages) with one author each."""
+    """Return the origins of lineages (chains of documents) that have one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -67,7 +62,7 @@ def entry_origins(models: Sequence[str]) -> Origins:
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Merge origins in order; keep the first author of each chain of documents (lineage)."""
+    """Merge origins in order. Each lineage (chain of documents) keeps its first author."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

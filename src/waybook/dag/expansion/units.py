@@ -1,7 +1,7 @@
-"""Jobs of a step (called units until they are stored), and the outputs of each.
+"""Splits a step into units (jobs that are not stored yet), and names the outputs of each unit.
 
-Only the units of the requested step are created, as many as the module `counts` expects. A step
-with a primary source has one unit per output of the first step in its chain of primary sources.
+Only the units of the requested step are created. A step with a primary source has one unit per
+output of the first step in the chain of primary sources.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +29,11 @@ class Unit:
     #: Number of the job within its step, from 1.
     number: int
     model: str
-    #: Chain of documents (lineage) that the job continues; None if it begins one.
+    #: Lineage (chain of documents) that the job continues. None if the job begins one.
     lineage: str | None = None
-    #: Author of the review that the job uses, if any.
+    #: Author of the review that the job uses.
     reviewer: str | None = None
-    #: Document of the primary source on which the job is based, if there is one.
+    #: Document of the primary source that the job works on.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 
@@ -41,7 +41,6 @@ class Unit:
 def units_of(
     step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> tuple[Unit, ...]:
-    """Return the jobs (units) of a step, in a deterministic order."""
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
@@ -54,7 +53,6 @@ def units_of(
 
 
 def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
-    """Return the chain of primary sources, from the step itself to the first source."""
     chain = [graph.steps[step_key]]
     while (source := primary_source(chain[-1], stage, graph)) is not None:
         chain.append(graph.steps[source])
@@ -76,7 +74,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the jobs of a step without a primary source, one per combination of split values."""
+    """Yield the units of a step without a primary source, one per combination of split values."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,7 +1,7 @@
-"""Rendered documents that are available in each stage of a run.
+"""Finds the rendered documents that people can read in each stage.
 
-A document is available when its RENDER job is completed *and* it is among the resources. If only
-one of the two is true, the stage gets a warning.
+A document is available if its RENDER job is completed *and* the document is among the resources.
+The stage gets a warning if only one of the two is true.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,11 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: Type of the resources in a snapshot that are rendered documents.
+#: Resource type of rendered documents in a snapshot.
 RENDERED = "rendered_document"
 
 
 class RenderJob(NamedTuple):
-    """RENDER job: its stage, its status, and the document that it renders."""
-
     id: str
     stage: str | None
     status: str
@@ -26,8 +24,6 @@ class RenderJob(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Rendered document, and the id of the job that produced it."""
-
     id: str
     job_id: str | None
     document_key: str | None
@@ -35,8 +31,6 @@ class Resource(NamedTuple):
 
 
 class AvailableDocument(NamedTuple):
-    """Rendered document that can be fetched."""
-
     document_key: str | None
     model_id: str | None
     resource_id: str
@@ -52,20 +46,16 @@ class AvailableDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageDocuments:
-    """Available documents of one stage, and warnings about them."""
-
     documents: tuple[AvailableDocument, ...]
     warnings: tuple[str, ...]
 
 
-#: A resource's stage (None if there is no such stage), and a document or a warning.
 Finding = tuple[str | None, AvailableDocument | str]
 
 
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    """Return the available documents of each stage; the order of the rows does not matter."""
     by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = by_stage.setdefault(stage, (set(), set()))
@@ -108,13 +98,11 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # No warning for a superseded job: it produced an older version, which people should not
-        # read.
+        # No warning for a superseded job, because people should not read its older version.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 
 def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    """Return a sort key that puts completed jobs first among those with the same id."""
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 

@@ -1,4 +1,4 @@
-"""Invariants of progress reports, each as a function that returns whether it holds.
+"""Invariants of progress reports. Each function returns whether one invariant holds.
 
 Invariants 1 to 5 concern a single report. Invariant 6 compares two reports of the same run.
 Invariant 7 (the same state gives equal reports) needs no function. Stages with unknown progress are
@@ -13,7 +13,7 @@ from waybook.dag.progress.report import Progress, Report, StageReport, StepRepor
 
 
 def completed_steps_add_up(report: Report) -> bool:
-    """Return whether the number of completed steps matches the listed statuses (invariant 1)."""
+    """Check invariant 1: the number of completed steps matches the listed statuses."""
     return all(
         progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
         for _, progress, steps in _stages(report)
@@ -21,12 +21,12 @@ def completed_steps_add_up(report: Report) -> bool:
 
 
 def total_steps_are_the_list(report: Report) -> bool:
-    """Return whether the total equals the number of listed steps (invariant 2)."""
+    """Check invariant 2: the total equals the number of listed steps."""
     return all(progress["totalSteps"] == len(steps) for _, progress, steps in _stages(report))
 
 
 def failed_steps_add_up(report: Report) -> bool:
-    """Return whether the number of failed steps matches the listed statuses (invariant 3)."""
+    """Check invariant 3: the number of failed steps matches the listed statuses."""
     return all(
         progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
         for _, progress, steps in _stages(report)
@@ -34,7 +34,7 @@ def failed_steps_add_up(report: Report) -> bool:
 
 
 def completed_means_every_step(report: Report) -> bool:
-    """Return whether a stage is completed iff it has steps and all are completed (invariant 4)."""
+    """Check invariant 4: a stage is completed exactly if it has steps and all are completed."""
     return all(
         (stage["status"] == ProgressStatus.COMPLETED)
         == (
@@ -45,16 +45,13 @@ def completed_means_every_step(report: Report) -> bool:
 
 
 def completed_stages_add_up(report: Report) -> bool:
-    """Return whether the number of completed stages matches the listed statuses (invariant 5)."""
+    """Check invariant 5: the number of completed stages matches the listed statuses."""
     completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
     return report["dagProgress"]["completedStages"] == completed
 
 
 def completed_never_decreases(before: Report, after: Report) -> bool:
-    """Return whether completed steps and stages stay completed (invariant 6).
-
-    The number of failed steps may decrease after a retry.
-    """
+    """Check invariant 6: completed steps and stages stay completed."""
     later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
     pairs = [
         (was, progress, *later[was["stageSlug"]])
@@ -96,7 +93,6 @@ SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyT
 
 
 def check(report: Report, before: Report | None = None) -> list[str]:
-    """Return the violated invariants; `before` is an earlier report of the run."""
     broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
     if before is not None and not completed_never_decreases(before, report):
         broken.append(completed_never_decreases.__name__)

@@ -1,10 +1,9 @@
-"""Overlay: status of each step, derived from its position in the graph and its job counts.
+"""Derives the status of each step from its jobs and its position in the graph.
 
-The first rule that applies decides: `completed` if the step is closed; `failed` if a job failed
-permanently; `in_progress` if a job is unfinished; `completed` if the step has jobs (which are then
-all done), or if any descendant is closed or has jobs; `completed` if the step is to be skipped and
-all its predecessors are completed; else `not_started`. Jobs are never compared with an expected
-number.
+The first rule that applies decides. A closed step is `completed`. A step with a permanently failed
+job is `failed`. A step with an unfinished job is `in_progress`. A step with jobs, or with a
+descendant that is closed or has jobs, is `completed`. A step to be skipped is `completed` after its
+predecessors. Any other step is `not_started`.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 
 
 class Evidence(NamedTuple):
-    """Closed flag and job counts of a step."""
+    """Number of jobs of a step in each state. `closed` is true once the step is closed."""
 
     closed: bool = False
     done: int = 0
@@ -29,18 +28,16 @@ class Evidence(NamedTuple):
 
     @property
     def is_reached(self) -> bool:
-        """Return whether the step is closed or has any job."""
         return self.closed or bool(self.done or self.active or self.failed)
 
 
 #: Job counts of a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: Step, type and status of a job, from which progress is derived.
+#: Step, type and status of a job.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
-#: How a job status is counted: done, unfinished, permanently failed, or ignored.
 DONE, ACTIVE, FAILED, IGNORED = range(4)
 COUNTED: Mapping[str, int] = MappingProxyType(
     {
@@ -55,10 +52,10 @@ COUNTED: Mapping[str, int] = MappingProxyType(
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Count each step's jobs in its stage, by status; also return warnings.
+    """Count the jobs of each step by status, and return warnings.
 
     RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown status
-    counts as unfinished. `jobs` may be a Counter of equal jobs.
+    counts as unfinished.
     """
     counts = {step: [0, 0, 0, 0] for step in closed}
     warnings: list[str] = []
@@ -97,7 +94,7 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
 
 
 def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
-    """Return the status of a step that is not skipped, by the first rule that matches.
+    """Return the status of a step that is not skipped.
 
     >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
     <ProgressStatus.FAILED: 'failed'>
@@ -112,7 +109,6 @@ def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
 
 
 def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
-    """Return the steps with a descendant that is closed or has a job."""
     passed: set[str] = set()
     for key in reversed(graph.order):
         if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
@@ -126,7 +122,7 @@ def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
-    """Return the status of a stage, by the first rule that matches its steps' statuses.
+    """Return the status of a stage from the statuses of its steps.
 
     >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
     <ProgressStatus.FAILED: 'failed'>

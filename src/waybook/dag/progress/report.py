@@ -1,7 +1,7 @@
-"""Progress report: the structure of a run and its progress, as one JSON value.
+"""The progress report: the structure of a run and its progress, as one JSON value.
 
-Runs, snapshots of other systems and plans use the same report, made from different data. Unknown
-values are null and have a warning; all others are still reported.
+Runs, plans and snapshots of other systems have the same report. An unknown value is null, with a
+warning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,14 +38,13 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Status of the stage. It is null, like `progress` and `steps`, if the steps form no valid
-    #: graph.
+    #: Null if the steps form no valid graph, like `progress` and `steps`.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Number of expected documents; null if unknown, or if the stage has not started.
+    #: Null if the number is unknown, or the stage has not started.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]
@@ -59,18 +58,15 @@ class DagProgress(TypedDict):
 class Report(TypedDict):
     dagProgress: DagProgress
     stages: list[StageReport]
-    #: Warnings that concern no single stage.
     warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    """Progress data of a stage that has started."""
-
-    #: Models of the stage, fixed when it starts; None if unknown.
+    #: Models of the stage. They are fixed when the stage starts; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: For plans: the status of each step, which is then not derived from jobs.
+    #: Status of each step of a plan. For a run, the statuses are derived from jobs.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 
@@ -81,9 +77,9 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """Return the progress report of a run; a stage that is not in `seen` has not started.
+    """Return the progress report of a run. A stage that is not in `seen` has not started.
 
-    `warnings` are additional ones, by stage, or under None if they concern no single stage.
+    `warnings` are additional warnings by stage. Warnings about no single stage have the key None.
     """
     warnings_by_stage = warnings or {}
     counts = structure_counts(
@@ -177,7 +173,6 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null; none for a plan."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

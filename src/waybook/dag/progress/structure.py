@@ -1,7 +1,7 @@
-"""Structure of a workflow: its stages in order, and their expected counts.
+"""The stages of a workflow in order, and their expected counts.
 
-If the steps of a stage are invalid or its models unknown, its counts and those of the stages after
-it are unknown and omitted.
+If the steps of a stage are invalid or its models unknown, the counts of this stage and later stages
+are unknown and omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,21 +13,21 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum number of lineages (chains of documents) in all stages, because their names take memory.
-#: Beyond it, no expected counts are computed.
+#: Maximum number of lineages (chains of documents). With more, no expected counts are computed,
+#: because the names would take too much memory.
 MAX_LINEAGES = 300_000
 
-#: Models by stage; missing if unknown.
+#: Models by stage. Stages with unknown models are missing.
 ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graphs by stage; missing if the steps of the stage form no valid graph.
+    #: Graphs by stage. Stages whose steps form no valid graph are missing.
     graphs: Mapping[str, Graph]
-    #: Stages that have no errors, and no errors in the transitions to them. Counting outputs needs
-    #: a valid stage; showing progress only needs its graph.
+    #: Stages without errors. Counting outputs needs a valid stage; showing progress needs only its
+    #: graph.
     valid: frozenset[str]
 
     @property
@@ -40,7 +40,7 @@ def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
 
 
 def stage_order(dag: Dag) -> list[str]:
-    """Return the stages in topological order; among independent stages, in declared order."""
+    """Return the stages in topological order. Independent stages stay in declared order."""
     before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
     order: dict[str, None] = {}
     while len(order) < len(before):
@@ -50,7 +50,9 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
-    """Return each stage's models: its own, else those of the last earlier stage with models.
+    """Return the models of each stage.
+
+    A stage without models has those of the last earlier stage.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
@@ -65,7 +67,6 @@ def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str
 
 
 def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:
-    """Return the expected counts of each stage, where they can be computed."""
     if not structure.valid:
         return {}
     dag, order = structure.dag, stage_order(structure.dag)
@@ -91,11 +92,8 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
     return counts
 
 
-# The map as JSON
-
-
 class Expected(TypedDict):
-    """Expected number of jobs; null if unknown."""
+    """Expected number of jobs. Null if unknown."""
 
     total: int | None
     steps: dict[str, int | None]
@@ -115,7 +113,6 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: for each stage, its steps in order, roots, leaves and expected jobs."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -1,7 +1,7 @@
-"""Adapter for Airflow: the tasks of a DAG and the task instances of one DAG run.
+"""Adapter for Airflow.
 
 The file is the answer to `GET /dags/{dag_id}/tasks` merged with that to `GET
-/dags/{dag_id}/dagRuns/{run_id}/taskInstances`, or the list printed by `airflow tasks
+/dags/{dag_id}/dagRuns/{run_id}/taskInstances`. It can also be the list printed by `airflow tasks
 states-for-dag-run --output json`, which has no dependencies.
 """
 
@@ -30,8 +30,8 @@ from waybook.errors import InvalidInput
 #: State of a task that was removed from the DAG before it ran.
 REMOVED = "removed"
 
-#: States of task instances. One that has not been scheduled has no state: null in the API, an empty
-#: text on the command line.
+#: States of task instances. An instance that has not been scheduled has the state null in the API,
+#: and an empty text on the command line.
 STATES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "": JobOutcome.WAITING,
@@ -46,14 +46,13 @@ STATES: Mapping[str, JobOutcome] = MappingProxyType(
         "success": JobOutcome.DONE,
         "skipped": JobOutcome.SKIPPED,
         "failed": JobOutcome.FAILED,
-        # Like Airflow, count a task that cannot run because of an earlier failure as failed.
+        # Airflow also counts this task as failed: it cannot run because of an earlier failure.
         "upstream_failed": JobOutcome.FAILED,
     }
 )
 
 
 def is_airflow(data: object) -> bool:
-    """Return whether parsed JSON looks like an export of Airflow."""
     if isinstance(data, list):
         return bool(data) and "task_id" in as_object(data[0])
     raw = as_object(data)
@@ -94,7 +93,6 @@ def _objects(items: Sequence[object]) -> list[Raw]:
 
 
 def _tasks(items: Sequence[object]) -> Tasks:
-    """Return the tasks that depend on each task, by task id."""
     tasks: dict[str, Sequence[str]] = {}
     for number, item in enumerate(items):
         place = f"tasks[{number}]"
@@ -146,9 +144,9 @@ def _jobs(instances: Sequence[Raw], names: Sequence[str], known: set[str]) -> li
 
 
 def _map_index(value: object, place: str) -> int:
-    """Return the index of an instance of a mapped task; -1 if the task is not mapped.
+    """Return the index of an instance of a mapped task, or -1 if the task is not mapped.
 
-    The API writes a number, and the command line a text, which is empty if the task is not mapped.
+    The API writes a number, and the command line a text, which may be empty.
     """
     if value is None or value == "":
         return -1
@@ -160,7 +158,7 @@ def _map_index(value: object, place: str) -> int:
 
 
 def _dag_id(instances: Sequence[Raw], tasks: Tasks | None) -> str:
-    """Return the DAG's id; all task instances must be of one DAG run."""
+    """Return the DAG's id, after checking that all task instances belong to one DAG run."""
     for field in ("dag_id", "dag_run_id"):
         first = instances[0].get(field) if instances else None
         for number, raw in enumerate(instances):

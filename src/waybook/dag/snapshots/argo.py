@@ -1,8 +1,7 @@
 """Adapter for Argo Workflows: the JSON of one workflow, as `kubectl get workflow` prints it.
 
-Nodes that do work are executions of steps. Nodes that only group others, such as DAG nodes, are
-omitted, and a dependency through them becomes one between steps. All items of a loop, and all
-attempts of a retry, belong to one step.
+Nodes that only group others, such as DAG nodes, are left out. All items of a loop, and all attempts
+of a retry, belong to one step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     }
 )
 
-#: Phases of a workflow; one that the controller has not processed yet has none.
+#: Phases of a workflow. A workflow that the controller has not processed has an empty phase.
 WORKFLOW_PHASES = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Error"})
 FAILED_WORKFLOW = frozenset({"Failed", "Error"})
 UNFINISHED_WORKFLOW = frozenset({"", "Pending", "Running"})
@@ -107,11 +106,7 @@ def _workflow_phase(status: Raw) -> str:
     return phase
 
 
-# Nodes that are executions of steps
-
-
 def _working(nodes: Nodes) -> Iterator[ArgoNode]:
-    """Yield the nodes that are executions of steps, in file order."""
     inner = {node.boundary for node in nodes.values()}
     attempts = {
         child
@@ -121,14 +116,14 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
     }
     for node in nodes.values():
         if node.id in attempts:
-            # A Retry node stands for its attempts, unless an attempt is a group with its own steps.
+            # A Retry node represents its attempts, unless an attempt is a group with its own steps.
             continue
         if node.type in GROUPS:
             is_working = node.id not in inner and not node.children
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only its TaskGroup node, which stands for the execution.
+            # A loop without items has only a TaskGroup node, which represents the execution.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}
@@ -137,7 +132,7 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return the children whose names begin with the node's name: loop items, or attempts."""
+    """Return the loop items or attempts of a node. Their names begin with the node's name."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)
@@ -152,11 +147,7 @@ def _job(node: ArgoNode, key: str) -> ExportedJob:
     )
 
 
-# Dependencies
-
-
 def _edges(nodes: Nodes, keys: Mapping[str, str]) -> Edges:
-    """Return the dependencies between steps, direct or through grouping nodes."""
     reached = _reached_steps(nodes, keys)
     edges: dict[tuple[str, str], None] = {}
     for node_id, key in keys.items():
@@ -170,7 +161,7 @@ def _edges(nodes: Nodes, keys: Mapping[str, str]) -> Edges:
 
 
 def _reached_steps(nodes: Nodes, keys: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """Return, for each node that is not a step, the first steps reached through its children."""
+    """Return the first steps that are reached through each node that is not a step."""
     inside = {
         node.id: [child for child in node.children if child in nodes]
         for node in nodes.values()
@@ -208,7 +199,6 @@ def _missing_children(nodes: Nodes) -> list[str]:
 def _phase_warnings(
     status: Raw, phase: str, jobs: Sequence[ExportedJob], planned: PlannedSteps
 ) -> Iterator[str]:
-    """Yield a warning if the states of the steps do not explain the workflow's phase."""
     outcomes = {job.outcome for job in jobs}
     if phase in FAILED_WORKFLOW and JobOutcome.FAILED not in outcomes:
         message = status.get("message")

@@ -40,10 +40,10 @@ class ArgoNode:
     place: str
     name: str
     type: str
-    #: Phase as written in the file; validated only for nodes that are executions of steps.
+    #: Phase as written in the file. Only the phases of executions are validated.
     phase: object
     children: tuple[str, ...]
-    #: DAG or Steps node whose template contains this one; empty for the root.
+    #: DAG or Steps node whose template contains this node. Empty for the root.
     boundary: str
     template: str
     template_ref: Raw
@@ -57,10 +57,6 @@ Nodes = Mapping[str, ArgoNode]
 
 
 def read_nodes(value: object) -> Nodes:
-    """Return the nodes of a workflow by id; empty if the workflow has not started.
-
-    Raises: InvalidInput: a node is malformed; the message contains its position.
-    """
     raws = {} if value is None else require_object(value, "status.nodes")
     return {node_id: _node(node_id, raw) for node_id, raw in raws.items()}
 
@@ -102,13 +98,12 @@ def short_name(name: str, workflow: str) -> str:
     return rest.removeprefix(".") if is_inside else name
 
 
-#: Name of a step or task in its template. It may begin with the number of its group, and end with
-#: the item of a loop or the number of an attempt.
+#: Name of a step or task in its template. It may begin with a group number, and end with a loop
+#: item or an attempt number.
 LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 
 
 def step_key(node: ArgoNode, nodes: Nodes, workflow: str) -> str:
-    """Return the key of a node's step: its name without the workflow and the item of a loop."""
     boundary = nodes.get(node.boundary)
     name = node.name
     if boundary is not None and name.startswith(boundary.name):

@@ -1,7 +1,7 @@
-"""Steps of an Argo workflow that have no node yet, from the templates of DAG and Steps nodes.
+"""Finds the steps of an Argo workflow that have no node yet, in its templates.
 
 Argo creates a task's node only when the task can start, so nodes alone would not show the later
-tasks of a running workflow. A task whose template contains other tasks is one step until it starts.
+tasks of a running workflow.
 """
 
 import re
@@ -13,20 +13,18 @@ from waybook.dag.snapshots.argo_nodes import GROUPS, ArgoNode, Nodes, short_name
 from waybook.dag.snapshots.exports import MAX_EDGES, invalid_at, list_names
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Dependencies between steps, in order, without duplicates.
 Edges = dict[tuple[str, str], None]
 
-#: Task names in a `depends` expression, such as `a` and `b` in `a.Succeeded || b`; not words after
-#: a dot.
+#: Task names in a `depends` expression: `a` and `b` in `a.Succeeded || b`.
 TASK_NAME = re.compile(r"(?<![.\w-])[A-Za-z0-9_-]+")
 
-#: Key of the step for the exit handler, which runs after the workflow has ended.
+#: Key of the step for the exit handler. It runs after the workflow has ended.
 EXIT_HANDLER = "onExit"
 
 
 @dataclass(slots=True)
 class PlannedSteps:
-    #: Steps without a node, with the node names of the tasks they depend on.
+    #: Node names of the tasks on which each step without a node depends.
     before: dict[str, Sequence[str]] = field(default_factory=dict)
     edges: Edges = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -42,9 +40,6 @@ def planned_steps(
     """Return the steps that have no node yet, and their dependencies.
 
     `keys` has the steps with nodes, and `edges` the dependencies between them.
-
-    Raises:
-        InvalidInput: there are too many dependencies.
     """
     planned = PlannedSteps()
     existing = {step_key(node, nodes, name) for node in nodes.values()}
@@ -90,7 +85,10 @@ def _connect(planned: PlannedSteps, keys: Mapping[str, str], edges: Edges) -> No
 
 
 def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
-    """Return the step with this key, or the last steps inside the DAG or Steps node of this key."""
+    """Return the step with this key.
+
+    If the key is a group's, return the last steps in the group.
+    """
     place = bisect_left(names, key)
     if place < len(names) and names[place] == key:
         return [key]
@@ -99,9 +97,6 @@ def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
         inside += [names[place]] if names[place][len(key)] in ".[(" else []
         place += 1
     return [step for step in inside if step not in sources] or inside
-
-
-# Templates
 
 
 def _open_groups(workflow: Raw, name: str, nodes: Nodes) -> Iterator[tuple[str, Raw | None]]:
@@ -131,7 +126,7 @@ def _template(node: ArgoNode, local: Mapping[str, Raw], stored: Raw) -> Raw | No
 
 
 def _listed_steps(group: str, template: Raw) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the node name of each step in a template, with those of the steps before it."""
+    """Yield each step of a template with the steps before it, all as node names."""
     tasks = [as_object(task) for task in as_list(as_object(template.get("dag")).get("tasks"))]
     names = {as_text(task.get("name")) for task in tasks} - {None}
     for task in tasks:

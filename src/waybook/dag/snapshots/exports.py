@@ -1,7 +1,7 @@
-"""Shared by the adapters for exports of other systems.
+"""Shared code of the adapters for exports of other systems.
 
-An adapter reads values strictly: it refuses an unexpected type or an unknown state, with the
-position in the file. A run becomes one stage, whose steps are the tasks of the other system.
+An adapter refuses a value of an unexpected type or an unknown state, and gives its position in the
+file. A run becomes one stage, and its tasks become steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from waybook.dag.snapshots.rows import Raw
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 
-#: Maximum number of edges between the steps of a run, as for workflow definitions.
+#: Maximum number of edges between the steps of a run. Workflow definitions have the same limit.
 MAX_EDGES = 100_000
 
 #: Maximum number of names in a warning.
@@ -36,20 +36,16 @@ MAX_NAMES_SHOWN = 5
 
 
 class JobOutcome(StrEnum):
-    """State of one execution of a task, as far as a report distinguishes it."""
-
     WAITING = "waiting"
     ACTIVE = "active"
     DONE = "done"
-    #: Ended without work, because the other system decided to skip the task.
+    #: The other system decided to skip the task.
     SKIPPED = "skipped"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedJob:
-    """One execution of a task of another system."""
-
     step: str
     outcome: JobOutcome
     started_at: datetime | None = None
@@ -58,17 +54,14 @@ class ExportedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRun:
-    """Run of another system: its tasks in order, their dependencies and executions."""
+    """A run of another system: its tasks, their dependencies, and their executions."""
 
     name: str
     steps: Sequence[str]
     edges: Iterable[tuple[str, str]] = ()
-    #: Executions of the tasks; None if the file contains no run.
+    #: Executions of the tasks. None if the file contains no run.
     jobs: Sequence[ExportedJob] | None
     warnings: Sequence[str] = ()
-
-
-# Values, and errors with their position in the file
 
 
 def invalid_at(place: str, message: str) -> InvalidInput:
@@ -76,54 +69,30 @@ def invalid_at(place: str, message: str) -> InvalidInput:
 
 
 def require_object(value: object, place: str) -> Raw:
-    """Return the value, which must be a JSON object.
-
-    Raises:
-        InvalidInput: the value has another type; the message contains its position.
-    """
     if not isinstance(value, dict):
         raise invalid_at(place, "must be an object")
     return value
 
 
 def require_list(value: object, place: str) -> Sequence[object]:
-    """Return the value, which must be a list.
-
-    Raises:
-        InvalidInput: the value has another type; the message contains its position.
-    """
     if not isinstance(value, list):
         raise invalid_at(place, "must be a list")
     return value
 
 
 def require_text(value: object, place: str) -> str:
-    """Return the value, which must be a text that is not empty.
-
-    Raises:
-        InvalidInput: the value is not such a text; the message contains its position.
-    """
     if not isinstance(value, str) or not value:
         raise invalid_at(place, "must be a text that is not empty")
     return value
 
 
 def texts_of(value: object, place: str) -> list[str]:
-    """Return the texts in a list, which may be missing.
-
-    Raises:
-        InvalidInput: the value is not a list of texts; the message contains its position.
-    """
     items = [] if value is None else require_list(value, place)
     return [require_text(item, f"{place}[{number}]") for number, item in enumerate(items)]
 
 
 def read_time(value: object, place: str) -> datetime | None:
-    """Parse a time in RFC 3339 format; return None if it is missing.
-
-    Raises: InvalidInput: the value is not a time with a time zone; the message contains its
-    position.
-    """
+    """Parse a time in RFC 3339 format. A missing time is None."""
     if value is None or value == "":
         return None
     try:
@@ -151,7 +120,7 @@ def look_up_state(
 
 
 def list_names(names: Iterable[str]) -> str:
-    """Return names for a warning, in order, limited in number.
+    """Return names for a warning. Only the first `MAX_NAMES_SHOWN` are included.
 
     >>> print(list_names(["b", "a"]), list_names("abcdefg"))
     'b', 'a' 'a', 'b', 'c', 'd', 'e' and 2 more
@@ -162,11 +131,8 @@ def list_names(names: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-# The snapshot of a run
-
-
 def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
-    """Return the snapshot of a run; `place` is the position of its structure in the file.
+    """Return the snapshot of a run. Errors give `place` as the position in the file.
 
     Raises:
         InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
@@ -187,8 +153,8 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is marked as valid, so that no expected counts are computed: how often a task is
-        # executed is unknown before it runs.
+        # No stage is valid, so no expected counts are computed: nobody knows how often a task will
+        # run.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},
@@ -211,9 +177,8 @@ def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
     for job in jobs:
         by_step[job.step].append(job)
     evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # Use only the reported statuses. The rules for Waybook's runs would also infer that a step is
-    # completed if its successor has started, which is wrong for some trigger rules of other
-    # systems.
+    # Use only the reported statuses. The rules for Waybook's runs would treat a step as completed
+    # once its successor has started, which is wrong for some trigger rules of other systems.
     return StageEvidence(
         steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
     )

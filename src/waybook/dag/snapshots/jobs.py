@@ -1,12 +1,10 @@
-"""Jobs of an exported snapshot, counted and assigned to their stages.
+"""Counts the jobs of a snapshot and assigns them to stages.
 
-A job belongs to the stage and step in its row. A continuation without a step belongs to the step of
-the job it continues. A RENDER job without a stage belongs to the stage of its parent job. Values of
-an unexpected type count as missing.
+A continuation without a step belongs to the step of the job it continues. A RENDER job without a
+stage belongs to the stage of its parent job. Values of an unexpected type count as missing.
 
-A snapshot has up to hundreds of thousands of jobs, of which the report needs only counts. Jobs with
-the same stage, step, type and status are therefore counted together, without a Python call per job;
-only rows whose other fields matter are examined one by one.
+A snapshot may have hundreds of thousands of jobs, and the report needs only counts. Jobs with the
+same stage, step, type and status are therefore counted together.
 """
 
 from collections import Counter
@@ -24,10 +22,10 @@ from waybook.dag.progress.documents import RenderJob
 from waybook.dag.progress.overlay import JobEvidence
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Maximum number of continuations that are followed back to find a job with a step.
+#: Maximum number of continuations that are followed to find a job with a step.
 MAX_CONTINUATION_DEPTH = 100
 
-#: Types of a job's values that are used without conversion.
+#: Types of values that need no conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(map(str, JobType))
 RENDER = str(JobType.RENDER)
@@ -37,7 +35,7 @@ JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
 class Row(NamedTuple):
-    """Row of a job in a snapshot, with None for missing values."""
+    """Row of a job in a snapshot. Missing values are None."""
 
     id: str | None
     stage: str | None
@@ -50,7 +48,6 @@ class Row(NamedTuple):
     document_key: str | None
 
 
-#: Names of a row's fields in a snapshot.
 FIELDS = (
     "id",
     "stageSlug",
@@ -78,21 +75,20 @@ class JobTable:
             self._count()
 
     def _count(self) -> bool:
-        """Count the rows of each `JobGroup`; return whether all ids and groups can be used."""
+        """Count the rows of each `JobGroup`, and return whether all ids and groups can be used."""
         try:
             self.ids: list[str | None] = list(map(_read_id, self._rows))
             self.groups: Counter[JobGroup] = Counter(map(_read_group, self._rows))
         except (KeyError, TypeError):
             # A field is missing, a row is not an object, or a value is not hashable.
             return False
-        # All rows of a `JobGroup` have equal values, and thus equal types, so checking one row is
-        # enough.
+        # All rows of a `JobGroup` have equal values, so it is enough to check one row.
         values = chain(self.ids, chain.from_iterable(self.groups))
-        # An empty id counts as missing if the row has a value that is neither text nor None.
+        # An empty id means that the row must be read on its own.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
     def select(self, groups: Collection[JobGroup]) -> Iterator[tuple[int, JobGroup]]:
-        """Yield position and `JobGroup` of each row that has no id or is in these groups."""
+        """Yield the position and `JobGroup` of each row that has no id or is in these groups."""
         if not groups and all(self.ids):
             return
         for place, group in enumerate(map(_read_group, self._rows)):
@@ -103,17 +99,16 @@ class JobTable:
         return _read_row(self._rows[place])
 
     def find(self, job_id: str | None) -> Row | None:
-        """Return the row with an id.
+        """Return the row with this id.
 
-        If several rows have it, it is unknown which is right, so the smallest is returned to be
-        deterministic.
+        Duplicate ids are ambiguous, so the smallest row is returned: the result is then always the
+        same.
         """
         if job_id is None or job_id not in self._places:
             return None
         return min(map(self.row, self._places[job_id]), key=str)
 
     def count_duplicates(self) -> int:
-        """Return the number of rows whose id an earlier row has."""
         distinct = set(self.ids)
         return len(self.ids) - self.ids.count(None) - len(distinct) + (None in distinct)
 
@@ -136,13 +131,11 @@ def _normalize(raw: object) -> Raw:
 
 @dataclass(frozen=True, slots=True)
 class AssignedJobs:
-    """Jobs of a snapshot by stage; `work` has an entry for each stage with jobs."""
-
     work: dict[str, Counter[JobEvidence]] = field(default_factory=dict)
     renders: list[RenderJob] = field(default_factory=list)
 
     def stage_work(self, stage: str) -> Counter[JobEvidence]:
-        """Return the counter of a stage's jobs, to which the caller may add."""
+        """Return the job counter of a stage. Callers may add to it."""
         work = self.work.get(stage)
         if work is None:
             work = self.work[stage] = Counter()
@@ -150,7 +143,6 @@ class AssignedJobs:
 
 
 def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    """Assign each job to its stage, and return warnings."""
     jobs = JobTable(raws)
     assigned, strange = AssignedJobs(), Counter[StageWarning]()
     groups = jobs.groups
@@ -176,10 +168,9 @@ def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, lis
 
 
 def _is_single(group: JobGroup) -> bool:
-    """Return whether the rows of a `JobGroup` are examined one by one.
+    """Return whether the rows of a `JobGroup` must be examined one by one.
 
-    These are the rows of RENDER jobs, and of jobs without stage, step or type: whether an empty
-    text is a missing value depends on the types of the other values in the row.
+    In these rows, the types of other values decide whether an empty text is a missing value.
     """
     stage, step, kind, _ = group
     return not (stage and step and kind) or kind == RENDER
@@ -188,7 +179,6 @@ def _is_single(group: JobGroup) -> bool:
 def _assign_row(
     jobs: JobTable, place: int, slugs: Collection[str], assigned: AssignedJobs
 ) -> Iterator[StageWarning]:
-    """Assign one job to its stage; yield warnings about its row."""
     row = jobs.row(place)
     named, step = _locate(row, jobs)
     stage = named if named in slugs else None
@@ -205,7 +195,6 @@ def _assign_row(
 
 
 def _locate(row: Row, jobs: JobTable) -> tuple[str | None, str | None]:
-    """Return the stage and the step that a job belongs to."""
     if row.stage is not None and row.step is not None:
         return row.stage, row.step
     if row.type == RENDER:

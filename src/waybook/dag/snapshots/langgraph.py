@@ -2,8 +2,8 @@
 
 The file has the value of `graph.get_graph().to_json()` as `graph`, and the list of state snapshots
 as `history`, from `graph.get_state_history()` or `GET /threads/{thread_id}/history`. The report
-covers the thread's last run, which begins with its last input. LangGraph does not record whether a
-task is running, so a task that is scheduled next is reported as in progress.
+covers the thread's last run. LangGraph does not record whether a task is running, so the next
+scheduled task is reported as in progress.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +28,10 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object
 from waybook.errors import InvalidInput
 
-#: Start and end nodes, which LangGraph adds to each graph.
+#: Start and end node. LangGraph adds them to each graph.
 START, END = "__start__", "__end__"
 
-#: Values of a checkpoint's source, which says how it was created.
+#: Sources of a checkpoint: how it was created.
 INPUT, LOOP, UPDATE, FORK = "input", "loop", "update", "fork"
 SOURCES = (INPUT, LOOP, UPDATE, FORK)
 
@@ -67,8 +67,6 @@ def read_langgraph(data: object) -> Snapshot:
     return snapshot_of(exported, "graph.nodes")
 
 
-# The graph
-
 Edge = tuple[str, str]
 
 
@@ -99,12 +97,12 @@ def _edge_end(value: object, ids: Mapping[str, None], place: str) -> str:
 
 
 def _id_text(value: object, place: str) -> str:
-    """Return a node's id as text; a node without a name has a number."""
+    """Return a node's id as text. A node without a name has a number."""
     return str(value) if type(value) is int and 0 <= value < 1 << 32 else require_text(value, place)
 
 
 def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    """Return the edges that close no cycle and, as text, those that do."""
+    """Return the edges that close no cycle, and the other edges as text."""
     unique = list(dict.fromkeys(edges))
     back = _back_edges(nodes, unique)
     return (
@@ -114,7 +112,6 @@ def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Ed
 
 
 def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
-    """Return the edges that close a cycle, by a depth-first search."""
     after: dict[str, list[str]] = {node: [] for node in nodes}
     for source, target in edges:
         after[source].append(target)
@@ -135,9 +132,6 @@ def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
                 visited.add(following)
                 path[following] = iter(after[following])
     return back
-
-
-# The history of checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +206,10 @@ def _task(item: object, place: str) -> Task:
 
 
 def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool]:
-    """Return the checkpoints of the last run, newest first, and whether its input is among them.
+    """Return the checkpoints of the last run, and whether its input is among them.
 
-    Only the newest checkpoint and its ancestors are included: if the thread was forked from an
-    earlier one, that one's other successors were abandoned.
+    Only the newest checkpoint and its ancestors are included. After a fork, other checkpoints are
+    abandoned.
     """
     by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     run: list[Checkpoint] = []
@@ -232,7 +226,6 @@ def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool
 def _jobs(
     run: Sequence[Checkpoint], nodes: Sequence[str], *, complete: bool
 ) -> tuple[list[ExportedJob], list[str]]:
-    """Return the executions of nodes in a run, and warnings."""
     known = set(nodes)
     jobs: list[ExportedJob] = []
     strange: dict[str, None] = {}
@@ -259,10 +252,10 @@ def _jobs(
 
 
 def _job(task: Task, checkpoint: Checkpoint, child: Checkpoint | None) -> ExportedJob | None:
-    """Return one execution of a node; None if an edit of the state replaced it.
+    """Return one execution of a node, or None if an edit of the state replaced it.
 
-    A checkpoint lists the tasks that run after it. If LangGraph's loop created the next checkpoint,
-    they have succeeded; otherwise the state was edited before they ended.
+    A checkpoint lists the tasks that run after it. They have succeeded if LangGraph's loop created
+    the next checkpoint; otherwise the state was edited before they ended.
     """
     if (child is not None and child.source == LOOP) or task.has_result:
         ended = child.created_at if child else None

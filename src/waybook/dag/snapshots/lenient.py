@@ -1,7 +1,7 @@
-"""Lenient parsing of workflow definitions from other systems.
+"""Reads workflow definitions from other systems, even with errors.
 
-If a stage has an error, its outputs and those of later stages cannot be counted, but its progress
-can still be shown from its steps and edges.
+If a stage has an error, its outputs and those of later stages cannot be counted, but its steps and
+edges still show its progress.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: Valid steps that replace those of a stage while other stages are checked.
+#: Valid steps that replace the steps of a stage while other stages are checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -23,12 +23,11 @@ PLACEHOLDER_RECIPE = {
 @dataclass(frozen=True, slots=True)
 class LenientDefinition:
     structure: Structure
-    #: Error messages by stage; under None, those of the definition as a whole.
     warnings: Mapping[str | None, Sequence[str]]
 
 
 def read_leniently(data: object) -> LenientDefinition:
-    """Return the structure that parsed JSON defines, without parts that cannot be parsed.
+    """Return the structure that parsed JSON defines, without the parts that cannot be parsed.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -39,8 +38,7 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         definition = _stage_by_stage(as_object(data))
-        # If no single stage has an error, the errors concern the whole definition, such as an input
-        # from a later stage.
+        # If no single stage has an error, the errors concern the whole definition.
         alone = any(definition.warnings.values())
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
@@ -68,7 +66,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return each stage's slug, or its position if the slug is missing or repeated."""
+    """Return the slug of each stage, or its position if the slug is missing or repeated."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -78,18 +76,18 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """Return the transitions, or None if invalid, and the errors outside of stages."""
+    """Return the transitions, or None if they are invalid, and the errors outside of stages."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # Without name and description, because errors in them do not affect the stages.
+    # Errors in the name and description do not affect the stages.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
-    """Return a stage and its errors; a stage with errors has only its steps and edges."""
+    """Return a stage and its errors. A stage with errors keeps only its steps and edges."""
     bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
         return bare, ["slug: it has none of its own, and goes by its place"]
@@ -116,7 +114,6 @@ def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:
-    """Yield the stages whose documents a stage takes as inputs."""
     for step in as_list(as_object(raw.get("recipe")).get("steps")):
         for wanted in as_list(as_object(step).get("inputsRequired")):
             name = as_object(wanted).get("stage")
@@ -124,11 +121,8 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Stages of which only the steps and edges are used
-
-
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return only the steps and edges of a stage; empty if they cannot be parsed."""
+    """Return only the steps and edges of a stage. The recipe is empty if they cannot be parsed."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

@@ -1,4 +1,4 @@
-"""Structure and progress of a run of another system."""
+"""The structure and progress of a run of another system."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from waybook.dag.progress.structure import Structure
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: Progress data of each started stage.
+    #: Progress of each stage that has started.
     evidence: Mapping[str, StageEvidence]
-    #: Warnings by stage; those that concern no stage are under None.
     warnings: Mapping[str | None, Sequence[str]]

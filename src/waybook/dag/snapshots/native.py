@@ -1,8 +1,7 @@
-"""Snapshots in Waybook's own format, which other systems can export.
+"""Reads snapshots in Waybook's own format. Other systems can write this format too.
 
-Only input that is not a snapshot is refused: missing or unexpected data causes a warning, and all
-other data is reported. For a map, an invalid structure is refused, because callers rely on its
-counts.
+Missing or unexpected data causes a warning. For a map, an invalid structure is refused, because
+callers rely on its counts.
 """
 
 from collections import Counter
@@ -31,12 +30,11 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import InvalidInput
 
-#: Lists in a snapshot besides its workflow.
 LISTS = ("stageRuns", "jobs", "resources")
 
 
 def read_native(data: object) -> Snapshot:
-    """Return the structure, progress and warnings of an exported run snapshot.
+    """Return the structure, progress and warnings of a run snapshot.
 
     Raises:
         InvalidInput: the data is not a snapshot.
@@ -107,7 +105,6 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield a warning for each step that jobs refer to but the stage lacks."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps

@@ -1,7 +1,7 @@
-"""Values and stage runs of an exported snapshot, from rows of another system.
+"""Reads values and stage runs from the rows of a snapshot.
 
-Values of an unexpected type count as missing. Stage runs say which stages have started, with which
-models, and which of their steps are closed.
+Values of an unexpected type count as missing. A stage run says with which models a stage has
+started, and which of its steps are closed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ def as_list(value: object) -> Sequence[object]:
 
 
 def as_text(value: object) -> str | None:
-    """Return a text unchanged, an integer (such as a numeric id) as text, else None.
+    """Return a text, or an integer such as a numeric id as text. Any other value gives None.
 
     >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
@@ -34,13 +34,13 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Integers larger than this are not accepted as ids: they are implausible and slow to format.
+#: Larger integers are not accepted as ids, because formatting them is slow.
 MAX_ID = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: Models of the stage run; None if the snapshot does not list them.
+    #: Models of the stage run. None if the snapshot does not list them.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -48,9 +48,9 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """Return the stage run of each stage in the snapshot, and warnings.
+    """Return the stage run of each stage, and warnings.
 
-    Several runs of one stage are merged, so that their order does not matter.
+    Several runs of one stage are merged. Their order does not matter.
     """
     raws_by_stage: dict[str | None, list[Raw]] = {}
     for raw in map(as_object, as_list(raws)):
@@ -78,7 +78,7 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of models matters within one stage run; models merged from several runs are sorted.
+    # The order of models matters in a single run. Models merged from several runs are sorted.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

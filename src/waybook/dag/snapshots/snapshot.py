@@ -1,8 +1,8 @@
-"""Snapshots: the state of a run exported by another system, in any of the known formats.
+"""Reads snapshots: exported states of runs, in any of the known formats.
 
-In Waybook's own format, missing or unexpected data causes a warning, and all other data is
-reported. An export of another system is refused if it has a value that its adapter does not know.
-For a map, an invalid structure is always refused, because callers rely on its counts.
+In Waybook's own format, missing or unexpected data causes a warning. An export of another system is
+refused if its adapter does not know a value in it. For a map, an invalid structure is always
+refused, because callers rely on its counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,6 @@ READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = MappingProxyTyp
     }
 )
 
-#: Functions that recognize the exports of other systems, by format.
 DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
     {
         SnapshotFormat.AIRFLOW: is_airflow,
@@ -54,7 +53,7 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
 
 
 def detect_format(data: object) -> SnapshotFormat:
-    """Return the format of parsed JSON: of another system if recognized, else Waybook's."""
+    """Return the format of parsed JSON. A format that is not recognized counts as Waybook's."""
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
     matches = (form for form, matches in DETECTORS.items() if matches(data))
@@ -62,7 +61,7 @@ def detect_format(data: object) -> SnapshotFormat:
 
 
 def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
-    """Return the structure, progress and warnings of an exported run snapshot.
+    """Return the structure, progress and warnings of a run snapshot.
 
     Raises:
         InvalidInput: the data is not a snapshot in this format.
@@ -72,7 +71,7 @@ def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
 
 
 def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Report:
-    """Return the progress report of an exported run snapshot.
+    """Return the progress report of a run snapshot.
 
     Raises:
         InvalidInput: the data is not a snapshot in this format.
@@ -82,13 +81,10 @@ def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Re
     return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
 
 
-# The map of a snapshot
-
-
 def map_from_snapshot(
     data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
 ) -> Map:
-    """Return the map of an exported run snapshot, or of a workflow definition alone.
+    """Return the map of a run snapshot or a workflow definition.
 
     `models` are the models of the first stage if the data lacks them.
 
@@ -118,7 +114,6 @@ def _native_map(data: object, models: Sequence[str]) -> Map:
 
 
 def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
-    """Yield warnings that say why expected counts are missing."""
     unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
     if not known:
         yield "expected jobs unknown: models are not set"

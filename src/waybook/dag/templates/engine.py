@@ -1,10 +1,8 @@
-"""Template engine: Jinja's sandbox, restricted to data, with a cost limit per rendering.
+"""Template engine: Jinja's sandbox, restricted to data, with a limit on the work per rendering.
 
-Every operation is defined for all types of values, so rendering a checked template can fail only by
-exceeding its budget. The budget is counted in syntax nodes and parts of values, never in time: each
-iteration of a loop costs the nodes in its body; a filter or comparison costs the size of its
-operands. So for any data, a rendering costs at most the size of the template plus `BUDGET`. An
-array is a `list` or `tuple`, and an object a `dict`, as `json.loads` creates them.
+Every operation accepts values of all types, so a checked template fails only if it exceeds its
+budget. The budget counts syntax nodes and parts of values, never time: each iteration of a loop
+costs the nodes in its body, and a filter or comparison costs the size of its operands.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,18 +21,18 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: This many characters of a text cost as much as one element of a value.
+#: This many characters of a text cost as much as one list item.
 TEXT_PER_PART = 64
 #: Maximum nesting depth of the data that is passed to a template.
 MAX_DATA_DEPTH = 64
 
 
 class TemplateBudgetExceeded(Exception):
-    """Error: the budget of a rendering is spent, or the data is nested too deeply."""
+    """The budget of a rendering is spent, or the data is nested too deeply."""
 
 
 class Budget:
-    """Remaining budget for rendering one template.
+    """The remaining budget for rendering one template.
 
     >>> budget = Budget()
     >>> budget.spend_for(["a", {"b": 1}])
@@ -48,7 +46,7 @@ class Budget:
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
-        """Charge the cost of an operation, before it is executed.
+        """Charge the cost of an operation. Call this before the operation runs.
 
         Raises:
             TemplateBudgetExceeded: the operation would cost more than the remaining budget.
@@ -58,7 +56,7 @@ class Budget:
         self.left -= cost
 
     def spend_for(self, value: Json) -> None:
-        """Charge the budget for a value, including everything nested in it.
+        """Charge for a value and everything nested in it.
 
         Raises:
             TemplateBudgetExceeded: the value is too large for the remaining budget, or nested too
@@ -90,18 +88,18 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Internal variables. Their names are not valid identifiers, so no template can use them.
+# Internal variables. Templates cannot use these names, because they are no valid identifiers.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"
 
 
 def render_template(template: Template, context: Mapping[str, Json]) -> str:
-    """Return the template rendered with these values.
+    """Render a template with these values.
 
     Raises:
-        TemplateBudgetExceeded: the text would be too long, or cost too much. UndefinedError: the
-            template uses a name that is not among the values.
+        TemplateBudgetExceeded: the text would be too long, or cost too much.
+        UndefinedError: the template uses a name that is not among the values.
     """
     pieces: list[str] = []
     left = MAX_OUTPUT_LENGTH
@@ -114,12 +112,12 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
 
 
 def strip_unstorable(text: str) -> str:
-    """Return the text with NUL and lone surrogates, which cannot be stored, replaced."""
+    """Replace NUL and lone surrogates, because they cannot be stored."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class MissingField(Undefined):
-    """A missing field: it is empty, and so are all fields below it."""
+    """A missing field. It is empty, and so is every field below it."""
 
     def __init__(
         self,
@@ -156,7 +154,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _value(value: object) -> Json:
-    """Return a filter argument as JSON; None for a missing field or a loop object."""
+    """Return a filter argument as JSON. A missing field and a loop object become None."""
     return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
 
 
@@ -237,7 +235,7 @@ _ENVIRONMENT = _environment()
 
 
 def compile_template(text: str, names: frozenset[str]) -> Template:
-    """Return the compiled template, which may use only these variable names.
+    """Compile a template that may use only these variable names.
 
     Raises:
         TemplateRuleError: the text is too long, is not a valid template, or violates the rules of

@@ -1,6 +1,6 @@
-"""Filters and comparisons for templates, which accept values of all types.
+"""Filters and comparisons for templates.
 
-A missing field has the value None. No function here raises an error, for any document content.
+They accept values of all types and never raise an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from waybook.dag.templates.json_markdown import (
 def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     """Return the items of a template loop: list items, mapping keys, or the single value.
 
-    With `parts`, each item is a list of that length; a mapping gives pairs of keys and values.
+    With `parts`, each item is a list of that length.
 
     >>> iterate({"a": 1}), iterate({"a": 1}, 2), iterate("b", 2)
     (('a',), [['a', 1]], [['b', None]])
@@ -41,12 +41,11 @@ def _parted(item: Json, parts: int) -> Sequence[Json]:
 
 
 def default(value: Json, instead: Json) -> Json:
-    """Return the value, or `instead` if it is missing or empty."""
     return instead if value is None or value in ("", [], {}, ()) else value
 
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
-    """Return the items of a list, or the given field of each item, joined as one text."""
+    """Join the items of a list, or one field of each item, as text."""
     items = (_field(item, field) for item in iterate(value))
     return to_text(between).join(map(to_text, items))
 
@@ -58,17 +57,20 @@ def _field(item: Json, field: Json) -> Json:
 
 
 def length(value: Json) -> int:
-    """Return the number of items, keys or characters; 0 for other values."""
+    """Return the number of items, keys or characters. Other values have length 0."""
     return len(value) if isinstance(value, str | list | tuple | dict) else 0
 
 
 def first(value: Json) -> Json:
-    """Return the first item of a list or first key of a mapping; other values unchanged."""
+    """Return the first item of a list or the first key of a mapping.
+
+    Other values stay unchanged.
+    """
     return next(iter(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def last(value: Json) -> Json:
-    """Return the last item of a list or last key of a mapping; other values unchanged."""
+    """Return the last item of a list or the last key of a mapping. Other values stay unchanged."""
     return next(reversed(value), None) if isinstance(value, list | tuple | dict) else value
 
 
@@ -81,11 +83,11 @@ def _level(value: Json) -> int:
 
 
 def is_number(value: Json) -> bool:
-    """Return whether a value is a number; a boolean is not a number here."""
+    """Return whether a value is a number. A boolean is not a number here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: Filters that visit every part of a value, and are charged for every part.
+#: Filters that visit every part of a value, and cost as much.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,
@@ -100,7 +102,7 @@ DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
         "upper": lambda value: to_text(value).upper(),
     }
 )
-#: Filters whose cost does not depend on the size of the value.
+#: Filters that cost the same for any size of the value.
 SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "default": default,
@@ -122,7 +124,7 @@ TESTS: Mapping[str, Callable[[Json], bool]] = MappingProxyType(
 
 
 def compare(left: Json, operator: str, right: Json) -> bool:
-    """Return whether a comparison is true; False for values that cannot be compared.
+    """Return whether a comparison is true. Values that cannot be compared give False.
 
     >>> compare(2, "lt", 3), compare("2", "lt", 3), compare("a", "in", ["a"])
     (True, False, True)

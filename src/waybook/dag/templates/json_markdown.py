@@ -1,7 +1,6 @@
-"""Conversion of JSON to readable Markdown: headings, lists, and tables of similar objects.
+"""Converts JSON to readable Markdown: headings, lists, and tables of similar objects.
 
-The same value always gives the same text. Texts inside the value are not escaped, because they may
-be Markdown.
+Texts inside the value are not escaped, because they may be Markdown.
 """
 
 import json
@@ -19,7 +18,7 @@ MAX_TABLE_COLUMNS = 8
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: The first of these keys that an object has is shown as its name in a list.
+#: A list item is named by the first of these keys that the object has.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -29,7 +28,7 @@ Record = Mapping[str, Json]
 
 
 def json_to_markdown(value: Json, level: int = 2) -> str:
-    r"""Return a value as Markdown whose headings begin at this level.
+    r"""Return a value as Markdown. The headings begin at this level.
 
     >>> json_to_markdown({"riskLevel": "high", "steps": ["look", "leap"]})
     '- **Risk level:** high\n\n## Steps\n\n- look\n- leap'
@@ -46,7 +45,7 @@ def json_to_markdown(value: Json, level: int = 2) -> str:
 
 
 def to_text(value: Json) -> str:
-    """Return a value as text: empty for None, JSON for lists and objects.
+    """Return a value as text. None becomes an empty text; lists and objects become JSON.
 
     >>> to_text(None), to_text(True), to_text("a"), to_text([1, "b"])
     ('', 'true', 'a', '[1, "b"]')
@@ -64,7 +63,7 @@ def as_json(value: Json, indent: int | None = None) -> str:
 
 
 def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
-    """Return whether a value is a list; a text is not a list here."""
+    """Return whether a value is a list. A text is not a list here."""
     return isinstance(value, list | tuple)
 
 
@@ -73,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def heading(text: str, level: int) -> str:
-    """Return a text as a Markdown heading; the level is limited to the range 1 to 6."""
+    """Return a Markdown heading. The level is limited to the range 1 to 6."""
     return f"{'#' * min(max(level, 1), 6)} {one_line(text)}".rstrip()
 
 
@@ -83,7 +82,7 @@ def cell(value: Json) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a code block whose fence is longer than any fence in the text."""
+    """Return a code block. Its fence is longer than any fence in the text."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
@@ -112,7 +111,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """Yield the short values of an object as a list, then longer ones under headings."""
+    """Yield the short values of an object as a list, then the longer ones under headings."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
@@ -139,7 +138,6 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_brief(value: Json) -> bool:
-    """Return whether a value fits on one line, as missing and empty values do."""
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
@@ -150,7 +148,6 @@ def _briefly(value: Json) -> str:
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
-    """Return the keys that the items share if they fit into one table, else nothing."""
     first = items[0] if items else None
     if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
         return ()
@@ -176,7 +173,7 @@ def _indented(text: str) -> str:
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of a list item, or "", and the item without the field of its name."""
+    """Return the name of a list item, and the item without its name."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -1,8 +1,8 @@
-"""Template language: a subset of Jinja in which the data's size limits the rendering cost.
+"""The template language: a subset of Jinja in which the size of the data limits the work.
 
-It has output, `if`, `for` over data, names, fields with constant names, comparisons, `and`, `or`,
-`not`, and a few filters and tests. It has no calls, no arithmetic, no assignments, and no inclusion
-of other files.
+It has output, `if`, `for`, names, fields with constant names, comparisons, `and`, `or`, `not`, and
+a few filters and tests. It has no calls, no arithmetic, no assignments, and no inclusion of other
+files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,14 +71,14 @@ _CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
 
 
 class TemplateRuleError(Exception):
-    """Error for a template that violates the rules of the language, with its line number."""
+    """A template violates the rules of the language."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(f"line {line}: {message}")
 
 
 def check(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Check that a syntax tree uses only the template language and these names.
+    """Check that a template uses only the template language and these names.
 
     Raises:
         TemplateRuleError: the first violation found.
@@ -138,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the variables of a loop: several if the loop unpacks each item."""
+    """Return the variables of a loop. There are several if the loop unpacks each item."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 
@@ -163,7 +163,7 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja defines `self` in every template and does not report it as undeclared, so add it here.
+    # Jinja defines `self` in every template and does not report it as undeclared.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:

@@ -1,8 +1,7 @@
-"""Rendering of documents: template, Markdown, sanitized HTML, and standalone page.
+"""Renders documents: from a template to Markdown, sanitized HTML, and a standalone page.
 
 Rendering never fails: content that cannot be rendered is shown unchanged, below the reason. The
-cost is linear in the length of the content; content that is too long is not formatted. The page
-runs no scripts and loads no other resources.
+page runs no scripts and loads no other resources.
 """
 
 import json
@@ -27,7 +26,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Texts with more characters, or more markup characters, than these are not formatted.
+#: A text with more characters, or more markup characters, is not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 #: Maximum length in characters of a text that is shown unformatted.
@@ -50,14 +49,12 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Document rendered as Markdown and as HTML."""
-
     markdown: str
     html: str
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """Render a document by its template; without one, as text or JSON."""
+    """Render a document with its template. Without one, it is shown as text or JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))
@@ -68,7 +65,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
 
 
 def parse_content(text: str) -> Json:
-    r"""Return the content for a template: a JSON object or array if possible, else the text.
+    r"""Return the content for a template: a JSON object or array, or else the text.
 
     >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
     ({'a': 1}, '12', [1])
@@ -82,7 +79,7 @@ def parse_content(text: str) -> Json:
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
-    """Return the text as a code block, below a line that says why it is not rendered."""
+    """Return the text as a code block, below the reason why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
     reason = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({reason}); it is shown unchanged."
@@ -95,7 +92,7 @@ def _preformatted(text: str) -> str:
 
 
 def markdown_to_html(markdown: str) -> str:
-    """Return Markdown as sanitized HTML; a text that is too long becomes plain text."""
+    """Return Markdown as sanitized HTML. A text that is too long becomes plain text."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be formatted; it is shown unchanged."
@@ -103,7 +100,7 @@ def markdown_to_html(markdown: str) -> str:
 
 
 def sanitize(html: str) -> str:
-    """Return HTML reduced to text, structure, and links with allowed schemes."""
+    """Reduce HTML to text, structure, and links with allowed schemes."""
     return nh3.clean(
         html,
         tags=set(TAGS),
@@ -115,7 +112,6 @@ def sanitize(html: str) -> str:
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
-    """Return the attribute's value; None to remove a link without an allowed scheme."""
     if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
         return None
     return value
@@ -155,12 +151,12 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 MAX_NAME_LENGTH = 80
-#: Text between HTML tags; relies on angle brackets being escaped in texts and attributes.
+#: Text between HTML tags. Angle brackets must be escaped in texts and attributes.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: A rendered page may use only its own style; everything else is blocked.
+#: A rendered page may use only its own style.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )
@@ -182,7 +178,7 @@ def build_page(title: str, html: str) -> str:
 
 
 def escape_hidden_characters(html: str) -> str:
-    r"""Return HTML with hidden characters in its text, but not in its tags, made visible.
+    r"""Make hidden characters visible in the text of a page, but not in its tags.
 
     >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
     >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
@@ -194,7 +190,7 @@ def escape_hidden_characters(html: str) -> str:
 
 
 def safe_file_name(name: str) -> str:
-    """Return the name changed so that it is a safe file name on any operating system.
+    """Change a name so that it is a safe file name on any operating system.
 
     >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
     ('a-b', 'gpt-4.1', 'document')

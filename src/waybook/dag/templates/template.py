@@ -1,7 +1,6 @@
-"""Templates of prompts and documents: checked when written, rendered within limits.
+"""Templates of prompts and documents. They are checked when written, and rendered within limits.
 
-The notation is a subset of Jinja, defined in `language`. A template that passes the check can
-render any data within limits on length and cost; missing fields are empty.
+The module `language` defines the notation, a subset of Jinja. A missing field is empty.
 """
 
 from collections.abc import Mapping
@@ -17,13 +16,11 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: Template of a document without its own: leaves text unchanged and formats JSON readably.
+#: Default template of a document: it leaves text unchanged and formats JSON.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
 class TemplateKind(StrEnum):
-    """Purpose of a template, which determines the variables it may use."""
-
     PROMPT = "prompt"
     DOCUMENT = "document"
 
@@ -35,7 +32,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values with which each kind of template is checked; their keys are the allowed variables.
+#: Sample values with which templates are checked. The keys are the allowed variables.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {
@@ -73,7 +70,6 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 
 
 def template_error(text: str, kind: TemplateKind) -> str | None:
-    """Return the error in a template with its line, or None if it is valid."""
     try:
         render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
@@ -82,12 +78,12 @@ def template_error(text: str, kind: TemplateKind) -> str | None:
 
 
 def is_constant(text: str) -> bool:
-    """Return whether a template has only text, so that it needs no context."""
+    """Return whether a template has only text. It then needs no context."""
     return "{" not in text
 
 
 def render_prompt(text: str, context: Mapping[str, Json]) -> str:
-    """Return the prompt of a job.
+    """Render the prompt of a job.
 
     Raises:
         BadRecipe: the template is not valid, or uses a name that the context lacks.
@@ -97,7 +93,7 @@ def render_prompt(text: str, context: Mapping[str, Json]) -> str:
 
 
 def render_document(text: str, context: Mapping[str, Json]) -> str:
-    """Return the Markdown of a document, rendered by its template.
+    """Render a document as Markdown.
 
     Raises:
         BadRecipe: the template is not valid, or uses a name that the context lacks.
