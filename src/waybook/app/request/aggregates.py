@@ -26,17 +26,17 @@ from waybook.store.plans import load, refresh, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Return type of inner functions. Defined here once, because Python evaluates the annotations of an
-#: inner function in every call.
+#: Return type of inner functions. Python would evaluate it in every call if it were written there.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
-#: When a step text is missing in a cached plan, the texts of this many next steps are read too.
+#: If the text of a step is missing in a cached plan, the texts of this many next steps are read
+#: too.
 MAX_NEXT_TEXTS = 7
 
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
-    #: Whether the first statement of the decision updates the plan's row, which also locks it.
+    #: Whether the first statement of the decision locks the plan by updating its row.
     _locks_by_update = False
 
     def __init__(
@@ -50,9 +50,9 @@ class LockedPlan(Locked[Decision[object]]):
         review: bool = True,
         cached: bool = False,
     ) -> None:
-        """Choose the plan and what to load; `cached` allows the call to decide on a cached plan.
+        """Choose the plan and the rows to load.
 
-        If `step_id` is given, the step must exist, and its texts are loaded.
+        `cached` allows the call to decide on a cached plan.
         """
         super().__init__(ctx, *more)
         self._plan_id = id_or_nil(plan_id)
@@ -106,7 +106,7 @@ class LockedPlan(Locked[Decision[object]]):
         await super().leave()
 
     async def load_texts(self, step_ids: Iterable[StepId]) -> bool:
-        """Load the texts of these steps; return False if a cached plan has changed meanwhile."""
+        """Load the texts of these steps. Return False if a cached plan has changed meanwhile."""
         missing = [step_id for step_id in step_ids if step_id not in self.plan.texts]
         if not missing:
             return True
@@ -122,13 +122,13 @@ class LockedPlan(Locked[Decision[object]]):
 
     @staticmethod
     def _next_texts(plan: Plan, missing: list[StepId]) -> list[StepId]:
-        """Return the steps that agents get next; their texts are cached as well."""
+        """Return the steps that agents will claim next. Their texts are cached as well."""
         known = {*plan.texts, *missing}
         pending = plan.steps_with_status(StepStatus.PENDING)
         return list(islice((step.id for step in pending if step.id not in known), MAX_NEXT_TEXTS))
 
     def _recall(self) -> bool:
-        """Use the cached plan; return False if it must be read or checked first."""
+        """Use the cached plan. Return False if it must be read or checked first."""
         services = self.ctx.services
         loaded = services.plan_cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -142,10 +142,9 @@ class LockedPlan(Locked[Decision[object]]):
         return True
 
     async def _refresh(self) -> bool:
-        """Use the plan as it is in the database now, without a lock.
+        """Read the plan, or its changes, without a lock.
 
-        Read the changes since it was cached, or else the whole plan. Return False if the call must
-        lock the plan.
+        Return False if the call must lock the plan.
         """
         services = self.ctx.services
         if services.plan_cache.must_lock(self._key):
@@ -238,21 +237,14 @@ class LockedPlan(Locked[Decision[object]]):
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The org after the change; None if only users and tokens change.
+    #: The org after the change. None if only users and tokens change.
     org: Org | None = None
 
 
 class LockedOrg(Locked[OrgDecision]):
-    """The caller's org, locked while its users and tokens change."""
-
     org: Org
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock the org.
-
-        Raises:
-            Forbidden: the caller does not administer the org.
-        """
         require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
         lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
         super().__init__(ctx, *lock, *more)

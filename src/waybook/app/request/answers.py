@@ -1,10 +1,8 @@
-"""Error answers with a suggested next call, hidden-character warnings, and the reply size limit.
+"""Completes answers: suggested next calls, warnings about hidden characters, and the size limit.
 
-By default, the suggestion is to repeat the call with a change. It contains only argument names of
-the tool and never user input, because agents follow it as an instruction; user input appears only
-in the error's message and details. Tools already cut long replies. A reply that is still too large
-is replaced by an error that suggests a call with a smaller reply. The command line has no such
-limit: it runs in its own process, where a large reply delays no other caller.
+A suggestion contains only argument names and never user input, because agents follow it as an
+instruction. A reply that is too large is replaced by an error that suggests a call with a smaller
+reply. The command line has no such limit, because a large reply there delays no other caller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,10 +39,7 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Suggest repeating the failed call, with the needed change.
-
-    Return None if a repeated call cannot succeed.
-    """
+    """Suggest a repeated call with a change, or return None if a repeated call cannot succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -64,7 +59,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Suggest the failed call if it is safe to repeat, else a call that shows if it took effect."""
+    """Suggest the failed call if it is safe to repeat, or else a call that shows its effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
@@ -79,7 +74,6 @@ def _later(error: WaybookError, tool: Tool) -> str:
 
 
 def _named(error: WaybookError, tool: Tool) -> str:
-    """Return the names of the tool's arguments that caused the error."""
     known = {str(field.alias) for field in tool.arguments.model_fields.values()}
     named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
     *others, last = [*named][:MAX_NAMES_LISTED] or [""]
@@ -87,7 +81,6 @@ def _named(error: WaybookError, tool: Tool) -> str:
 
 
 def _blamed(details: Mapping[str, object]) -> Iterable[str]:
-    """Yield the names of the tool arguments that an error's details refer to."""
     yield str(details.get("argument"))
     faults = details.get("faults")
     for error in faults if isinstance(faults, Sequence) else ():
@@ -96,12 +89,10 @@ def _blamed(details: Mapping[str, object]) -> Iterable[str]:
 
 #: Maximum size in bytes of a reply that includes the warning about hidden characters.
 MAX_FLAGGED_REPLY_BYTES = 48_000
-#: Bytes reserved for the warning about hidden characters in a reply whose size is limited.
 FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the hidden characters by field or, if there are too many, the number of fields."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -109,10 +100,7 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Build a reply that fits into `room` bytes, together with its warning, if any.
-
-    The warning lists the hidden characters in the reply.
-    """
+    """Build a reply with its warning about hidden characters, within `room` bytes."""
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -122,7 +110,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """Add a warning to the answer if its JSON `dumped` contains hidden characters."""
+    """Add a warning to the answer if its JSON contains hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -136,7 +124,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer and its size; replace an answer that is too large by an error."""
+    """Return the answer and its size. An answer that is too large becomes an error."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:
@@ -146,7 +134,6 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
 
 
 def reply_too_large(tool: Tool, size: int) -> TooLarge:
-    """Return the error for a reply that is too large, with a tool call that returns less."""
     done = "" if tool.reads_only else " The call was carried out; do not repeat it."
     look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
@@ -164,7 +151,6 @@ def reply_too_large(tool: Tool, size: int) -> TooLarge:
 
 
 def dumped(value: object) -> bytes:
-    """Return the body of a reply as JSON, or an empty text if it cannot be serialized."""
     try:
         return orjson.dumps(value)
     except TypeError:

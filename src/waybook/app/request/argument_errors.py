@@ -14,7 +14,7 @@ MAX_NAME_LENGTH = 100
 
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
-    """Return the error for invalid arguments; `names` are the arguments that the tool accepts."""
+    """Return the error for invalid arguments. `names` are the arguments that the tool accepts."""
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(names, error) for error in errors[:MAX_FAULTS]]
     limits = [
@@ -29,11 +29,10 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Sort key that puts unknown argument names first, because they are often typos."""
+    """Sort key: unknown argument names come first, because they are often typos."""
     return error["type"] != "extra_forbidden"
 
 
-#: Messages of the validation errors, worded for the caller.
 ERROR_TEXT = {
     "missing": "is missing",
     "list_type": "must be a list",

@@ -1,8 +1,7 @@
-"""Tool arguments: their types and their validation.
+"""Types and validation of tool arguments.
 
-Arguments are accepted in the forms that clients really send: arrays and objects that arrive as JSON
-text are decoded, and null or a blank text for an optional argument means that it is absent. Any
-other mismatch is rejected before the call has any effect, with an error that names the argument.
+Clients may send an array or object as JSON text, and null or a blank text for an optional argument.
+Anything else that does not match the schema is rejected before the call has any effect.
 """
 
 import json
@@ -62,13 +61,12 @@ StepIdField = Annotated[Id, Field(description="the step")]
 RunIdField = Annotated[Id, Field(description="the run")]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="long form")]
-#: Attempt of a step or job, within the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
 
 def decode(value: object) -> object:
-    """Decode an array or object that arrived as JSON text; return other values unchanged."""
+    """Decode an array or object that arrived as JSON text. Other values stay unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
         try:
             decoded = json.loads(value)
@@ -81,23 +79,22 @@ def decode(value: object) -> object:
 
 
 def refuse_boolean(value: object) -> object:
-    """Return the value; reject a boolean, which Python would treat as 0 or 1."""
+    """Reject a boolean where a number is expected. Python would treat it as 0 or 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("number_type", "must be a number, not true or false")
     return value
 
 
-#: Integer in a list argument; booleans are refused. (In other fields, `ToolArguments` does this.)
+#: An integer in a list argument. Booleans are refused.
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
 
 
-#: List or object that a client may also send as JSON text.
+#: A list or object that a client may also send as JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Any JSON value, which a client may also send as JSON text. The published schema says string,
-#: because some clients and model APIs refuse a schema without a type, with a union of types, or
-#: with an object without properties.
+#: Any JSON value, or the value as JSON text. The published schema says string, because some clients
+#: and model APIs refuse a schema without a single type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -114,7 +111,7 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Look up the field's type only for booleans, because that takes time.
+        # Finding the field's type takes time, so do it only for booleans.
         if type(value) is bool and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
@@ -149,7 +146,6 @@ class MutatingArguments(SessionArguments):
 
 
 def _spellings(kind: type[BaseModel], names: Iterable[str]) -> frozenset[str]:
-    """Return all spellings that clients may use for these arguments, such as camel case."""
     aliases = (str(kind.model_fields[name].alias) for name in names)
     return frozenset((*names, *aliases))
 
@@ -162,7 +158,6 @@ def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
 
 @cache
 def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
-    """Return all spellings of a tool's optional text arguments."""
     texts = [
         name
         for name, field in kind.model_fields.items()
@@ -172,7 +167,7 @@ def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
-    """Return whether clients send this type as a string, like choices and times."""
+    """Return whether clients send this type as a string."""
     if any(isinstance(each, WithJsonSchema) for each in metadata):
         return WithJsonSchema({"type": "string"}) in metadata
     origin, inner = get_origin(annotation), get_args(annotation)
@@ -205,8 +200,8 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
-    """Remove optional arguments that are null or blank, as some clients send them."""
-    # Like `is_blank`, but without a function call per argument.
+    """Remove optional arguments that are null or blank. Some clients send them."""
+    # This repeats `is_blank`, because a function call per argument takes time.
     unset = [
         name
         for name, inner in arguments.items()
@@ -235,11 +230,6 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
 
 
 def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
-    """Reject arguments that are too large or cannot be stored.
-
-    Raises:
-        InvalidInput: an argument cannot be stored.
-    """
     try:
         check_json(dict(arguments))
     except TooLarge:
@@ -255,13 +245,9 @@ def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
 
 
 def check_result_size(**values: object) -> None:
-    """Raise an error if one of the given results of a step is too large.
-
-    Raises:
-        TooLarge: a result exceeds the limit of a step.
-    """
+    """Raise `TooLarge` if one of these step results is too large."""
     for name, value in values.items():
-        # The size computed below is at most 4.5 times that of the JSON, so a short value is fine.
+        # The size computed below is at most 4.5 times the JSON's, so a short value passes.
         if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)

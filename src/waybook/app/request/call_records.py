@@ -1,4 +1,4 @@
-"""Records of answered calls: counts and durations for metrics, and log entries."""
+"""Records answered calls: counts and durations for metrics, and log entries."""
 
 import time
 from collections import Counter
@@ -17,12 +17,10 @@ from waybook.store.logged_calls import LoggedCall
 
 
 class CallFigures:
-    """Counts and durations of the calls answered by this process."""
+    """Counts and durations of the calls that this process has answered."""
 
     def __init__(self) -> None:
-        #: Number of calls by tool and outcome: `ok` or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
-        #: Durations in seconds by tool.
         self.durations: dict[str, Histogram] = {}
 
     def record(self, tool: str, outcome: str, seconds: float) -> None:
@@ -34,11 +32,11 @@ class CallFigures:
 
 
 class Measured(NamedTuple):
-    """Size of a reply, duration of its call in seconds, and when it ended."""
+    """Size of a reply in bytes, duration of the call, and the time when it ended."""
 
     size: int = 0
     seconds: float = 0.0
-    #: Database time; None if only this process's time is known.
+    #: Database time. None if only the time of this process is known.
     at: datetime | None = None
 
 
@@ -76,7 +74,7 @@ def log_entry(
 
 @lru_cache(maxsize=1024)
 def _logged_session(session: str) -> str:
-    """Mask secrets in a session id. Cached, because a session makes many calls."""
+    """Mask secrets in a session id. The result is cached, because a session makes many calls."""
     return redact(session)
 
 

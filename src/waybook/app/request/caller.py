@@ -1,7 +1,7 @@
-"""Types shared by transports and the dispatcher: caller, answer, readable documents.
+"""Types that the transports and the dispatcher share: callers, answers, and documents to read.
 
 This module imports no other module of `app`, so that a transport can start before the rest is
-loaded. It also has the scope check for operations that are not tools.
+loaded.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,51 +13,51 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum size of a reply as JSON. Serializing a megabyte takes up to a hundred milliseconds,
-#: during which all other calls of the process wait.
+#: Maximum size of a reply as JSON. All other calls of the process wait while it is serialized, up
+#: to a hundred milliseconds per megabyte.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 def keep_slot() -> None:
-    """Do nothing: the transport does not limit concurrent calls."""
+    """Do nothing, for a transport that does not limit concurrent calls."""
 
 
 async def stay_authorized() -> bool:
-    """Return True: the transport's callers have no credential that could be revoked."""
+    """Return True, for a transport without credentials that could be revoked."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
-    """Functions that a transport provides for calls that wait on the server."""
+    """Functions of a transport for calls that wait on the server."""
 
-    #: Lets another call of the org run while this one waits.
+    #: Allow another call of the org to run while this one waits.
     release_slot: Callable[[], None] = keep_slot
-    #: Checks the caller's credential again after a wait.
+    #: Check the caller's credential again after a wait.
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """User of an org, and the channel through which the call arrived."""
+    """The user who makes a call, and the channel through which the call arrived."""
 
     org_id: UUID
     user: str
     channel: Channel
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The presented credential, such as `token:ID` or `session:ID`. Without one, the channel
+    #: The caller's credential, such as `token:ID` or `session:ID`. Without one, the channel
     #: identifies the caller.
     credential: str | None = None
     #: Whether the transport has already counted this call for the rate limit.
     rate_counted: bool = False
-    #: Name that the caller's program reported, such as `claude-code`.
+    #: Name of the caller's program, such as `claude-code`.
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
     def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
         """Return the caller with the properties of one call.
 
-        The fields are listed, because `dataclasses.replace` takes 50 % longer.
+        `dataclasses.replace` would take 50 % longer.
         """
         return Caller(
             org_id=self.org_id,
@@ -72,7 +72,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Return the caller's identity in the audit; unlike names, it is unique."""
+        """Return the caller's identity in the audit. Unlike a name, it is unique."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
@@ -82,8 +82,6 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer to a tool call: a JSON-serializable body, and whether it is an error."""
-
     body: dict[str, object]
     is_error: bool = False
     #: Whether the call added entries to the audit of a plan.
@@ -92,8 +90,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableDocument:
-    """Rendered document with its content as Markdown and HTML."""
-
     resource_id: str
     run_id: str
     document_key: str
@@ -107,8 +103,6 @@ class ReadableDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableOutput:
-    """Output of a plan, with its content."""
-
     output_id: str
     plan_id: str
     title: str
@@ -117,18 +111,17 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: Suggested file name, derived from title, version and media type.
     file_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableReview:
-    """A review, and the reply to its requester, with the decision if there is one."""
+    """A review, and the reply to the agent that requested it."""
 
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
-    #: When the review was decided, or when the plan ended without a decision; None while open.
+    #: Time of the decision, or of the plan's end. None while the review is open.
     ended_at: datetime | None
     is_decided: bool
     #: Whether the review policy allows the caller to submit the decision.
@@ -137,11 +130,6 @@ class ReadableReview:
 
 
 def require_scope(caller: Caller, scope: Scope, what: str) -> None:
-    """Reject a caller without this scope.
-
-    Raises:
-        Forbidden: the caller does not have the scope.
-    """
     if scope not in caller.scopes:
         raise Forbidden(
             f"{what} needs the scope {scope}, which your credential lacks; ask your administrator",

@@ -1,7 +1,6 @@
-"""Queue for CPU-heavy work: one thread, which runs one task of each org at a time.
+"""Runs CPU-heavy work in one thread, one task of each org at a time.
 
-There is only one thread, because each further one would compete with the event loop for the
-interpreter lock.
+A second thread would compete with the event loop for the interpreter lock.
 """
 
 import asyncio
@@ -15,20 +14,20 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: Maximum number of CPU-intensive tasks of one org that may wait in the queue.
+#: Maximum number of an org's tasks that may wait in the queue.
 MAX_WAITING: Final = 16
 
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue; error messages use `jobs` as the name of its tasks."""
+        """Create a queue. Error messages call its tasks `jobs`."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Run a function in the thread, after earlier tasks of its org; return its result.
+        """Run a function in the thread, after earlier tasks of its org.
 
         Raises:
             Busy: too many tasks of this org wait already.

@@ -1,4 +1,4 @@
-"""Cache of compiled workflow definitions. A version never changes, so entries stay valid."""
+"""Caches compiled workflow definitions. A version never changes, so entries stay valid."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_ENTRIES = 200
-#: Recorded as the author of built-in definitions; no user can have this name.
+#: Author of built-in definitions. No user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create a cache of up to `most` definitions; the least recently used one is evicted."""
+        """Create a cache of up to `most` definitions. The least recently used one is evicted."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
@@ -44,7 +44,9 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
-        """Return the result of `current_definition`, cached because checking may take long.
+        """Return the result of `current_definition`.
+
+        It is cached, because checking may take long.
 
         Raises:
             NotFound: there is no such definition.
@@ -60,11 +62,6 @@ class DefinitionCache:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    """Parse and check a workflow definition.
-
-    Raises:
-        BadRecipe: the definition cannot be executed.
-    """
     dag = read_definition(body)
     return CompiledDag(dag, graphs_of(dag), version)
 
@@ -74,7 +71,7 @@ def definition_body(dag: Dag) -> Json:
 
 
 def definition_hash(body: Json) -> bytes:
-    """Return a hash of the workflow definition that does not depend on the order of keys."""
+    """Return a hash of the definition that does not depend on the order of keys."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
@@ -83,15 +80,15 @@ class CurrentDefinition:
     """The version of a workflow definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether the definition is built in and its current version is not yet stored.
+    #: Whether this version of a built-in definition is not stored yet.
     unsaved_body: bool = False
 
 
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
-    """Return the definition of a slug for new runs; `rows` has its latest stored version, if any.
+    """Return the definition that new runs of this slug use.
 
-    A user's definition takes precedence over a built-in one. Of a built-in definition, the version
-    in this program is used, even if an older one is stored.
+    A user's definition takes precedence over a built-in one. The built-in version in this program
+    is used even if an older one is stored.
 
     Raises:
         NotFound: there is no such definition.

@@ -1,12 +1,10 @@
-"""Drawing of large diagrams in a separate process, so that the event loop is not blocked.
+"""Draws large diagrams in a separate process, so that the event loop is not blocked.
 
-A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs.
-Drawing is pure Python: in a thread it would compete with every call for the interpreter lock. Large
-maps are therefore drawn by a worker process with low priority, which is started on first use and
-killed if a map takes too long. There is one worker process, and each org passes it one map at a
-time, so that an org waits for at most one map of each other org. Recent drawings are cached, up to
-a memory limit. Large definitions are checked in a separate thread. The worker reads pickled jobs
-from stdin, writes drawings to stdout, and ends when its parent closes stdin.
+A diagram with thousands of lines takes seconds to lay out. The drawing code is pure Python, so in a
+thread it would compete with every call for the interpreter lock. One worker process with low
+priority draws one diagram of each org at a time, and is killed if a diagram takes too long. The
+worker reads pickled jobs from stdin, writes drawings to stdout, and ends when its parent closes
+stdin.
 """
 
 import logging
@@ -30,23 +28,21 @@ from waybook.dag.diagram.svg import render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-#: Size of the length prefix of every message to and from the worker process.
+#: Size of the length prefix of every message to and from the worker.
 PREFIX_BYTES: Final = 4
 NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs of a diagram's boxes: a prefix plus the step key, or one per stage or step."""
+    """URLs of the boxes in a diagram: a prefix plus the step key, or one per stage or step."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
-    #: URLs of step boxes, by stage and step key.
     by_step: tuple[tuple[tuple[str, str], str], ...] = ()
-    #: URLs of stage headings, by stage.
     by_heading: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return a function that maps a stage and a step to the URL of its box."""
+        """Return a function that returns the URL of a step's box."""
         prefix, by_stage, by_step = self.step_prefix, dict(self.by_stage), dict(self.by_step)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -54,12 +50,12 @@ class Links(NamedTuple):
 
 
 class DrawingJob(NamedTuple):
-    """A diagram to be rendered as SVG."""
+    """A diagram to draw as SVG."""
 
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: Whether the SVG contains its style sheet, as needed for a file.
+    #: Whether the SVG contains its style sheet. A file needs it.
     styled: bool = False
     #: Whether a page updates single elements of the SVG when a step changes.
     live: bool = False
@@ -71,7 +67,6 @@ class DrawingJob(NamedTuple):
 
 
 def render(job: DrawingJob) -> str:
-    """Return the SVG of a drawing job."""
     layout = compute_layout(job.drawing.diagram, width=job.width)
     address = job.links.resolver() if job.links else None
     headings = dict(job.links.by_heading) if job.links else {}
@@ -91,7 +86,7 @@ def write_message(stream: IO[bytes], message: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None if the writer closed the stream."""
+    """Return the next message, or None at the end of the stream."""
     prefix = stream.read(PREFIX_BYTES)
     if len(prefix) < PREFIX_BYTES:
         return None
@@ -101,7 +96,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Render drawing jobs from stdin until stdin is closed."""
+    """Draw the jobs from stdin until stdin is closed."""
     os.nice(NICENESS)
     jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
     while (message := read_message(jobs)) is not None:
@@ -116,26 +111,23 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of steps plus edges drawn without the worker process; this takes about ten
+#: Maximum number of steps plus edges that are drawn without the worker. This takes ten
 #: milliseconds.
 MAX_INLINE_COST: Final = 200
-#: Maximum number of maps per org that wait to be drawn.
 MAX_QUEUED: Final = 8
-#: Maximum time in seconds for which the worker process may draw one map.
+#: Maximum time in seconds for drawing one diagram.
 MAX_DRAWING_SECONDS: Final = 20.0
 #: Maximum size in bytes of the cached drawings of all orgs together.
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 
 class DrawingProcess:
-    """Worker process that draws one diagram at a time."""
-
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the SVG of a pickled drawing job; other threads can run meanwhile.
+        """Return the SVG of a pickled drawing job. Other threads can run meanwhile.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -185,7 +177,7 @@ def _nothing() -> None: ...
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
-    """Pickle a drawing job; return the message and its hash."""
+    """Return a drawing job as a message, and the hash of the message."""
     message = pickle.dumps(job)
     return message, sha256(message).digest()
 
@@ -205,7 +197,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG; a large one comes from the cache or the worker process.
+        """Return a diagram as SVG. The worker draws a large diagram, unless it is cached.
 
         Raises:
             Busy: too many drawings of this org wait already.
@@ -225,7 +217,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run a function for an org: at once if it is cheap, otherwise in a thread.
+        """Run a function immediately if it is cheap, otherwise in a thread.
 
         Raises:
             Busy: too many functions of this org wait already.

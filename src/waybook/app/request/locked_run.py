@@ -44,15 +44,15 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: A call that holds a database connection waits at most this many seconds for its turn: the call
-#: whose turn it is may need that connection.
+#: A call that holds a database connection waits at most this many seconds for its turn, because the
+#: call whose turn it is may need that connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
     compiled_dag: CompiledDag
-    #: The run's columns that never change; None if the run is not cached.
+    #: The run's columns that never change. None if the run is not cached.
     brief: RunBriefRow | None = None
 
     def __init__(
@@ -63,9 +63,9 @@ class LockedRun(Locked[RunDecision[object]]):
         is_locked: bool = True,
         unless_cached: Callable[[], Sequence[Statement]] | None = None,
     ) -> None:
-        """Choose the run to load; `is_locked` is False if the call does not change it.
+        """Choose the run to load. `is_locked` is False if the call does not change it.
 
-        With `unless_cached`, the call may decide on the cached run; the statements that this
+        With `unless_cached`, the call may decide on the cached run. The statements that this
         function returns are executed only if the run is locked.
         """
         super().__init__(ctx, *more)
@@ -78,13 +78,12 @@ class LockedRun(Locked[RunDecision[object]]):
         #: Whether the call has a shared turn and has not decided yet.
         self._is_sharing = False
         self._reserved: list[str] = []
-        #: Cached run on which the call decides, and the run after the first of its two decisions.
+        #: The cached run that the call decides on, and the run after the first of its two
+        #: decisions.
         self._before: CachedRun | None = None
         self._state: CachedRun | None = None
-        #: First of two decisions of this call on a cached run; written with the second.
+        #: The first of two decisions on a cached run. It is written with the second.
         self._deferred: list[RunWrite] = []
-
-    # Locked run
 
     def statements(self, key: Key | None) -> Message:
         lookup_statements = [calls.lookup_statement(key)] if key else []
@@ -124,20 +123,19 @@ class LockedRun(Locked[RunDecision[object]]):
             self._end_turn()
 
     async def lock(self) -> None:
-        """Lock the run, which was loaded without a lock, and load its current state."""
+        """Lock a run that was loaded without a lock, and load its current state."""
         self.more = ()
         self._load = runs.lock_statements
-        # If the turn takes too long, go on: the database lock is enough, and turns only avoid
+        # Continue if the turn takes too long: the database lock is enough, and turns only avoid
         # conflicts.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write the first of a call's two decisions without a commit, and load the run again.
+        """Write the first of two decisions without a commit, and load the run again.
 
-        The commit of the second decision includes the first. The results of `more` are in
-        `results`.
+        The commit of the second decision includes the first.
         """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
@@ -158,13 +156,10 @@ class LockedRun(Locked[RunDecision[object]]):
             self._has_turn = False
             self._slot.turns.end()
 
-    # Cached run
-
     async def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve a free job of the cached run; return None if the call must lock the run instead.
+        """Reserve a free job of the cached run. Return None if the call must lock the run instead.
 
-        `besides` is the job that the caller is about to submit. If the cache has no free jobs, some
-        are read from the database.
+        `besides` is the job that the caller is about to submit.
         """
         database = self.ctx.services.database
         if self._slot.needs_load(wanted, database.now()):
@@ -189,9 +184,9 @@ class LockedRun(Locked[RunDecision[object]]):
         self._slot.put(cache.read_cached(results, wanted, most))
 
     async def recall(self) -> bool:
-        """Use the committed state of the cached run; return False if it is not cached.
+        """Use the committed state of the cached run. Return False if the run is not cached.
 
-        This state is enough to prepare a reply; to decide, the call needs its turn.
+        This state is enough to prepare a reply. To decide, the call needs its turn.
         """
         cached = self._slot.cached
         if cached is None or not await self._recall_definition():
@@ -202,8 +197,8 @@ class LockedRun(Locked[RunDecision[object]]):
     async def begin_turn(self) -> bool:
         """Wait for this call's turn, then use the cached run after all earlier decisions.
 
-        The caller must decide and commit at once, without waiting for anything, so that no other
-        call decides on the same state.
+        The caller must decide and commit without waiting for anything. Otherwise another call could
+        decide on the same state.
         """
         if not await self._recall_definition():
             return False
@@ -212,7 +207,6 @@ class LockedRun(Locked[RunDecision[object]]):
         return self._recall(self._slot.state)
 
     async def _recall_definition(self) -> bool:
-        """Load the definition of the cached run, unless this call already has it."""
         if self._state is None:
             cached = self._slot.cached
             if cached is None:
@@ -232,7 +226,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
     @property
     def cached_run(self) -> CachedRun | None:
-        """Return the cached run to decide on; None if the call uses the locked run."""
+        """Return the cached run to decide on. None if the call uses the locked run."""
         return self._state if self.is_cached else None
 
     def can_claim(self, job: Job, wanted: JobRequest) -> bool:
@@ -240,15 +234,12 @@ class LockedRun(Locked[RunDecision[object]]):
         return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
 
     def held_job(self, job_id: str) -> Job | None:
-        """Return a held job of the cached run; None if it is not cached.
-
-        In the call's turn, this is the state after all earlier decisions.
-        """
+        """Return a held job of the cached run. None if the job is not cached."""
         cached = self._state if self._is_sharing else self._slot.cached
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
-        """Apply the first of two decisions in memory; it is written together with the second."""
+        """Apply the first of two decisions in memory. It is written together with the second."""
         write, written = self._seal(proposal)
         self._written_before.append(written)
         self._deferred.append(write)
@@ -265,7 +256,7 @@ class LockedRun(Locked[RunDecision[object]]):
         earlier = [statement for part in self._written_before for statement in part.notifications]
         more = [*earlier, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
-        # Another call may send the batch, so add the check of this call's credential to it.
+        # Another call may send the batch, so the batch must check this call's credential.
         check = pending_check(self.ctx.caller.org_id)
         if check is not None:
             more.append(check.statement)
@@ -284,22 +275,20 @@ class LockedRun(Locked[RunDecision[object]]):
         return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
-        """Execute the statements of a batch in one message, and update the database clock."""
-        # Nothing to do on commit: each call of the batch handles its own credential and caches.
+        """Execute a batch of statements in one message."""
+        # Each call of the batch handles its own credential and caches on commit.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute statements under the lock; for a cached run, read without a lock."""
+        """Execute statements under the lock. For a cached run, read without a lock."""
         if self.is_cached:
             return await self.ctx.read(*statements) if statements else []
         return await super().send(*statements)
 
     def mark_stale(self) -> None:
         self._slot.mark_contended()
-
-    # Writing
 
     def written(self, proposal: RunProposal) -> Written:
         write, written = self._seal(proposal)

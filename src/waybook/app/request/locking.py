@@ -1,8 +1,7 @@
-"""Locked plans, runs and orgs, and the loop that updates them: lock, decide, reply, commit.
+"""Locks a plan, run or org, decides on its change, and commits the change with the reply.
 
-The first round trip locks and loads the rows, and looks up the stored answer of a repeated call;
-the last one writes and commits. A cached plan needs only one round trip, which locks, writes and
-commits.
+The first round trip locks and loads the rows, and looks up the stored answer of a repeated call.
+The last one writes and commits. A cached plan needs only one round trip.
 """
 
 from abc import ABC, abstractmethod
@@ -32,8 +31,7 @@ from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 #: Maximum number of attempts at a call. Three can fail: the cached copy was outdated, a new row got
-#: the short id of another row, and a concurrent call had the same idempotency key. The fourth uses
-#: new ids, or returns the answer of the concurrent call.
+#: the short id of another row, and a concurrent call had the same idempotency key.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -41,76 +39,76 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of a commit; changes were written only if it is DONE."""
+    """Outcome of a commit. Changes were written only if it is DONE."""
 
     DONE = auto()
-    #: The decision was based on an outdated cached copy; nothing was written.
+    #: The cached copy was outdated, so nothing was written.
     STALE = auto()
-    #: A key exists already; nothing was written. A concurrent call has the same idempotency key, or
-    #: a new row got the short id of another row of the org.
+    #: A key exists already, so nothing was written. A concurrent call has the same idempotency key,
+    #: or a new row got the short id of another row.
     KEY_TAKEN = auto()
-    #: An earlier decision, on which this one is based, was not committed; nothing was sent.
+    #: An earlier decision, on which this one is based, was not committed. Nothing was sent.
     DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """A decision (the changes to write) and the reply, committed together."""
+    """A decision (the changes to write) and the reply. They are committed together."""
 
     decision: DecisionT_co
     body: Body
-    #: Further statements, executed with the decision unless it is a refusal.
+    #: More statements to execute with the decision. A refusal does not execute them.
     more: Sequence[Statement] = ()
-    #: The jobs that the decision changes, before the change.
+    #: The jobs that the decision changes, as they were before.
     jobs: Sequence[Job] = ()
-    #: Whether the body is the final answer, to be stored under the idempotency key.
+    #: Whether the reply is final. Only a final reply is stored under the idempotency key.
     is_answer: bool = True
 
 
-#: Decides a call and formats the reply. Returns a proposal if something is to be written, a body if
-#: not, or None if the cached copy lacks data that the reply needs.
+#: Decides a call. Returns a proposal if there is something to write, or else a reply. Returns None
+#: if the cached copy lacks data.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
 class Written(NamedTuple):
-    """Statements that write a decision, and what follows their commit."""
+    """Statements that write a decision, and the actions after their commit."""
 
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
     #: Updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
-    #: Error to raise after the commit; None if the call succeeds.
+    #: Error to raise after the commit. None if the call succeeds.
     refusal: Refused | None = None
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """Locked plan, run or org, or a cached copy of it that is locked only when it is written.
+    """A locked plan, run or org, or a cached copy that is locked only when it is written.
 
-    Subclasses implement how it is loaded and written; `enter` loads it.
+    Subclasses load and write it.
     """
 
     now: datetime
     head = ChainHead()
-    #: Results of the additional statements sent with the lock statement.
+    #: Results of the statements sent with the lock statement.
     results: Results
-    #: Transaction that holds the lock; unset for a cached copy.
+    #: Transaction that holds the lock. A cached copy has none.
     tx: Transaction
     is_cached = False
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock; the statements `more` are sent with the lock statement."""
+        """Prepare to lock. The statements `more` are sent with the lock statement."""
         self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
-        #: Earlier decisions of this call, written but not committed.
+        #: Earlier decisions of this call that are written but not committed.
         self._written_before: list[Written] = []
 
     @abstractmethod
-    def written(self, proposal: Proposal[DecisionT]) -> Written:
-        """Return the SQL statements that write a decision."""
+    def written(self, proposal: Proposal[DecisionT]) -> Written: ...
 
     def statements(self, key: Key | None) -> Message:
-        # The lock comes before the reads, so that they see every change committed while it waited.
+        # Lock before reading, so that the reads see every change that was committed during the
+        # wait.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
@@ -129,7 +127,7 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load the state, unless a stored answer or a cached copy makes that unnecessary.
+        """Lock and load the state. A stored answer or a cached copy makes this unnecessary.
 
         Raises:
             NotFound: the plan, run or org does not exist, or belongs to another org.
@@ -162,19 +160,17 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def decision_context(self) -> DecisionContext:
-        """Return what a decision needs: time, actor, and a generator of ids."""
         return DecisionContext(self.now, self.actor, new_id)
 
     @property
     def write_context(self) -> WriteContext:
-        """Return what writing a decision needs: time, actor, and the end of the audit chain."""
         return WriteContext(self.now, self.actor, self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
-        """Commit a decision under the lock, without storing the answer to a tool call.
+        """Commit a decision under the lock, without storing an answer.
 
         Raises:
             Refused: the decision is a refusal; its audit entries are committed.
@@ -225,14 +221,14 @@ class Locked(ABC, Generic[DecisionT]):
         on_commit()
 
     def mark_stale(self) -> None:
-        """Mark the cached plan or run as outdated; orgs are never cached."""
+        """Mark the cached plan or run as outdated. Orgs are never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: first with the cached plan or run, if any, then with a lock.
+    """Load, decide and commit: first with the cached plan or run, then with a lock.
 
-    Return the reply, or the stored answer if the call was executed before. If an attempt fails, the
-    state is loaded and `decide` is called again.
+    A repeated call gets the stored answer. If an attempt fails, the state is loaded and `decide` is
+    called again.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -260,12 +256,12 @@ async def _propose(
         return await decide()
     except WaybookError as error:
         if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None  # Refused on a cached plan or run: try again with a lock.
+            return None  # Refused on a cached plan or run, so try again with a lock.
         raise
 
 
 class OpenTransaction(Locked[Written]):
-    """Transaction that locks no plan, run or org; its first statements may lock other rows."""
+    """A transaction that locks no plan, run or org."""
 
     def written(self, proposal: Proposal[Written]) -> Written:
         return proposal.decision
@@ -273,15 +269,13 @@ class OpenTransaction(Locked[Written]):
 
 @dataclass(frozen=True, slots=True)
 class UnlockedRun:
-    """Current state of a run, loaded without a lock."""
-
     loaded: LoadedRun
     compiled_dag: CompiledDag
     results: Results
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run, without a lock, and the results of `more`, in one snapshot.
+    """Return a run without a lock, and the results of `more`, from one snapshot.
 
     Raises:
         NotFound: the run does not exist, or belongs to another org.
@@ -297,7 +291,6 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
 async def load_definition(
     ctx: RequestContext, slug: str, version: int, tx: Transaction | None = None
 ) -> CompiledDag:
-    """Return the version of the workflow definition that a run uses."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     compiled_dag = cache.get(org_id, slug, version)
     if compiled_dag is None:

@@ -1,24 +1,24 @@
-"""Keeps track of background loops that fail repeatedly, for the health page."""
+"""Counts the failures of background loops for the health page."""
 
 from dataclasses import dataclass, field
 
 from waybook.errors import WaybookError
 from waybook.redaction import redact
 
-#: Number of consecutive failures after which a background loop is reported as failing.
+#: A background loop is reported as failing after this many failures in a row.
 MAX_FAILURES_IN_A_ROW = 5
 MAX_ERROR_LENGTH = 200
 
 
 @dataclass(slots=True)
 class LoopHealth:
-    """Consecutive failures of each background loop; a success resets them."""
+    """Consecutive failures of each background loop. A success resets them."""
 
     failures: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def note_failure(self, loop: str, error: Exception) -> int:
-        """Count a failure; return the number of consecutive ones."""
+        """Count a failure, and return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # Other errors may contain data of any org, so their messages appear only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""

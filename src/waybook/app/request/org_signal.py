@@ -1,4 +1,4 @@
-"""Signal that there is background work in certain orgs."""
+"""Wakes a background loop when an org has work for it."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class OrgSignal:
-    """Orgs with new work for a background loop of this process.
+    """The orgs that have new work for a background loop of this process.
 
     >>> signal, org_id = OrgSignal(), UUID(int=1)
     >>> signal.add(org_id)
@@ -31,7 +31,7 @@ class OrgSignal:
         return orgs
 
     async def wait(self, at_most_seconds: float) -> set[UUID]:
-        """Wait until an org is added or the time is over; return and remove the orgs."""
+        """Wait until an org is added or the time is over. Return the orgs and remove them."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), at_most_seconds)
         return self.take()

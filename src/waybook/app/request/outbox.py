@@ -1,4 +1,4 @@
-"""Stores notifications in the transaction of the change they are about; builds dashboard URLs."""
+"""Stores a notification in the transaction of the change that it reports."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +17,6 @@ from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 
-#: Notifications that ask a person to decide a review.
 REVIEW_KINDS: Final = frozenset(
     {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
 )
@@ -37,7 +36,6 @@ def review_url(plan_id: str, base_url: str) -> str:
 
 
 def run_url(run_id: str, base_url: str) -> str:
-    """Return the dashboard URL of a run, where people give feedback."""
     return f"{base_url}/runs/{run_id}"
 
 
@@ -57,7 +55,6 @@ def run_notification_statements(
     compiled_dag: CompiledDag,
     write_context: WriteContext,
 ) -> list[Statement]:
-    """Return the SQL statements that store the notifications about a change of a run."""
     if not services.notification_events:
         return []
     return _statements(
@@ -99,7 +96,7 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the statements that store a notification's action links, if it has any."""
+    """Return the statements that store the action links of a notification."""
     configured, target = services.action_links, _link_target(notification)
     if configured is None or target is None:
         return []
@@ -114,7 +111,6 @@ def link_statements(
 
 
 def _link_target(notification: Notification) -> LinkTarget | None:
-    """Return the review or stage that a notification's links are for, if it has links."""
     subject_id, data = notification.subject_id, notification.data
     if notification.kind is NotificationKind.AWAITING_FEEDBACK:
         return LinkTarget(LinkKind.FEEDBACK, run_id=subject_id, stage=str(data["stageSlug"]))

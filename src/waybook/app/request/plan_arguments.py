@@ -52,8 +52,7 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
-    #: Not published for the steps of a new plan, which has a separate list of conditions; published
-    #: for steps that are added later.
+    #: Published only for steps that are added later. A new plan has a separate list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
@@ -70,8 +69,8 @@ class StepArgument(Nested):
         )
 
 
-#: Steps to add. Their published schema is short, to keep the tool list small; the full one is
-#: published with the steps of a new plan.
+#: Steps to add. The full schema is published with the steps of a new plan, to keep the tool list
+#: small.
 AddedSteps = Annotated[
     LenientJson[list[StepArgument]],
     WithJsonSchema(
@@ -135,8 +134,8 @@ class ConditionArgument(StepConditionArgument):
 
 StepArgument.model_rebuild()
 
-#: Conditions of one step. To keep the tool list small, their schema is published only with the
-#: conditions of a new plan.
+#: Conditions of one step. The schema is published only with a new plan, to keep the tool list
+#: small.
 StepConditions = Annotated[
     LenientJson[list[StepConditionArgument]],
     WithJsonSchema({"type": "string"}),
@@ -144,12 +143,11 @@ StepConditions = Annotated[
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """Convert a stall threshold to whole seconds, at least one."""
+    """Convert minutes to whole seconds, at least one."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: Maximum number of tokens in a usage report: more than a single result can use, and small enough
-#: that sums do not overflow.
+#: Maximum number of tokens in a usage report. Larger numbers could overflow sums.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -158,7 +156,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Return the accepted spellings: camel case, and the snake case of model APIs."""
+    """Accept camel case, and the snake case of model APIs."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -187,7 +185,6 @@ BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
-    """Convert the argument to `Usage`; None if no field is set."""
     if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(
@@ -199,11 +196,6 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    """Convert the argument to `Budget`.
-
-    Raises:
-        InvalidInput: the budget has no limit.
-    """
     if fields is None:
         return None
     if fields.tokens is None and fields.cost_usd is None:

@@ -1,7 +1,7 @@
 """Semantic search without a database extension: SQL statements, and ranking in memory.
 
 The cache keeps only a few bits of each vector, so it finds several times as many candidates as
-needed. The database then returns the exact embeddings of the candidates, by which they are ranked.
+needed. The candidates are then ranked by their exact embeddings, which the database returns.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from waybook.store.research.search import (
 
 #: Minimum number of candidates whose exact embeddings are read.
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: In a large org, one candidate is read per this many vectors: the more vectors there are, the more
-#: are about as near to the query as the last hit.
+#: In a large org, one candidate is read per this many vectors. With more vectors, more of them are
+#: about as near to the query as the last hit.
 VECTORS_PER_CANDIDATE = 1_000
-#: Up to this many vectors are ranked before the statements are sent, so that the same message to
-#: the database requests the exact embeddings. More vectors are ranked while the database searches.
+#: Up to this many vectors are ranked before the statements are sent, so that the same message
+#: requests the exact embeddings. More vectors are ranked while the database searches.
 MAX_RANKED_FIRST = 16_384
-#: Maximum number of exact embeddings ranked on the event loop. This takes less than a millisecond;
-#: on a busy machine, switching threads would take longer.
+#: Maximum number of exact embeddings ranked on the event loop. Ranking them takes less than a
+#: millisecond; switching threads could take longer.
 MAX_INLINE_RECORDS = 512
-#: Number of nearest passages examined first if most passages match the filters. If too few do, the
-#: search tries again with `WIDER` times as many.
+#: Number of nearest passages examined first. If too few match the filters, the search examines
+#: `WIDER` times as many.
 CANDIDATES = 1_000
 WIDER = 4
 
@@ -49,17 +49,17 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: Version of the cached vectors; `begin` requests the changes since then. None for no request.
+    #: Version of the cached vectors whose changes `begin` requests. None if it requests no changes.
     _base: int | None = field(init=False, default=None)
-    #: Keys of the candidates among the cached vectors; None for a search with filters.
+    #: Keys of the candidates among the cached vectors. None for a search with filters.
     _candidates: asyncio.Future[bytes] | None = field(init=False, default=None)
     #: Whether `begin` requests the exact embeddings of the candidates.
     _requested: bool = field(init=False, default=False)
-    #: Exact embeddings added since the candidates were found.
+    #: Exact embeddings that were added after the candidates were found.
     _added: bytes = field(init=False, default=b"")
 
     async def begin(self) -> list[Statement]:
-        """Return the statements that the search needs; load embeddings that are not cached."""
+        """Return the statements of the search. Embeddings that are not cached are loaded first."""
         model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
             return [
@@ -85,7 +85,6 @@ class PortableSearch:
         return statements
 
     async def finish(self, results: Results) -> list[RankedPassage]:
-        """Return the passages nearest to the query, best first."""
         if self.scope.plan_id is not None:
             return await self._rank(embeddings.read_packed(results[0]))
         vectors = await self._update(results)
@@ -116,14 +115,13 @@ class PortableSearch:
             return None
         changes = embeddings.read_changes(*results[:2])
         if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
-            # The candidates and what was added since are together complete.
+            # The candidates and these new embeddings are complete together.
             self._added = changes.added
         else:
             self._candidates = None
         return await self.cache.update(self.database, self._owner, self._held, self._base, changes)
 
     async def _read_nearest(self, vectors: Vectors, results: Results) -> bytes:
-        """Return the exact embeddings of the candidates."""
         if self._candidates is not None and self._requested:
             return embeddings.read_packed(results[2])
         candidates = self._candidates or self._find_candidates(vectors, _wanted(vectors))
@@ -132,7 +130,7 @@ class PortableSearch:
         )
 
     def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
-        # Unlike a task, an executor's future may be dropped if the statements fail.
+        # An executor's future may be dropped if the statements fail; a task may not.
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
 
@@ -144,7 +142,7 @@ class PortableSearch:
         return embeddings.read_packed(rows)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors; take more candidates until enough match the filters."""
+        """Rank the cached vectors. Take more candidates until enough of them match the filters."""
         model, wanted, most = self.query_vector.model, _wanted(vectors), CANDIDATES
         while True:
             keys = await self._find_candidates(vectors, most)
@@ -173,7 +171,6 @@ class PortableSearch:
 
 
 def _wanted(vectors: Vectors) -> int:
-    """Return the number of candidates whose exact embeddings are read."""
     return max(MIN_CANDIDATES, len(vectors) // VECTORS_PER_CANDIDATE)
 
 

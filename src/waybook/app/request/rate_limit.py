@@ -1,9 +1,8 @@
-"""Token-bucket rate limiter with one bucket per org.
+"""Limits the rate of calls with one token bucket per org.
 
-A bucket is one number: the time at which its calls so far would end if they were evenly spaced at
-the permitted rate. A caller must wait if this time is further in the future than the burst allows.
-A bucket whose time has passed is like a new one, and is deleted. Times are whole nanoseconds, to
-avoid rounding.
+A bucket is one number: the time at which its calls would end if they were evenly spaced at the
+permitted rate. A caller must wait if this time is too far in the future. Times are whole
+nanoseconds, which avoids rounding errors.
 """
 
 import mmap
@@ -14,15 +13,12 @@ from typing import Final
 from waybook.errors import RateLimited
 
 NANOSECONDS: Final = 1_000_000_000
-#: Maximum number of refused keys to remember; beyond it, all are forgotten.
+#: Maximum number of refused keys to remember. With more, all are forgotten.
 MAX_REFUSED: Final = 10_000
 
 
 class LocalTimes:
-    """The buckets of one process, by key.
-
-    The keys are in the order of their last calls, latest last.
-    """
+    """The buckets of one process, ordered by their last calls."""
 
     def __init__(self) -> None:
         self._until: dict[Hashable, int] = {}
@@ -42,20 +38,20 @@ class LocalTimes:
 
 
 class SharedTimes:
-    """Buckets in memory shared with the processes that this one forks.
+    """Buckets in memory that is shared with forked processes.
 
-    A key's hash selects one of many slots; two keys in one slot share a limit. If two processes set
-    a slot at the same instant, one call is not counted.
+    The hash of a key selects a slot, and two keys in one slot share a limit. If two processes set a
+    slot at the same instant, one call is not counted.
     """
 
     SLOTS: Final = 65_536
 
     def __init__(self) -> None:
-        """Create empty slots; call this before the fork."""
+        """Create empty slots. Call this before the fork."""
         self._memory = memoryview(mmap.mmap(-1, self.SLOTS * 8)).cast("q")
 
     def get(self, who: Hashable, now: int) -> int:
-        """Return the time of a bucket; `now` if its time has passed.
+        """Return the time of a bucket, or `now` if that time has passed.
 
         >>> times = SharedTimes()
         >>> times.put((1, True), 50, now=20)
@@ -75,18 +71,18 @@ class TokenBuckets:
     def __init__(
         self, per_second: int, burst: int, times: LocalTimes | SharedTimes | None = None
     ) -> None:
-        """Allow `per_second` calls a second on average, and `burst` calls at once."""
+        """Allow `per_second` calls a second on average, and bursts of `burst` calls."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: When the admitted calls of each key would end if they were evenly spaced.
+        #: When the calls of each key would end if they were evenly spaced.
         self._times = times or LocalTimes()
         #: Keys whose last call was refused.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
-        """Return how many seconds a caller with this key must wait before its next call, or zero.
+        """Return how many seconds the next call with this key must wait, or zero.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.retry_after("us", now=10 * NANOSECONDS)
@@ -96,7 +92,7 @@ class TokenBuckets:
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
-        """Count a call and return 0, or return the seconds that it has to wait.
+        """Count a call and return 0, or return the seconds that the call has to wait.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]
@@ -115,7 +111,7 @@ class TokenBuckets:
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
-        """Count an expensive call, once executed, as this many additional calls.
+        """Count an expensive call as this many additional calls.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
@@ -127,7 +123,7 @@ class TokenBuckets:
             self._times.put(who, until + calls * self._pace, now)
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refusal; return whether it is the first in a row for this key."""
+        """Record a refusal, and return whether it is the first in a row for this key."""
         first = who not in self._refused
         if len(self._refused) >= MAX_REFUSED:
             self._refused.clear()
@@ -135,7 +131,6 @@ class TokenBuckets:
         return first
 
     def rate_limited_error(self, wait: float) -> RateLimited:
-        """Return the error for a caller that must wait this many seconds."""
         seconds = max(1, ceil(wait))
         return RateLimited(
             f"your org has used up its {self.per_second} calls a second and its burst of "

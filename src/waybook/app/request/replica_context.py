@@ -1,4 +1,4 @@
-"""Request context of a page that is read from a read replica of the database."""
+"""Request context of a page that is read from a read replica."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from waybook.store.driver.replica import Replica
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaContext(RequestContext):
-    """Request context whose reads go to the replica; transactions go to the primary."""
+    """Request context that reads from the replica. Transactions go to the primary."""
 
     replica: Replica
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Read rows of the org from the replica or, if it fails, from the primary."""
-        # Check a credential only on the primary: the replica may not have a revocation yet.
+        """Read rows of the org from the replica, or from the primary if the replica fails."""
+        # Check credentials only on the primary, because the replica may not have a revocation yet.
         if pending_check(self.caller.org_id) is None:
             results = await self.replica.read_org(self.caller.org_id, *statements)
             if results is not None:

@@ -1,4 +1,4 @@
-"""Formats of plans, steps, reviews, runs, jobs and outputs in replies, with size limits."""
+"""Formats plans, steps, reviews, runs, jobs and outputs for replies, within size limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,24 +16,23 @@ from waybook.plan.progress import budget_json, progress_json, whole_minutes
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
-#: Maximum number of bytes for all step results in one reply, unless the caller requests detail.
+#: Maximum bytes for all step results in a reply without detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: Maximum bytes of all step results if the caller requests detail; the rest of the reply is for the
-#: lists of steps.
+#: Maximum bytes for all step results in a detailed reply. The rest is for the lists of steps.
 DETAIL_RESULTS_BUDGET = 96_000
 #: An escaped character takes up to this many bytes in JSON.
 MAX_BYTES_PER_CHARACTER = 6
-#: Maximum size of a reply in bytes, unless the caller requests detail.
+#: Maximum bytes of a reply without detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: Maximum size of a reply if the caller requests detail. The rest of `MAX_REPLY_BYTES` is for the
-#: hidden-character warning and the notice about cut texts.
+#: Maximum bytes of a detailed reply. The rest of `MAX_REPLY_BYTES` is for the hidden-character
+#: warning and the notice about cut texts.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return the maximum size of a reply in bytes; detailed replies to the CLI are unlimited."""
+    """Return the maximum bytes of a reply. Detailed replies to the command line are unlimited."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
@@ -48,7 +47,7 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 
 
 def work_call(step: Step) -> Json:
-    """Return the call that ends work on a step: submit it or, at a checkpoint, request a review."""
+    """Return the call that ends the work on a step."""
     if step.type is StepType.CHECKPOINT:
         return next_call("request_user_review", "Ask a person to decide this step.", stepId=step.id)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
@@ -65,14 +64,12 @@ def author_view(plan: Plan) -> Body:
 
 
 def origin_view(plan: Plan) -> Body | None:
-    """Return the plan and audit entry that this plan was copied from."""
     if plan.copied_from is None:
         return None
     return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
 
 
 def step_header(step: Step, **more: Json) -> Body:
-    """Return a step as a list entry, without its dependencies."""
     return non_empty(
         stepId=step.id,
         stepOrder=step.order,
@@ -88,7 +85,6 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def completion_view(step: Step) -> Body:
-    """Return who completed a step and when, and the step it was copied from, if any."""
     if step.completed_at is None:
         return {}
     return non_empty(
@@ -99,7 +95,6 @@ def completion_view(step: Step) -> Body:
 
 
 def holder_view(step: Step) -> Body:
-    """Return a step with its holder and the time of the claim."""
     return step_view(
         step,
         attempt=step.attempt,
@@ -111,7 +106,6 @@ def holder_view(step: Step) -> Body:
 
 
 def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
-    """Return the stalled steps with their holders and the minutes since the last heartbeat."""
     return [
         non_empty(
             stepId=step.id,
@@ -125,7 +119,6 @@ def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
 
 
 def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
-    """Return the JSON form of a review with its decision, if it has one."""
     return non_empty(
         reviewId=review.id,
         stepId=review.step_id,
@@ -150,9 +143,9 @@ def format_time(at: datetime | None) -> str | None:
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step; if they total too much, cut the longest.
+    """Return each result as fields of its step, and cut the longest results to fit the budget.
 
-    The fields of a cut result include the call that returns the rest.
+    A cut result includes the call that returns the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
     if sum(len(text) for text in texts.values()) <= budget:
@@ -167,7 +160,6 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    """Return the length to which results must be cut so that all fit into the budget."""
     return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
@@ -181,9 +173,9 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 def fit_reply(
     body: Body, lists: tuple[str, ...], detail_call: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
-    """Shorten the longest lists of a reply until it fits.
+    """Shorten the longest lists of a reply until the reply fits.
 
-    The reply then has the number of omitted items, and the call that returns all.
+    The reply then has the number of omitted items, and the call that returns all of them.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
     kept_counts = {name: len(items) for name, items in sizes.items()}
@@ -213,7 +205,6 @@ def _sizes(value: Json) -> list[int]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
-    """Return a stage as JSON: its status and its completed, total and failed steps."""
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     done = sum(step.closed_at is not None for step in steps)
@@ -246,7 +237,6 @@ def started_view(stage: StageRun, run: Run) -> Body:
 
 
 def cancellation_view(run: Run) -> Body:
-    """Return by whom, when and why a run was canceled, or nothing."""
     return non_empty(
         canceledBy=run.canceled_by,
         canceledAt=format_time(run.canceled_at),
@@ -255,7 +245,6 @@ def cancellation_view(run: Run) -> Body:
 
 
 def run_origin_view(run: Run) -> Body | None:
-    """Return the run and audit entry that this run was copied from."""
     if run.copied_from is None:
         return None
     return {"runId": run.copied_from, "auditSeq": run.copied_seq}
@@ -266,12 +255,10 @@ def next_job_call(run_id: str, why: str = "Claim a job of this run.") -> Json:
 
 
 def wait_for_job_call(run_id: str, why: str) -> Json:
-    """Return the call that waits until a job is free, feedback arrives, or the run ends."""
     return next_call("get_next_job", why, runId=run_id, waitSeconds=MAX_WAIT_SECONDS)
 
 
 def job_view(job: Job) -> Body:
-    """Return a job as a list entry."""
     return {
         "jobId": job.id,
         "stageSlug": job.stage,
@@ -283,7 +270,7 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """Return the call to suggest to an agent whose job has ended."""
+    """Return the call to suggest to an agent after its job."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "The run has ended. See its documents.", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
@@ -299,7 +286,6 @@ def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
 
 
 def output_view(output: Output) -> Body:
-    """Return an output as a list entry, without its content."""
     return {
         "outputId": output.id,
         "title": output.title,

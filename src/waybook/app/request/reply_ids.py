@@ -1,4 +1,4 @@
-"""Short ids in replies, in place of the full ids of plans, steps, runs, jobs and reviews."""
+"""Replaces the full ids in replies by short ids."""
 
 import re
 from collections.abc import Callable
@@ -9,8 +9,7 @@ from waybook.app.request.short_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 
-#: Reply fields that hold an id, or a list of ids, of objects that have short ids. Other list
-#: entries stay unchanged.
+#: Reply fields that hold an id, or a list of ids, that can be shortened.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "stepId": IdKind.STEP,
@@ -31,8 +30,8 @@ REPLY_KINDS: Final = {
 }
 #: Reply fields that hold a page URL with ids in its path.
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Reply fields whose ids are never shortened: JSON written by agents or workflows, and the changes
-#: of a dry run, which look like audit entries.
+#: Reply fields in which ids are never shortened: JSON from agents or workflows, and the changes of
+#: a dry run, which look like audit entries.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",
@@ -51,18 +50,18 @@ OPAQUE_FIELDS: Final = frozenset(
 CONTAINERS: Final = frozenset({dict, list})
 #: Reply fields that hold an id inside a longer text.
 TEXT_FIELDS: Final = URL_FIELDS | {"part"}
-#: An id in the path of a page; the folder before it shows the kind of the id.
+#: An id in the path of a page. The folder before it shows the kind of the id.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
-#: Function that takes a kind and a full id, and returns the short id.
+#: Takes a kind and a full id, and returns the short id.
 Shorten: TypeAlias = Callable[[IdKind, str], str]
 
 
 def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
-    """Return a reply with short ids; parts without ids are not copied."""
+    """Return a reply with short ids. Parts without ids are not copied."""
     changed: dict[str, object] = {}
     for name, inner in body.items():
-        # Most fields are neither ids nor containers: skip them without a call.
+        # Most fields have no ids, and skipping them here saves a call.
         if type(inner) is str:
             new: object = inner
             if name in REPLY_KINDS:
@@ -79,7 +78,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
 
 
 def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
-    """Return a dictionary or list with short ids; `kind` is the kind of the ids in a list."""
+    """Return a dictionary or list with short ids. `kind` is the kind of the ids in a list."""
     if isinstance(value, dict):
         return shorten_ids(value, shorten)
     if not isinstance(value, list):

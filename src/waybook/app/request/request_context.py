@@ -1,7 +1,4 @@
-"""Request context of one tool call: its caller, its idempotency key, and the services.
-
-It also has lookups that tools share: of ids, and of the requested plan.
-"""
+"""The request context of a tool call: its caller, its idempotency key, and the services."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,17 +22,16 @@ from waybook.store.driver.queries import Statement, first_value, is_id
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
-#: An id that no row has.
 NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def id_or_nil(row_id: str) -> str:
-    """Return the id if it is a valid UUID, else the nil UUID, which no row has."""
+    """Return the id if it is a valid UUID, or else an id that no row has."""
     return row_id if is_id(row_id) else NIL_ID
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan; if `step_id` is given, check that the plan has the step.
+    """Return the loaded plan. If `step_id` is given, the plan must have this step.
 
     Raises:
         NotFound: the plan does not exist, or the step was removed.
@@ -52,8 +48,7 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
     return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
 
 
-def _do_nothing() -> None:
-    """Called after a commit that has written nothing."""
+def _do_nothing() -> None: ...
 
 
 def not_found(what: str) -> NotFound:
@@ -72,12 +67,10 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: Key under which the answer is stored; None without an idempotency key, and until ids are
+    #: Key under which the answer is stored. None without an idempotency key, and before ids are
     #: resolved.
     key: Key | None = None
-    #: Operations of each condition evaluated in this call, charged by the rate limit.
     operations: list[int] = field(default_factory=list, compare=False)
-    #: Plans whose audit this call has extended.
     audited: list[str] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
@@ -87,7 +80,7 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute statements in one transaction and one round trip; return their results."""
+        """Execute statements in one transaction and one round trip."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -100,10 +93,10 @@ class RequestContext:
         waits: bool = False,
         is_read: bool = False,
     ) -> Results:
-        """Lock this plan or run, write and commit in one message; return the results.
+        """Lock this plan or run, write, and commit in one message.
 
-        Concurrent calls of the org may share the transaction; for this and the errors see
-        `GroupCommit.commit`.
+        Concurrent calls of the org may share the transaction. `GroupCommit.commit` describes this
+        and the errors.
         """
         org_id, database = self.caller.org_id, self.services.database
         check = pending_check(org_id)
@@ -124,17 +117,17 @@ class RequestContext:
         return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
 
     def transaction(self) -> TransactionScope:
-        """Return a transaction of the org; it is rolled back unless committed."""
+        """Return a transaction of the org. It is rolled back unless it is committed."""
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan, without a lock, and the results of `more`, in one snapshot."""
+        """Return a plan without a lock, and the results of `more`, from one snapshot."""
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]
 
     async def plan_of_step(self, step_id: str) -> str:
-        """Return the plan that this step belongs to.
+        """Return the plan that a step belongs to.
 
         Raises:
             NotFound: there is no such step.
@@ -154,7 +147,7 @@ class RequestContext:
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
 
     def cache_steps(self, plan: Plan) -> None:
-        """Cache the ids of a plan's open steps, which later calls may name."""
+        """Cache the ids of a plan's open steps, because later calls may name them."""
         org_id, services = self.caller.org_id, self.services
         open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
         # A plan's open steps are cached together, so it is enough to look for the last one.

@@ -1,7 +1,4 @@
-"""Services shared by all calls, including the search backend and the built-in embedding model.
-
-The built-in model's word table is loaded on first use, in a thread.
-"""
+"""Services that all calls share, including the search backend and the built-in embedding model."""
 
 import asyncio
 import logging
@@ -44,12 +41,11 @@ from waybook.store.short_ids import ShortIdCache
 
 
 class BuiltinEmbeddingModel:
-    """Built-in embedding model without dependencies; deterministic on every machine."""
+    """The built-in embedding model. It gives the same vectors on every machine."""
 
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Compute a vector for each text, in a thread."""
         return await asyncio.to_thread(_all, texts)
 
     async def warm(self) -> None:
@@ -73,20 +69,20 @@ class SearchBackend:
     ) -> None:
         """Create a search backend with this embedding model, or with the built-in one.
 
-        `backend` names the backend that ranks vectors, or is `auto` for the best available;
-        `max_bytes` limits the memory for the embeddings of all orgs.
+        `backend` selects how vectors are ranked; `auto` selects the best available way. `max_bytes`
+        limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
         #: Time up to which all rows of an org are indexed.
         self.swept: dict[UUID, datetime] = {}
-        #: Per passage, how often the database connection broke while its vector was written.
+        #: Number of broken database connections while each passage's vector was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the query for the search capabilities, or nothing if they are known."""
+        """Return the query for the search capabilities, unless they are known."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
@@ -94,14 +90,14 @@ class SearchBackend:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """Return the database's search capabilities, which are queried once."""
+        """Return the database's search capabilities. They are queried once."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.capabilities_statement())
             self._abilities = search.read_capabilities(rows, self._backend)
         return self._abilities
 
     async def check(self, database: Database, org_id: UUID) -> None:
-        """Raise Misconfigured if the settings require a backend that the database lacks."""
+        """Raise `Misconfigured` if the settings require a backend that the database lacks."""
         if self._backend != Backend.PGVECTOR:
             return
         (rows,) = await database.read_org(org_id, search.capabilities_statement())
@@ -118,7 +114,7 @@ class SearchBackend:
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return a vector for each text; None if the embedding model is unavailable."""
+        """Return a vector for each text. None if the embedding model is unavailable."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:
@@ -130,7 +126,7 @@ class SearchBackend:
     ) -> Embeddings | None:
         """Return the embeddings of these passages.
 
-        Return None if the database cannot store embeddings, or if the model is unavailable.
+        Return None if the database cannot store them, or if the model is unavailable.
         """
         if abilities.backend is None or not pieces:
             return None
@@ -149,10 +145,8 @@ def default_base_url() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Services and settings shared by all calls."""
-
     database: Database
-    #: Read replica for the dashboard; None if not configured.
+    #: Read replica for the dashboard. None if not configured.
     replica: Replica | None = None
     skills: tuple[Skill, ...] = ()
     stall_threshold: timedelta = timedelta(minutes=30)
@@ -162,42 +156,42 @@ class Services:
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     run_cache: RunCache = field(default_factory=RunCache)
-    #: Maps each job to its run, as `step_parents` maps each step to its plan.
+    #: Maps each job to its run. `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
     short_ids: ShortIdCache = field(default_factory=ShortIdCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
-    #: Worker process that draws large maps.
+    #: Worker process that draws large diagrams.
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     lease: timedelta = timedelta(minutes=15)
-    #: Events that trigger a notification, and the sender (None without a webhook).
+    #: Events that trigger a notification, and the sender. None without a webhook.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Settings of the links with which a person can answer a notification; None for no links.
+    #: Settings of the links in notifications with which a person can answer. None for no links.
     action_links: ActionLinks | None = None
-    #: Time after which an undecided review is overdue; None if reviews have no deadline.
+    #: Time after which an undecided review is overdue. None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
     #: Orgs with undelivered notifications stored by this process.
     delivery_requested: OrgSignal = field(default_factory=OrgSignal)
-    #: Orgs with documents that calls of this process made ready to render.
+    #: Orgs with documents that are ready to render.
     render_requested: OrgSignal = field(default_factory=OrgSignal)
     #: Whether this process does the periodic background work for all orgs.
     leadership: Leadership = field(default_factory=Leadership)
-    #: The server's language model, and the maximum seconds of a request. Without one, agents use
-    #: their own models.
+    #: The server's language model, and the maximum seconds of a request. None if agents use their
+    #: own models.
     model: Model | None = None
     model_seconds: float = 55
     bus: Bus = field(default_factory=Bus)
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
-    #: Rate limiter of orgs; None if calls are not limited.
+    #: Rate limiter of orgs. None if calls are not limited.
     rate_limit: TokenBuckets | None = None
-    #: Uses of API tokens, collected until they are written.
+    #: Last uses of API tokens that are not written yet.
     last_used: LastUsed = field(default_factory=LastUsed)
     loops: LoopHealth = field(default_factory=LoopHealth)
-    #: Numbers of stalled plans and steps at the last background check for stalls.
+    #: Stalled plans and steps at the last background check.
     stalls: StallCounts = field(default_factory=StallCounts)
-    #: Open work of each org at the last background check for stalls.
+    #: Open work of each org at the last background check.
     work: WorkCounts = field(default_factory=WorkCounts)
 
     @property

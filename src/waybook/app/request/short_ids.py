@@ -1,4 +1,4 @@
-"""Short ids in the arguments of tools: where they occur, and their full ids.
+"""Resolves the short ids in the arguments of tools.
 
 Tools only get full ids. A text that is neither a full nor a short id is passed on to the tool,
 which rejects it.
@@ -39,7 +39,7 @@ from waybook.json_values import Json
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-#: Arguments that hold an id, or a list of ids, of objects that have short ids.
+#: Arguments that hold an id, or a list of ids, that may be short.
 ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -50,8 +50,7 @@ ARGUMENT_KINDS: Final = {
     "copy_of_plan": IdKind.PLAN,
     "copy_of_run": IdKind.RUN,
 }
-#: Kinds of the ids in values of the argument `part`, such as `result:ID`, by the word before the
-#: id.
+#: Kinds of the ids in the argument `part`, by the word before the id: `result:ID` has a step's id.
 PART_KINDS: Final = {
     **dict.fromkeys(
         ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
@@ -67,23 +66,22 @@ LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 #: Types whose values need no conversion to JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
-#: Function that replaces an id; it gets the kind of the id, the name of its argument, and the id.
+#: Replaces an id. It gets the kind of the id, the name of its argument, and the id.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class _IdField(NamedTuple):
-    """Field of the arguments with ids, or with nested objects that have such fields."""
+    """A field that contains ids, or nested objects with ids."""
 
     name: str
     alias: str
-    #: Kind of the ids; None for the name of a context's part, and for nested objects.
+    #: Kind of the ids. None for the argument `part`, and for nested objects.
     kind: IdKind | None
 
 
 @cache
 def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
-    """Return the fields of the arguments that can contain ids."""
     return tuple(
         _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
         for name, field in model.model_fields.items()
@@ -99,7 +97,6 @@ def _has_models(annotation: object) -> bool:
 
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
-    """Apply `convert` to every id in the arguments."""
     changed, set_names = {}, args.model_fields_set
     for field in _id_fields(type(args)):
         if field.name in set_names:
@@ -130,7 +127,7 @@ def _flip(convert: Convert, at: str, kind: IdKind, text: str) -> str:
 
 
 def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
-    """Replace the id in the name of a context's part, if it has one.
+    """Replace the id in the name of a context's part.
 
     >>> convert_part("result:1", lambda kind, text: f"{kind}-{text}")
     'result:step-1'
@@ -141,7 +138,7 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 
 def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON with short ids, so that both forms of an id give equal JSON."""
+    """Return the arguments as JSON with short ids. Both forms of an id then give the same JSON."""
     dumped = _dump(args, exclude)
     for field in _id_fields(type(args)):
         value = dumped[field.name]
@@ -150,13 +147,13 @@ def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json
         if field.kind is None or not isinstance(value, str):
             args = map_ids(args, lambda _, __, text: usual_form(text))
             return args.model_dump(mode="json", exclude=exclude)
-        # Replace a single id in the JSON, which is faster than copying the arguments.
+        # Replacing an id in the JSON is faster than copying the arguments.
         dumped[field.name] = usual_form(value)
     return dumped
 
 
 def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON; convert only fields that are not JSON already."""
+    """Return the arguments as JSON. Only fields that are not JSON already are converted."""
     values = args.__dict__
     for name in _converted_fields(type(args)):
         if values[name] is not None:
@@ -171,7 +168,6 @@ def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _is_json(annotation: object) -> bool:
-    """Return whether all values of a type are JSON."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _is_json(inner[0])
@@ -200,7 +196,7 @@ def with_cached_ids(
 
 
 def _has_only_full_ids(args: BaseModel) -> bool:
-    """Return whether each id has a field of its own and the length of a full id."""
+    """Return whether the arguments contain only full ids, each in a field of its own."""
     values = args.__dict__
     for name, _, kind in _id_fields(type(args)):
         value = values[name]
@@ -212,7 +208,7 @@ def _has_only_full_ids(args: BaseModel) -> bool:
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
-    """Return the arguments with full ids; one query reads those that are not cached.
+    """Return the arguments with full ids. One query reads the ids that are not cached.
 
     Raises:
         NotFound: an id is mistyped, no object of this org has it, or the object is of another kind.
@@ -247,7 +243,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
 
 
 async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> dict[str, IdKind]:
-    """Return the actual kinds of these short ids, which differ from the expected kinds."""
+    """Return the actual kinds of short ids that do not have the expected kind."""
     if not unknown:
         return {}
     wanted = {(kind, short) for wrong, short in unknown for kind in IdKind if kind is not wrong}
@@ -255,7 +251,7 @@ async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> di
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
-    """Return the full id of a short id; return any other text unchanged.
+    """Return the full id of a short id. Any other text stays unchanged.
 
     Raises:
         NotFound: the short id is mistyped, or no object of this org has it.
@@ -269,7 +265,7 @@ async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> s
 
 
 async def find_full_id(ctx: RequestContext, text: str, *kinds: IdKind) -> str | None:
-    """Return the full id of a short id of one of these kinds, or None if there is no such id."""
+    """Return the full id of a short id of one of these kinds. None if there is no such id."""
     if parse_short_id(text) is None:
         return None
     found = await _look_up(ctx, {(kind, usual_form(text)) for kind in kinds})
@@ -302,7 +298,7 @@ async def _look_up(
 def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) -> NotFound:
     """Return the error for a short id that no object of this kind has.
 
-    `other` is the kind of the object that does have this id.
+    `other` is the kind of the object that has this id.
     """
     problem = f"there is no {kind} {text.strip()!r} here; check it for typos"
     if other is not None:
@@ -315,9 +311,9 @@ def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) 
 
 
 def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
-    """Return the full id of the first value that identifies a step, else None.
+    """Return the full id of the first value that identifies a step.
 
-    Short ids are looked up only in the cache, where the logged call has put them.
+    Short ids are looked up only in the cache. The logged call has put them there.
     """
     for text in named:
         if isinstance(text, str):

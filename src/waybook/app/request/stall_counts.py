@@ -1,4 +1,4 @@
-"""Numbers of stalled plans and steps and of open work, as of the last stall sweep."""
+"""Stalled plans and steps, and open work, at the last background check."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ class StallCount(NamedTuple):
 
 @dataclass(slots=True)
 class StallCounts:
-    """Stalled plans and steps of each org, in memory for the metrics endpoint."""
+    """Stalled plans and steps of each org, kept in memory for the metrics endpoint."""
 
     by_org: dict[UUID, StallCount] = field(default_factory=dict)
-    #: Whether a sweep of this process has counted stalls at least once.
+    #: Whether this process has completed a check that counted stalls.
     is_counted: bool = False
 
     def put(self, org_id: UUID, count: StallCount) -> None:

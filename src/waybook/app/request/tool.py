@@ -1,6 +1,6 @@
-"""Tool definition, and compact JSON Schemas for tool lists.
+"""The definition of a tool, and compact JSON Schemas for tool lists.
 
-Schemas are kept small because the tool list costs tokens in every conversation.
+Schemas are small, because the tool list costs tokens in every conversation.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,23 +13,20 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: JSON Schema keywords in published schemas. Titles, defaults and limits are left out; error
-#: messages mention them.
+#: JSON Schema keywords in published schemas. Error messages mention the limits and defaults that
+#: are left out.
 PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
-    """Return the JSON Schema of a tool's arguments without references, unions and titles."""
+    """Return the JSON Schema of a tool's arguments, without references, unions and titles."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
 
 
 def output_schema(**always: str) -> dict[str, object]:
-    """Return the JSON Schema of a reply: the fields that it always has, with their types.
-
-    Other fields are explained by the tool's description and by `next` in the reply.
-    """
+    """Return the JSON Schema of a reply: the fields that it always has, with their types."""
     return {
         "type": "object",
         "properties": {name: _typed(kind) for name, kind in always.items()},
@@ -75,7 +72,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: An administration tool is in no profile except the one with all tools.
+#: An administration tool is only in the profile with all tools.
 ADMIN = frozenset[str]()
 PLAN_READ = frozenset({Scope.PLAN_READ})
 PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
@@ -84,11 +81,9 @@ RUN_WRITE = frozenset({Scope.RUN_WRITE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """MCP tool: its name, its description for language models, its schemas and its handler."""
-
     name: str
     title: str
-    #: Tells language models when to call the tool and what it returns.
+    #: Says when a language model should call the tool, and what the tool returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -96,16 +91,15 @@ class Tool:
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
-    #: Whether the tool sends data to a system other than this server and its database.
+    #: Whether the tool sends data to another system.
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs at least one of these scopes; empty for the default scopes.
+    #: The caller needs at least one of these scopes. Empty for the default scopes.
     scopes: frozenset[Scope] = frozenset()
 
     @property
     def required_scopes(self) -> frozenset[Scope]:
-        """Return the scopes of the tool; the caller needs at least one of them."""
         if self.scopes:
             return self.scopes
         if self.reads_only:

@@ -1,4 +1,4 @@
-"""Cache of embeddings by org, with a memory limit and incremental updates.
+"""Caches embeddings by org, with a memory limit and incremental updates.
 
 Several processes may serve one database, so each search also reads the embeddings that were added
 and deleted since the last read. If an org's embeddings do not fit into memory, every search reads
@@ -25,17 +25,17 @@ Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: Maximum number of cached orgs; one without embeddings takes no bytes of the limit above.
+#: Maximum number of cached orgs. An org without embeddings does not count toward the bytes.
 MAX_ORGS = 1_000
-#: Maximum seconds between two updates; after a longer gap, all vectors are loaded again. The
-#: database keeps records of deletions for two days, so within a day none is missed.
+#: Maximum seconds between two updates. After a longer gap, all vectors are loaded again, because
+#: the database keeps records of deletions for only two days.
 MAX_GAP_SECONDS = 86_400.0
 #: Seconds after which vectors that did not fit into memory are loaded again.
 RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """Vector index, implemented in `research.ranking`, which is imported on first use."""
+    """A vector index. The implementation, `research.ranking`, is imported on first use."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -43,10 +43,10 @@ class Vectors(Protocol):
     def __len__(self) -> int: ...
 
     def extend(self, packed: bytes) -> None:
-        """Add records with keys that the index does not have."""
+        """Add records whose keys are new."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the records with the deleted keys, then add records with exact vectors."""
+        """Remove the records with the deleted keys, then add new records."""
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
         """Return the keys of the vectors that are approximately nearest to the query."""
@@ -56,10 +56,10 @@ class Vectors(Protocol):
 class Held:
     """Cached embeddings of one org and embedding model."""
 
-    #: Vectors of the org; None before the first load, and if they do not fit into memory.
+    #: Vectors of the org. None before the first load, and if they do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Version of the vectors; incremented at every change.
+    #: Version of the vectors. Every change increments it.
     version: int = 0
     #: Vectors that did not fit into memory are not loaded before this time of the event loop.
     too_large_until: float = 0.0
@@ -67,7 +67,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether the changes up to a later snapshot can be applied to the cache."""
+        """Return whether changes up to a later snapshot can be applied to the cache."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -85,7 +85,7 @@ class Held:
 
 
 class VectorCache:
-    """Cached embeddings of many orgs; the least recently searched org is evicted first."""
+    """Embeddings of many orgs. The least recently searched org is evicted first."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_orgs: int = MAX_ORGS) -> None:
         self.max_bytes = max_bytes
@@ -101,7 +101,7 @@ class VectorCache:
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
     async def get(self, database: Database, owner: Owner) -> Held:
-        """Return the embeddings of an org; load them if they are not cached."""
+        """Return the embeddings of an org, and load them if they are not cached."""
         locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
         if len(self._held) > self.max_orgs:
@@ -115,7 +115,7 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Update the cached embeddings of an org; return them, or None if they are too large.
+        """Update the cached embeddings of an org. Return None if they are too large.
 
         `changes` were read for version `base` of the cached embeddings.
         """
@@ -128,8 +128,8 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search has updated the vectors meanwhile, perhaps with some of these
-                # changes. Read the changes again from the new state.
+                # A concurrent search has updated the vectors, perhaps with some of these changes.
+                # Read the changes again from the new state.
                 statements = embeddings.changes_statements(
                     owner[1], locked.snapshot.running, is_cluster=await database.is_cluster()
                 )
@@ -185,7 +185,7 @@ class VectorCache:
 
 
 def make_vectors() -> Vectors:
-    """Return an empty vector index; call it in a thread, since it may import numpy."""
+    """Return an empty vector index. Call this in a thread, because it may import numpy."""
     made: Vectors = _ranking().VectorIndex()
     return made
 
@@ -198,8 +198,8 @@ def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Ranked
 
 
 def _ranking() -> ModuleType:
-    # Limit OpenBLAS to one thread: on busy cores its threads wait for each other ten times as long
-    # as a product takes, and each reserves memory at startup.
+    # Limit OpenBLAS to one thread. On busy cores its threads wait for each other much longer than a
+    # product takes, and each thread reserves memory.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return import_module("waybook.research.ranking")
 

@@ -1,7 +1,7 @@
 """Queues of waiting calls, one per plan or run and filter.
 
 After a change event, only the first call of a queue tries to claim work. If it succeeds, it leaves
-and the next one tries; if it finds nothing, it stays first and no other call tries. A freed step
+and the next one tries. If it finds nothing, it stays first and no other call tries. A freed step
 thus causes only a few attempts, no matter how many calls wait.
 """
 
@@ -17,38 +17,38 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Maximum number of waiting calls of a process, and of each org in it. Further calls are answered
-#: at once.
+#: Maximum number of waiting calls of a process, and of each org in it. A further call does not
+#: wait.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
-#: Minimum seconds between two unsuccessful attempts in a queue, so that many changes cost few
+#: Minimum seconds between two unsuccessful attempts in a queue. Many changes then cost few
 #: attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Seconds to wait after the end of a lease or stall threshold before the next attempt. The end is
-#: determined by the database's clock, which may differ from that of this process.
+#: Seconds to wait after the end of a lease or stall threshold. The database's clock determines the
+#: end, and it may differ from the clock of this process.
 TIMER_MARGIN_SECONDS: Final = 0.1
 #: Seconds until the next attempt if a lease or stall threshold should have ended, but no work was
-#: found.
+#: free.
 OVERDUE_SECONDS: Final = 1.0
 
 
 class Subject(NamedTuple):
-    """Plan or run that a call waits for, with the filters for its steps or jobs."""
+    """The plan or run that a call waits for, and the filters for its steps or jobs."""
 
     kind: str
-    #: Id of the plan or run; None if the call waits for any run.
+    #: Id of the plan or run. None if the call waits for any run.
     id: str | None
     filters: Hashable = ()
 
 
 class Nothing(NamedTuple):
-    """The reason why no work was found, so that the call waits or should be repeated."""
+    """The reason why no work was found."""
 
     subject: Subject
-    #: Seconds after which a client should repeat a call that does not wait on the server.
+    #: Seconds after which a client should repeat the call.
     retry_seconds: int
-    #: Seconds until a lease or stall threshold ends and work becomes free without a change event;
-    #: None if there is no such time.
+    #: Seconds until a lease or stall threshold ends and work becomes free. None if there is no such
+    #: time.
     free_in: float | None = None
 
 
@@ -77,17 +77,17 @@ class Waiter:
 
 
 class WaitQueue:
-    """Calls waiting for work of the same plan or run, first come first served."""
+    """Calls that wait for work of the same plan or run, first come, first served."""
 
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
-        #: The call that is trying now, always the first in the queue.
+        #: The call that is trying now. It is always the first in the queue.
         self._trying: Waiter | None = None
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt, which found nothing; given to calls whose waiting time is
+        #: Reply of the last attempt that found nothing. Calls get it when their waiting time is
         #: over.
         self.reply: Body = {}
         self.is_closed = False
@@ -99,7 +99,7 @@ class WaitQueue:
         self._waiters[waiter] = None
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a call; if it was trying, let the next one try."""
+        """Remove a call. If it was trying, the next one tries."""
         del self._waiters[waiter]
         if self._trying is waiter:
             self._trying = None
@@ -108,7 +108,7 @@ class WaitQueue:
             self._stop_timer()
 
     def wake(self) -> None:
-        """Let the first call try: the plan or run has changed."""
+        """Make the first call try, because the plan or run has changed."""
         self._has_changed = True
         if self._loop.time() >= self._quiet_until:
             self._wake_first()
@@ -116,7 +116,7 @@ class WaitQueue:
             self._wake_at(self._quiet_until)
 
     def start_trying(self) -> None:
-        """Mark the start of an attempt, which sees all changes so far."""
+        """Mark the start of an attempt. It sees all changes so far."""
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
@@ -131,7 +131,10 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """End the attempt of the first call; it tries again soon if changes arrived meanwhile."""
+        """End the attempt of the first call.
+
+        It tries again soon if there were changes meanwhile.
+        """
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
@@ -165,7 +168,7 @@ class WaitQueue:
 
 
 class OrgQueues:
-    """Wait queues of one org; subscribed to its change events while there is a queue."""
+    """The wait queues of one org. They receive its change events."""
 
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
@@ -181,7 +184,6 @@ class OrgQueues:
         return queues[subject.filters]
 
     def discard(self, subject: Subject) -> None:
-        """Delete a queue in which no call waits."""
         queues = self._queues[subject.kind, subject.id]
         if not queues[subject.filters]:
             del queues[subject.filters]
@@ -195,7 +197,7 @@ class OrgQueues:
                 queue.wake()
 
     def on_gap(self) -> None:
-        """Wake the first call of every queue: events were missed, so anything may have changed."""
+        """Wake the first call of every queue, because events were missed."""
         for queue in self._all():
             queue.wake()
 
@@ -209,8 +211,6 @@ class OrgQueues:
 
 
 class WaitingCalls:
-    """All waiting calls of this process."""
-
     def __init__(
         self,
         most: int = MAX_WAITING,
@@ -218,7 +218,7 @@ class WaitingCalls:
         *,
         loop: Callable[[], TimerLoop] = asyncio.get_running_loop,
     ) -> None:
-        """Allow `most` waiting calls in total and `most_of_org` per org; `loop` provides timers."""
+        """Allow `most` waiting calls in total and `most_of_org` per org. `loop` provides timers."""
         self._most, self._most_of_org = most, most_of_org
         self._loop = loop
         self._counts: Counter[UUID] = Counter()

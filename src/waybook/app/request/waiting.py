@@ -19,7 +19,7 @@ from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 
 #: Seconds after which a client should repeat a call that found nothing: if agents hold the work, if
-#: a person must decide, and if the call has already waited on the server.
+#: a person must decide, and if the call has waited on the server.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
 RETRY_AFTER_WAIT_SECONDS: Final = 1
@@ -28,16 +28,14 @@ WaitSeconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class Attempt:
-    """Result of one attempt to answer a call that waits if there is no work."""
-
     def __init__(self, *, is_last: bool) -> None:
         self._is_last = is_last
-        #: Why no work was found; None if the reply answers the call.
+        #: Reason why no work was found. None if the reply answers the call.
         self.nothing: Nothing | None = None
 
     @property
     def is_answer(self) -> bool:
-        """Return whether the reply is the final answer, which may be stored."""
+        """Return whether the reply is final, not "still waiting". Only a final reply is stored."""
         return self._is_last or self.nothing is None
 
     def retry_advice(self) -> Body:
@@ -50,16 +48,16 @@ class Attempt:
         return {"retryAfterSeconds": seconds}
 
 
-#: Tries to answer a call; sets `Attempt.nothing` if there is no work.
+#: Tries to answer a call. Sets `Attempt.nothing` if there is no work.
 TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 
 
 async def answer_or_wait(
     ctx: RequestContext, seconds: int | None, try_answer: TryAnswer
 ) -> ToolReply:
-    """Answer a call as soon as there is work, or after `seconds` without any.
+    """Answer a call when there is work, or after `seconds` without work.
 
-    The call is answered at once if `seconds` is not set, or if too many calls wait already.
+    The call does not wait if `seconds` is not set, or if too many calls wait already.
 
     Raises:
         Unauthenticated: the caller's credential became invalid while the call waited.
@@ -77,8 +75,7 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If other calls are in the queue, no check for missed changes is needed: the first of
-            # them has reacted to every change, or is about to.
+            # If other calls are in the queue, the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
             # The queue keeps one reply for all calls, so free this copy to save memory.
@@ -91,9 +88,9 @@ async def _wait(
 ) -> ToolReply:
     """Return the answer to a queued call.
 
-    When the waiting time is over, the call gets the last reply of its queue, which is current
-    because every change causes an attempt. That reply is not stored under the idempotency key, so
-    that a repeated call waits again.
+    When the waiting time is over, the call gets the last reply of its queue. That reply is current,
+    because every change causes an attempt. It is not stored under the idempotency key, so that a
+    repeated call waits again.
     """
     while True:
         await waiter.woken.wait()
