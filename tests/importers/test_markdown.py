@@ -32,6 +32,14 @@ def test_importer_turns_check_list_items_into_steps_with_dependencies() -> None:
     assert (plan.left_out, plan.lines) == (1, (6, 10, 11))
 
 
+def test_importer_reports_lines_between_items_that_belong_to_no_item() -> None:
+    plan = read(
+        "- [ ] a\n  part of a\n\nNot indented.\n## Later\nNor this.\n- [ ] b\nAt the end.\n"
+    )
+    assert names(plan) == ["a", "b"]
+    assert plan.unread == (4, 6, 8)
+
+
 def test_importer_includes_completed_items_with_option_include_done() -> None:
     plan = read("- [x] a\n- [ ] b (after 1)\n", include_done=True)
     assert names(plan) == ["a", "b"]

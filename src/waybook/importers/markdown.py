@@ -173,8 +173,11 @@ def _list(
         # The heading of level 1 is the plan's name.
         section = next((name for level, name in reversed(headings) if level > 1), section)
         words, done = read(match)
-        body = [*_body(lines[place + 1 : end], outer)]
-        yield _item(words, body, lines[place].number, index + 1, section=section, done=done)
+        following = lines[place + 1 : end]
+        body = [*_body(following, outer)]
+        item = _item(words, body, lines[place].number, index + 1, section=section, done=done)
+        unread = [n for n in following[len(body) :] if n.text.strip() and not n.heading()]
+        yield replace(item, unread=tuple(line.number for line in unread))
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:

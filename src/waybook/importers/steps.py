@@ -43,6 +43,8 @@ class Item:
     done: bool = False
     #: Items that must be finished first, each with the line of the reference.
     after: tuple[tuple[str, int], ...] = ()
+    #: Lines below the item that belong to no item.
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class ImportedPlan:
     steps: tuple[NewStep, ...]
     #: Line of each step in the file.
     lines: tuple[int, ...] = ()
+    #: Lines between tasks that belong to no task.
+    unread: tuple[int, ...] = ()
     #: Number of done tasks, which are not imported.
     left_out: int = 0
     #: Number of references that were ignored, because the file has no such task.
@@ -126,6 +130,7 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
         question=(item_list.question.strip() or name)[:MAX_TEXT_LENGTH],
         steps=steps,
         lines=tuple(item_list.items[n].line for n in chosen),
+        unread=tuple(line for item in item_list.items for line in item.unread),
         left_out=left_out,
         ignored=sum(key not in by_key for n in chosen for key, _ in item_list.items[n].after),
         pull_requests=item_list.pull_requests,

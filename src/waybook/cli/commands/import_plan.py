@@ -27,6 +27,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Maximum size in bytes of a complete export; a run of 10,000 jobs takes about 60 MiB.
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
+#: Maximum number of lines that a message lists.
+MAX_LINES_SHOWN = 20
 
 
 #: Options for importing another tool's plan.
@@ -113,6 +115,7 @@ def command(
     counts: Body = {
         "leftOut": plan.left_out,
         "ignored": plan.ignored,
+        "unreadLines": [*plan.unread[:MAX_LINES_SHOWN]],
         "pullRequests": plan.pull_requests,
     }
     report_import({**body, **counts}, plan_id, written=bool(plan_id), as_json=as_json)
@@ -156,6 +159,12 @@ def show_plan(plan: ImportedPlan) -> None:
         name = step.title or step.instructions.split("\n")[0]
         table.add_row(str(order), Text(name), str(step.type), after, str(line or ""))
     console.print(table)
+    if plan.unread:
+        shown = ", ".join(map(str, plan.unread[:MAX_LINES_SHOWN]))
+        more = " and more" if len(plan.unread) > MAX_LINES_SHOWN else ""
+        console.print(
+            Text(f"not imported, because they belong to no task: lines {shown}{more}; indent them")
+        )
     if plan.left_out:
         console.print(Text(f"{plan.left_out} done tasks are left out; --all imports them too"))
     if plan.pull_requests:
