@@ -67,7 +67,6 @@ def shorten(text: str) -> str:
 
 
 def _brief_data(data: object) -> object:
-    """Mask secrets and cut long strings in the data of an error."""
     match data:
         case dict():
             return {

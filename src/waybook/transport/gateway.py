@@ -112,7 +112,6 @@ class ToolGateway:
         return await dispatcher.list_outputs(caller, plan_id)
 
     async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
-        """Return the event bus, and the org whose changes the caller may subscribe to."""
         dispatcher = await self.dispatcher()
         return dispatcher.bus, (await self.caller(request)).org_id
 
@@ -132,7 +131,6 @@ class ToolGateway:
     async def _admitted(
         self, request: Request | None, what: str
     ) -> tuple[DispatcherPort, Caller, bool]:
-        """Return the dispatcher, the caller, and whether the rate limit has counted the request."""
         dispatcher, caller = await self.dispatcher(), await self.caller(request)
         counted = request_state(request).get(RATE_COUNTED)
         if counted is None:

@@ -59,7 +59,6 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
 
 
 def is_message(message: object) -> bool:
-    """Return whether the value is a single JSON-RPC request, notification or response."""
     match message:
         case {"jsonrpc": "2.0", "method": str()} if isinstance(message, dict):
             return isinstance(message.get("params", {}), dict) and is_id(message.get("id", 0))
@@ -148,8 +147,8 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: What orjson and `json` may write differently: numbers with an exponent, small numbers, and `null`
-#: (orjson also writes `null` for numbers that are not finite).
+#: Numbers and `null`, which orjson and `json` may write differently. orjson writes `null` also for
+#: numbers that are not finite.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: Seconds after which a refused client should retry. Long, because other streams stay open for
-#: long.
+#: Seconds after which a refused client should retry. The time is long, because other streams stay
+#: open for long.
 RETRY_SECONDS: Final = 30
 
 
@@ -21,12 +21,10 @@ class StreamLimiter:
     """Counter for the open change streams of this process."""
 
     def __init__(self, most: int, most_of_org: int) -> None:
-        """Allow `most` open streams in total and `most_of_org` per org."""
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()
 
     def limit_error(self, org_id: UUID) -> WaybookError | None:
-        """Return an error if the org may not open another stream, or None."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
                 f"your org already has {self._most_of_org} streams of changes open, which is the "
@@ -41,7 +39,6 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, org_id: UUID) -> Iterator[None]:
-        """Count one open stream of the org within the block."""
         self._open[org_id] += 1
         try:
             yield

@@ -59,7 +59,7 @@ CachedBearer = Callable[[str, Channel], CachedCaller | None]
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
-#: Paths of tool calls; the first database query of such a call can also check the credential.
+#: Paths of tool calls. The first database query of such a call can also check the credential.
 CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
@@ -70,13 +70,11 @@ def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: BearerAuthenticator
-    #: Cache of bearer tokens; by default, no token is cached.
     cached_bearer: CachedBearer = no_cached_bearer
     #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
     sign_in: str | None = None
-    #: Token with which a client can read the metrics, which cover all orgs. Without one, metrics
-    #: are not served.
+    #: Token for reading the metrics, which cover all orgs. Without a token, metrics are not served.
     metrics_token: str | None = None
     #: URL of the metadata that tells clients how to get a token.
     metadata_url: str | None = None
@@ -99,12 +97,6 @@ class AuthGate:
         return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
-        """Return the caller for the request's credential.
-
-        Raises:
-            Unauthenticated: the request has no valid credential.
-            Unavailable: the credential cannot be checked at present.
-        """
         channel, shown = channel_for(request.url.path), read_bearer(request.scope)
         if is_for_browsers(request, shown):
             person = await self.browser(request) if self.browser else None
@@ -199,7 +191,10 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request follows a link on another site; it then has no session cookie."""
+    """Return whether the request follows a link on another site.
+
+    Such a request has no session cookie.
+    """
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 

@@ -87,7 +87,7 @@ class ResourceMetadata:
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return the metadata routes of `/mcp`, and of the root, which some clients use."""
+        """Return the metadata routes for `/mcp` and for the root. Some clients use the root."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

@@ -78,7 +78,7 @@ class LoginThrottle:
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Count a sign-in attempt and return 0; over the limit, return the seconds to wait."""
+        """Count a sign-in attempt. Return 0, or the seconds to wait after too many attempts."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)

@@ -20,14 +20,13 @@ Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 def expect_caller(
     request: Request, cached: CachedCaller, verify: Verifier, *, admitted_by: object
 ) -> None:
-    """Store a cached caller in a request; the credential must still be verified."""
+    """Store a cached caller in a request. Its credential must still be verified."""
     state = request.scope.setdefault("state", {})
     state["caller"], state["admitted_by"] = cached.caller, admitted_by
     state[CACHED_CALLER], state[VERIFY] = cached, verify
 
 
 def cached_caller(request: Request) -> CachedCaller | None:
-    """Return the request's cached caller; None if the credential was looked up."""
     cached: CachedCaller | None = request_state(request).get(CACHED_CALLER)
     return cached
 

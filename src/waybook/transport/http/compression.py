@@ -35,12 +35,12 @@ COMPRESSIBLE: Final = frozenset(
 )
 #: Responses smaller than this fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Responses larger than this are compressed in a thread; smaller ones take at most 5 ms.
+#: Responses larger than this are compressed in a thread. Smaller responses take at most 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
 #: zlib parameter for the gzip format with the largest window.
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Statuses of responses that are not compressed, because they have no body or a part of one.
+#: Statuses of responses that are not compressed, because they have no body or only a part of one.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")

@@ -108,11 +108,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Charge the address for a lookup; return the seconds to refund if the secret is valid.
-
-        Raises:
-            RateLimited: the client address sent too many invalid secrets.
-        """
+        """Charge the address for a lookup; return the seconds to refund if the secret is valid."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         wait = self._wait(place)
@@ -127,7 +123,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay a refusal; longer if many refusals for the address are waiting."""
+        """Delay a refusal. The delay is longer if many refusals for the address are waiting."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
@@ -141,7 +137,6 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Charge an address for a failure: its bucket is full again `seconds` later."""
         if not seconds:
             return
         now = self._clock()

@@ -34,7 +34,7 @@ from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls, ToolServ
 
 
 class McpEndpoint:
-    """MCP over HTTP: calls that want progress get an event stream, others get JSON."""
+    """MCP over HTTP. Calls that want progress get an event stream, other calls get JSON."""
 
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
@@ -154,8 +154,6 @@ async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> N
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:
-    """Return an ASGI `send` that adds one header to the response."""
-
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (name, value)]}

@@ -24,7 +24,6 @@ def gauge(text: str, *labels: str) -> Family:
     return Family("gauge", text, labels, is_per_worker=True)
 
 
-#: All metrics, in display order.
 FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_info": gauge(
         "Version of the program, and the newest migration that it has; always 1.",
@@ -102,7 +101,7 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One Prometheus sample; samples of the same name differ in their labels."""
+    """One Prometheus sample. Samples with the same name have different labels."""
 
     name: str
     value: float | Buckets

@@ -21,12 +21,10 @@ from waybook.errors import DiskFull, WaybookError
 from waybook.transport.http.metric_families import Buckets, Metric, render_metrics
 from waybook.transport.http.responses import error_response, json_response
 
-#: Function that returns the current metrics.
 CollectMetrics: TypeAlias = Callable[[], Iterable[Metric]]
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield the metrics of this process: calls, database connections and background work."""
     yield Metric(
         name="waybook_info",
         value=1,
@@ -73,7 +71,7 @@ def _count_replica_pages(services: Services) -> Iterator[Metric]:
 
 
 def _of_background(services: Services) -> Iterator[Metric]:
-    """Yield the state of the background work; only the leader counts the work of all orgs."""
+    """Yield the state of the background work. Only the leader counts the work of all orgs."""
     leads = services.leadership.is_leader
     yield Metric(name="waybook_leader", value=int(leads))
     yield Metric(name="waybook_loops_failing", value=len(services.loops.failures))

@@ -39,7 +39,6 @@ from waybook.transport.http.response_send import ResponseSend
 MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
-#: Headers that `check_headers` reads.
 CHECKED_HEADERS: Final = frozenset(
     {
         b"accept-encoding",
@@ -99,7 +98,7 @@ class RequestPipeline:
     pace: RequestThrottle | None = None
     #: Handlers of POST requests by path, called without routing.
     handlers: Mapping[str, BodyHandler] = field(default_factory=dict)
-    #: Returns the response to an exception of a handler; without it, exceptions are passed on.
+    #: Returns the response to an exception of a handler. Without it, exceptions are raised.
     on_error: ErrorHandler | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -184,7 +183,6 @@ class RequestPipeline:
 
 
 async def _receive(scope: Scope, receive: Receive) -> bytes | Response:
-    """Return the body of a request, or an error response if the body is too large or too slow."""
     exchange = exchange_of(scope)
     body = exchange.take_body(BODY_LIMIT) if exchange is not None else None
     if body is not None:

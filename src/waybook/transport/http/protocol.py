@@ -14,7 +14,6 @@ from typing import Final
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-#: Maximum total bytes of the URL and all headers of a request.
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
 #: Maximum seconds for receiving a request head, from the start of the connection or the end of the
@@ -97,8 +96,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     _bytes = 0
     _headers = 0
-    #: Number of received bytes that the parser still buffers, before it passes them on as headers
-    #: or body.
+    #: Number of received bytes that the parser has not yet passed on as headers or body.
     _buffered = 0
     _timer: TimerHandle | None = None
 
@@ -156,7 +154,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 431 if the headers are too large, otherwise 400."""
         if self._is_too_much():
             self._refuse()
         else:

@@ -102,7 +102,7 @@ MAX_QUEUE_STEPS: Final = 10
 #: Path prefixes of requests that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: Maximum number of an org's pages rendered at a time, and the seconds after which a page no longer
-#: counts. Small, because a page takes the CPU time of many calls.
+#: counts. The number is small, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -150,7 +150,7 @@ class RequestThrottle:
         return page_caller(request), self.page_limiter
 
     async def _hold(self, org_id: UUID) -> None:
-        """Delay a request; longer if many requests of its org are delayed."""
+        """Delay a request. The delay is longer if many requests of the org are delayed."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP
@@ -169,7 +169,6 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        """Return the response to an MCP message over the rate limit, or None."""
         tool = tool_called(message)
         error = await self.rate_limited_response(request, tool or "")
         return (

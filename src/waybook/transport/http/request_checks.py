@@ -65,7 +65,6 @@ BODY_LIMIT: Final = MESSAGE_LIMIT
 #: Paths that are served for every host name, because they reveal nothing.
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 
-#: Maximum time in seconds for receiving the body of a request.
 BODY_SECONDS: Final = 60.0
 
 # A client that is still sending does not read the response, so a body that is only slightly over
@@ -128,11 +127,6 @@ async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> b
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the request body, or None if it exceeds the limit.
-
-    Raises:
-        ClientDisconnect: the client disconnected before the body was complete.
-    """
     parts, size, more = [], 0, True
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
@@ -180,7 +174,7 @@ SECURITY_HEADERS: Final = {
 
 
 def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
-    """Refuse requests (403) that a page of another site made the browser send."""
+    """Refuse requests that a page of another site made the browser send (403)."""
     if is_same_site(method, headers):
         return None
     return error_response(403, "FORBIDDEN", "Requests from pages of other sites are not accepted.")

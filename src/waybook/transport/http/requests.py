@@ -26,8 +26,8 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-#: Headers of responses with a document: it is untrusted text, so browsers may show and save it, but
-#: not run scripts in it.
+#: Headers of responses with a document. A document is untrusted text: browsers may show and save
+#: it, but not run scripts in it.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
@@ -37,7 +37,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Types that no browser executes or renders; other outputs are sent as plain text.
+#: Types that no browser executes or renders. Outputs of other types are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",
@@ -111,7 +111,6 @@ def output_response(output: ReadableOutput) -> Response:
 
 
 def document_response(document: ReadableDocument) -> Response:
-    """Return a rendered document as a self-contained HTML page."""
     title = f"{document.document_key}, {document.model}"
     headers = {
         **SANDBOX_HEADERS,
@@ -129,7 +128,6 @@ def markdown_response(document: ReadableDocument) -> Response:
 
 
 def answer_error_response(body: Mapping[str, object]) -> Response:
-    """Return the HTTP response to an error, with status, retry delay and missing scopes."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
             return json_response(

@@ -12,7 +12,6 @@ from waybook.transport.http.compression import VARY, CompressingSend, is_plain
 from waybook.transport.http.protocol import Exchange
 from waybook.transport.http.request_checks import with_security_headers
 
-#: Headers of a JSON response, without the content length.
 _JSON_TYPE: Final = (b"content-type", b"application/json")
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
@@ -41,8 +40,7 @@ class ResponseSend:
                 return
             self.is_started = True
             if self.release is not None:
-                # Let the org's next request start with the response, because an event stream stays
-                # open long.
+                # Let the org's next request start now, because an event stream stays open long.
                 self.release()
             headers = with_security_headers(message.get("headers", ()))
             message = {**message, "headers": headers}

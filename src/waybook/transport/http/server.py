@@ -23,8 +23,8 @@ except ImportError:
 
 BACKLOG: Final = 2048  # Maximum number of TCP connections waiting to be accepted.
 SWITCH_SECONDS: Final = 0.0005
-#: Seconds for which an idle connection stays open. Long, because an agent thinks between calls, and
-#: common proxies keep connections for 60 seconds.
+#: Seconds for which an idle connection stays open. The time is long, because an agent thinks
+#: between calls, and common proxies keep connections for 60 seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
     2  # Seconds for which requests in progress may continue after the signal to stop.

@@ -15,13 +15,12 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-#: Maximum number of snapshots processed at a time, in threads; a large one takes long.
+#: Maximum number of snapshots processed at the same time, in threads.
 MAX_CONCURRENT: Final = 2
 
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Limit concurrent snapshots, so that they do not delay agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 

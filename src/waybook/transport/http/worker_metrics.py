@@ -24,11 +24,9 @@ from waybook.transport.http.metric_families import Buckets, Metric
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two writes of a worker's metrics.
 PUBLISH_SECONDS: Final = 1.0
 #: Age in seconds at which a worker's gauges are left out, because it has ended.
 MAX_AGE_SECONDS: Final = 10.0
-#: Maximum size in bytes of the metrics of one worker.
 MAX_BYTES: Final = 128 * 1024
 #: Maximum number of attempts to read metrics that are being overwritten.
 MAX_READS: Final = 3
@@ -48,7 +46,7 @@ class Published(NamedTuple):
 
 
 class SharedMetrics:
-    """One slot of memory per worker; created before the workers are forked."""
+    """Memory with one slot per worker. It is created before the workers are forked."""
 
     def __init__(self, count: int) -> None:
         self.count = count

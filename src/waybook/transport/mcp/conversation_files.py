@@ -50,7 +50,6 @@ class ClientProcess:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
-        """Return the data of the client that started this process."""
         named = (environment.get(name, "") for name in CONVERSATION_VARIABLES)
         return cls(
             pid=_client_pid(),
@@ -72,7 +71,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state file after a tool call; a failure to write is only logged."""
+        """Update the state file after a tool call. A failure to write is only logged."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
         arguments = params.arguments or {}
         body, is_error = body_of(result)
@@ -134,7 +133,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete old state files, and those of ended conversations on the same plan."""
+        """Delete old state files, and files of ended conversations on the same plan."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
@@ -219,7 +218,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the client's process id: the parent's or, behind launchers, an ancestor's."""
+    """Return the client's process id. Launchers may run between the client and this process."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

@@ -15,7 +15,7 @@ from waybook.json_values import Body, Json
 FORMAT: Final = 1
 #: Maximum number of held steps; the oldest are dropped.
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a text. Names and titles are cut, long ids left out.
+#: Maximum length of a text. Longer names and titles are cut, and longer ids are left out.
 MAX_TEXT_LENGTH: Final = 200
 #: Error codes which mean that the caller does not hold the step.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
@@ -70,7 +70,6 @@ class ConversationState:
         return self.plan is None and not self.steps
 
     def as_json(self) -> Body:
-        """Return the state as JSON, without unknown values."""
         plan = self.plan
         return {
             "format": FORMAT,
@@ -100,7 +99,7 @@ class ConversationState:
 
 
 def state_from_json(value: object) -> ConversationState:
-    """Read the state from JSON; invalid parts are left out."""
+    """Read the state from JSON. Invalid parts are left out."""
     body = _mapping(value)
     if body.get("format") != FORMAT:
         return ConversationState()
@@ -118,7 +117,6 @@ def state_from_json(value: object) -> ConversationState:
 def observe(
     state: ConversationState, tool: str, arguments: Mapping[str, object], reply: Reply
 ) -> ConversationState:
-    """Return the state after a successful tool call."""
     observer = OBSERVERS.get(tool)
     if observer is None:
         return state
@@ -130,7 +128,7 @@ def observe(
 def observe_error(
     state: ConversationState, arguments: Mapping[str, object], code: str | None
 ) -> ConversationState:
-    """Return the state after a failed call; the error may show that a step is not held."""
+    """Return the state after a failed call. The error may show that a step is no longer held."""
     if code not in NOT_HELD:
         return state
     step_id, plan_id = _id(arguments, "stepId"), _id(arguments, "planId")
@@ -174,7 +172,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
 
 
 def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a result, review request or decision, which releases the step."""
+    """Return the state after a call that releases the step, such as a submitted result."""
     if "submitted" in reply:  # With `takeNext`, the rest of the reply is about the next step.
         rest = _without(state, _id(arguments, "stepId"))
         return _claimed(rest, arguments, {**_mapping(reply["submitted"]), **reply})
@@ -218,7 +216,7 @@ def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationSt
 
 
 def _stored(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Update the state after an output was stored; a completed plan is removed."""
+    """Update the state after an output was stored. A completed plan is removed."""
     plan_id = _id(reply, "planId") or _id(arguments, "planId")
     match state.plan:
         case OpenPlan(plan_id=open_id, status="completed") if open_id == plan_id:
@@ -330,7 +328,7 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 
 
 def _id(body: Mapping[str, object], name: str) -> str | None:
-    """Return an id or another short text; full ids of plans and steps become short ids.
+    """Return an id or another short text. Full ids of plans and steps become short ids.
 
     Agents may pass full or short ids; replies have short ids.
     """

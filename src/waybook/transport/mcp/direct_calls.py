@@ -48,7 +48,7 @@ CALL: Final = "tools/call"
 MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
-#: Headers that route a request; a request with one of them twice is refused.
+#: Headers that route a request. A request that has one of them twice is refused.
 ROUTING_HEADERS: Final = (
     MCP_PROTOCOL_VERSION_HEADER.encode(),
     MCP_METHOD_HEADER.encode(),
@@ -89,7 +89,6 @@ class CallHeaders(NamedTuple):
 
 
 class ClientMetadata(NamedTuple):
-    #: Name that the client reports, if any.
     client: str | None
 
 
@@ -153,7 +152,7 @@ class ToolServer(Server[None]):
 def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
     """Return the headers of a tool call; None if the MCP library must check them.
 
-    Cached, because a client sends the same headers with every call.
+    The result is cached, because a client sends the same headers with every call.
     """
     own = tuple([h for h in headers if h[0] in CALL_HEADERS or h[0].startswith(PARAM_HEADER)])
     is_short = sum([len(header[1]) for header in own]) <= MAX_CACHED_BYTES
@@ -250,7 +249,7 @@ def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, An
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
-    """Encode a message as the MCP library does, which depends on the protocol revision."""
+    """Encode a message like the MCP library. The encoding depends on the protocol revision."""
     if not call.is_modern:
         return to_json(message)
     text = common_json(message)

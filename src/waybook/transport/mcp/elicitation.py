@@ -36,10 +36,9 @@ REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
 #: Maximum length of the message in a form; forms are unsuitable for long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Maximum seconds that a call waits for the decision, in older revisions. Shorter than clients'
-#: shortest usual limit for a tool call, 60 seconds.
+#: Maximum seconds that a call waits for the decision, in older revisions. This is shorter than the
+#: usual limit of clients for a tool call, 60 seconds.
 MAX_FORM_WAIT_SECONDS: Final = 45.0
-#: Maximum number of unanswered forms on one connection.
 MAX_OPEN_FORMS: Final = 8
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -63,7 +62,6 @@ class ReviewElicitation:
     gateway: ToolGateway
     #: Whether there is a single client, on a connection that stays open.
     persistent: bool = False
-    #: Unanswered forms sent over the persistent connection.
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
 
     @asynccontextmanager
@@ -76,7 +74,7 @@ class ReviewElicitation:
                 form.cancel()
 
     async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Call a tool; only `request_user_review` may be answered with a form."""
+        """Call a tool. Only `request_user_review` may be answered with a form."""
         if params.name == REVIEW:
             return await self.review(context, params)
         answer = await self._call_tool(context, params.name, params.arguments or {})
@@ -135,7 +133,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision in a form; without a decision, return the reply to the first call."""
+        """Submit the decision in a form. Without a decision, return the reply to the first call."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}

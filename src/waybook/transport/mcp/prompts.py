@@ -43,7 +43,6 @@ class PromptTemplate:
         )
 
     def render(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
-        """Return the prompt's text with the argument inserted."""
         text = self.text
         if self.argument is not None:
             value = arguments.get(self.argument, "").strip() or self.default
@@ -195,8 +194,8 @@ Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).
 """
 
-#: Instructions for runs, added to those for plans. They can be short, because each reply suggests
-#: the next call.
+#: Instructions for runs, added to the instructions for plans. They can be short, because each reply
+#: suggests the next call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \

@@ -48,7 +48,6 @@ class Page:
 
 
 async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
-    """Return one page of the active plans, latest activity first."""
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
@@ -61,7 +60,6 @@ async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None 
 
 
 async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
-    """Return the open runs, latest activity first."""
     answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
         raise error_from_answer(answer, "The open runs cannot be listed")
@@ -107,7 +105,6 @@ def shows_apps(context: Context) -> bool:
 
 
 def read_app() -> wire.ReadResourceResult:
-    """Return the map app as an MCP resource, the same for every caller."""
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
@@ -117,7 +114,6 @@ def read_app() -> wire.ReadResourceResult:
 
 @cache
 def page() -> str:
-    """Return the minified page of the map app, including its style sheet."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     before, _, rest = html.partition("<style>")
@@ -127,7 +123,6 @@ def page() -> str:
 
 
 def _lean(text: str) -> Iterator[str]:
-    """Yield the lines without indentation, blank lines and comments."""
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and not stripped.startswith(("//", "/*")):
@@ -178,7 +173,6 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """Return the content of a resource: a tool result, a document, or an output."""
         if params.uri == URI:
             return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):

@@ -33,7 +33,6 @@ from waybook.transport.mcp.elicitation import (
 )
 from waybook.transport.mcp.tools import to_tool_result
 
-#: Milliseconds after which a client should poll a task again.
 POLL_INTERVAL_MS: Final = 5_000
 #: Errors of a late decision: the review was decided, or the plan ended, after the review was read.
 #: The tasks extension ignores answers to a form that is no longer open.
@@ -170,7 +169,6 @@ def task_of(review: ReadableReview) -> dict[str, Any]:
 
 
 def status_message(review: ReadableReview) -> str:
-    """Describe the state of a review for a person, with a link while it is open."""
     if review.is_decided:
         return f"A person decided: {review.reply['decision']}."
     if review.ended_at is not None:
@@ -179,7 +177,6 @@ def status_message(review: ReadableReview) -> str:
 
 
 def form_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the form of an open review, the only input request of its task."""
     message = form_message({"summary": review.summary, "questions": [*review.questions]})
     form = {"mode": "form", "message": message, "requestedSchema": FORM}
     return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
@@ -190,7 +187,6 @@ def utc_time(at: datetime) -> str:
 
 
 def require_modern_revision(context: Context) -> None:
-    """Raise an error if the request's protocol revision has no tasks."""
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
 
@@ -205,7 +201,7 @@ def require_matching_header(context: Context, task_id: str) -> None:
 
 
 async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Omit the tasks extension from the reply to `initialize`: older revisions lack it."""
+    """Remove the tasks extension from the reply to `initialize`. Older revisions lack it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         capabilities = result.get("capabilities")

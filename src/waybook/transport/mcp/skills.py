@@ -69,14 +69,12 @@ class Skills:
         return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
     async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """Return the skill whose `SKILL.md` has this URI."""
         for skill in await self.all():
             if uri_of(skill, SKILL_FILE) == params.uri:
                 return {"skill": entry(skill), **CACHE_SECONDS}
         raise invalid_params(f"No skill is served at {params.uri}", uri=params.uri)
 
     async def folder(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """Return the files and folders in a folder of a skill."""
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
             if params.uri == within or params.uri.startswith(f"{within}/"):
@@ -98,7 +96,6 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        """Return a skill's file as it was loaded."""
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
@@ -120,7 +117,6 @@ def uri_of(skill: Skill, path: str) -> str:
 
 
 def entry(skill: Skill) -> dict[str, Any]:
-    """Return a skill in the extension's format: front matter, and all files with hashes."""
     return {
         "uri": uri_of(skill, SKILL_FILE),
         "frontmatter": dict(skill.front_matter),
@@ -136,7 +132,6 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    """Return a folder's direct children by name; none if it does not exist."""
     entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
@@ -150,7 +145,6 @@ def children(skill: Skill, folder: str) -> list[dict[str, str]]:
 
 
 def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
-    """Return the content of a file as text if it is UTF-8, otherwise as base64."""
     kind = media_type_of(file)
     try:
         return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())

@@ -32,7 +32,7 @@ from waybook.transport.jsonrpc import (
 #: Bytes kept from the start and from the end of an oversized line.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
-#: Maximum time in seconds that requests get to be answered after the client has closed stdin.
+#: Maximum seconds in which open requests are answered after the client has closed stdin.
 ANSWER_SECONDS: Final = 30.0
 
 ErrorWriter = Callable[[JSONRPCError], None]

@@ -77,17 +77,17 @@ class ListenStream:
             self._deliver(event)
 
     def on_gap(self) -> None:
-        """Close the stream: events were lost, so any resource may have changed."""
+        """Close the stream, because events were lost and any resource may have changed."""
         self.close()
 
     def on_close(self) -> None:
-        """Close the stream: the event bus is shutting down."""
+        """Close the stream, because the event bus is shutting down."""
         self.close()
 
 
 @dataclass(slots=True)
 class ListenStreams:
-    """Handler of `subscriptions/listen`, which opens one stream per call."""
+    """Handler of `subscriptions/listen`. Each call opens one stream."""
 
     gateway: ToolGateway
     listeners: StreamLimiter = field(
@@ -119,7 +119,6 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """Check the credential at intervals; close the stream once the credential is invalid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):
@@ -179,7 +178,7 @@ class ResourceSubscriptions:
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Queue a notification for every subscribed resource: events were lost."""
+        """Events were lost, so queue a notification for every subscribed resource."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 

@@ -37,7 +37,6 @@ def published_tools() -> dict[str, PublishedTool]:
 
 
 def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
-    """Return the tools of a profile (set of tools), in the order of the tool table."""
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
     every = profile == "all"
@@ -45,7 +44,6 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 
 
 def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
-    """Return the message for a call of a tool that this server does not offer."""
     if name not in tools:
         return f"Unknown tool: {name}"
     having = [other for other in PROFILES if other == "all" or other in tools[name].profiles]

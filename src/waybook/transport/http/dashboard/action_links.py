@@ -50,8 +50,8 @@ class ActionLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # After a navigation from another site, the browser has not sent the forms' cookie, so
-            # let one of our pages open the same address again.
+            # A browser that comes from another site does not send the forms' cookie, so let one of
+            # our pages open the same address again.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:
@@ -88,7 +88,7 @@ class ActionLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page; an unusable link shows nothing of the review."""
+        """Render the page. An unusable link shows nothing about the review."""
         is_late = status != HTTPStatus.OK
         card = None if reason_unusable(link) else await self._card(link, typed, is_late=is_late)
         shown: dict[str, object] = {

@@ -25,7 +25,7 @@ EVENT_STATUS: Final = {
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-#: Fields of an audit entry that may contain a comment; the first one present is shown.
+#: Fields of an audit entry that may contain a comment. The first of them is shown.
 COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 MAX_COMMENT_LENGTH: Final = 200
 DAYS_OFFERED: Final = 7
@@ -35,7 +35,6 @@ DAYS_OFFERED: Final = 7
 class ActivityRow:
     at: datetime
     what: str
-    #: Status whose symbol is shown next to the entry; empty for no symbol.
     status: str
     comment: str
     item: Link | None
@@ -106,7 +105,6 @@ def _day(text: str | None) -> date | None:
 
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
-    """Group an agent's audit entries by UTC day, newest first."""
     # A failed step has two entries, one for the step and one for the plan, so show equal
     # consecutive rows once.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
@@ -117,7 +115,6 @@ def activity_days(activity: AgentActivity) -> list[ActivityDay]:
 
 
 def activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
-    """Return an audit entry with the names and links of its plan, step, run or job."""
     details = entry_details(entry)
     action = details.get("action")
     comment = next((str(details[name]) for name in COMMENT_FIELDS if details.get(name)), "")
@@ -137,7 +134,6 @@ def activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
 
 
 def day_choices(key: AgentKey, now: datetime, day: date | None) -> Sequence[DayChoice]:
-    """Return links to the agent's work on all days, and on each of the last days."""
     today = now.astimezone(UTC).date()
     recent = [today - timedelta(days=n) for n in range(DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]

@@ -48,11 +48,7 @@ COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "chann
 
 
 async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
-    """Return the matching audit entries as a streamed file, newest first.
-
-    Raises:
-        InvalidInput: the filter is invalid.
-    """
+    """Return the matching audit entries as a streamed file, newest first."""
     if form not in EXPORT_FORMATS:
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
@@ -119,7 +115,6 @@ class DisplayValue:
     """Changed value, cut if it is long."""
 
     text: str
-    #: Number of characters of the value that are not shown.
     omitted: int = 0
 
 
@@ -141,7 +136,6 @@ class EntryView:
     #: Fields of the audit entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
     changes: tuple[ChangeView, ...]
-    #: Number of the entry's changes that are not shown.
     more: int
     #: Links to the entry's plan or run, its step or job, and its user.
     subject: Link
@@ -254,7 +248,7 @@ class AuditPage:
     async def _named_filter(
         self, call: RequestContext, filter_: AuditFilter
     ) -> tuple[AuditFilter, list[RowName]]:
-        """Replace a name in the filter by its id; return also the plans and runs of that name."""
+        """Replace a name in the filter with its id. Also return the plans and runs of that name."""
         text = filter_.subject_id
         matches = await find_subjects(call, text) if text is not None else []
         return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches

@@ -98,7 +98,8 @@ class BulkApproval:
         return await self.page_context.render_page(
             request,
             "selected",
-            # The browser script shows only replies without an error status, so it gets 200.
+            # The browser script shows only replies without an error status, so its reply has status
+            # 200.
             status_code=400 if is_refused and not is_partial_request(request) else 200,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,
@@ -124,6 +125,5 @@ class BulkApproval:
 
 
 def _selected(values: Iterable[object]) -> list[str]:
-    """Return the selected reviews, each once, at most as many as a page shows."""
     texts = (value[:MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
     return [*dict.fromkeys(texts)][:MAX_CARDS]

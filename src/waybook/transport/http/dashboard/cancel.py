@@ -33,8 +33,6 @@ class CancelView:
 
 @dataclass(frozen=True, slots=True)
 class CancelPage(ABC):
-    """Confirmation page of a cancellation, for a plan or a run."""
-
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:

@@ -82,7 +82,6 @@ class DecisionCard:
         return self.due_at is not None and self.review.now > self.due_at
 
 
-#: Maximum number of characters in the preview of a document.
 PREVIEW_LENGTH = 240
 
 
@@ -143,7 +142,6 @@ def _json(value: Json) -> str | None:
 
 
 def _changes(previous: PreviousReview, result: Json) -> Diff | None:
-    """Return how the result changed since the previous review; None if a result is missing."""
     if not previous.result_length or result is None:
         return None
     if previous.result_summary is None:
@@ -158,7 +156,6 @@ def decided_card(
     too_late: bool,
     evidence: ReviewEvidence | None = None,
 ) -> DecisionCard:
-    """Return the card of a review, with the outcome if it is decided."""
     if seen.decision is None:
         return decision_card(seen, typed, evidence)
     outcome = DecisionOutcome(

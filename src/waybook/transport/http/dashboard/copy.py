@@ -38,7 +38,7 @@ class StartPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyInput:
-    """Submitted values of the form that copies a plan or run; None if not submitted."""
+    """Submitted values of the form that copies a plan or run. None stands for a missing value."""
 
     name: str | None = None
     chosen: str | None = None
@@ -77,12 +77,9 @@ def copy_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CopyPage(ABC):
-    """Form that copies a plan or a run."""
-
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, or create the copy and redirect to it."""
         if request.method != "POST":
             typed = CopyInput(chosen=query_param(request, "from"))
             return await self._render(request, await self.view(request, typed))
@@ -117,7 +114,7 @@ class CopyPlanPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan; a copy can start at the first step or after any finished one."""
+        """Return the plan. Its copy can start at the first step or after any finished step."""
         ctx = await self.page_context.request_context(request)
         include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
         detail = await read_plan_detail(ctx, request.path_params["plan_id"], include)
@@ -155,7 +152,7 @@ class CopyRunPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the run; a copy can start at a stage if all stages before it are complete."""
+        """Return the run. Its copy can start at a stage if all earlier stages are complete."""
         ctx = await self.page_context.request_context(request)
         run_id = request.path_params["run_id"]
         detail = await read_run_detail(ctx, run_id, RunInclude.FINISHED_RUNS)
@@ -206,7 +203,6 @@ def _is_point(chosen: str, points: Sequence[StartPoint]) -> bool:
 
 
 def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
-    """Return the steps of the copy whose results are not kept, with a forecast."""
     steps = detail.plan.steps
     left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
     return CopyPreview(
@@ -217,7 +213,6 @@ def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
 
 
 def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPreview:
-    """Return the jobs of a copied run from the chosen stage on, with a forecast."""
     stages = detail.run.stages
     earlier = earlier_stages(detail.compiled_dag, first)
     preview = start_preview(

@@ -49,12 +49,11 @@ class CostPage:
 
 
 def has_cost(days: Sequence[DayUsage]) -> bool:
-    """Return whether any cost was reported; if not, the chart shows tokens."""
     return any(day.usage.cost_micros for day in days)
 
 
 def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
-    """Return a bar for each day; its height is the cost or, if unknown, the tokens."""
+    """Return a bar for each day. The height shows the cost, or tokens if no cost was reported."""
     by_cost = has_cost(days)
     values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
     highest = max(values, default=0) or 1

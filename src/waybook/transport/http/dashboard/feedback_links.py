@@ -41,8 +41,8 @@ class FeedbackLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # The browser sends our forms' cookie only with requests from our own pages, so let one
-            # of them open this address again.
+            # A browser that comes from another site does not send the forms' cookie, so let one of
+            # our pages open the same address again.
             return mark_private(redirect_page(request, request.url.path))
         link = await self.access.find(request, LinkKind.FEEDBACK)
         self.access.dispatcher.require_capacity(link_reader(link))
@@ -71,7 +71,7 @@ class FeedbackLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page; an unusable link shows nothing of the run."""
+        """Render the page. An unusable link shows nothing about the run."""
         shown: dict[str, object] = {}
         if not reason_unusable(link):
             services, caller = self.access.dispatcher.services, link_reader(link)
@@ -89,7 +89,6 @@ class FeedbackLinkPage:
 async def _card(
     ctx: RequestContext, detail: RunDetail, slug: str, typed: FormInput, *, is_late: bool
 ) -> FeedbackCard:
-    """Return the card of the stage, with its feedback if it has some."""
     pending = await read_pending_stage(ctx, detail.run.id, slug)
     (documents,) = await read_stage_documents(ctx, [pending])
     stage = detail.run.stages[slug]

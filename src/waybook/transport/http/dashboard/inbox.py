@@ -41,7 +41,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: Maximum number of cards shown at a time; further ones appear when these are decided.
+#: Maximum number of cards shown at a time. More cards appear when these are decided.
 MAX_CARDS: Final = 20
 
 
@@ -77,7 +77,7 @@ class DecisionHandler:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Submit a review decision; a rejection must be confirmed."""
+        """Submit a review decision. A rejection must be confirmed first."""
         form = SubmittedForm(await read_form(request))
         decision, feedback = form.text("decision"), form.text("feedback")
         typed = FormInput(feedback=feedback)
@@ -134,7 +134,7 @@ class FeedbackHandler:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Submit a person's feedback on a stage, which starts the next stage."""
+        """Submit a person's feedback on a stage. The feedback starts the next stage."""
         form = SubmittedForm(await read_form(request))
         run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
         run_id = await self.page_context.full_id(request, IdKind.RUN, run_id)

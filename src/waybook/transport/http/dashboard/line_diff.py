@@ -11,7 +11,6 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum length of each compared text.
 MAX_DIFF_LENGTH: Final = 200_000
 #: Maximum number of lines to compare in each text, without the lines that both texts have in common
 #: at the beginning and end. The time of a comparison grows with the square of this number.
@@ -49,7 +48,7 @@ TOO_LONG: Final = Diff(note="The texts are too long to compare here.")
 
 
 def result_text(result: Json) -> str:
-    """Return a result as text for a comparison: strings unchanged, other values as JSON."""
+    """Return a result as text that can be compared with another result."""
     if result is None:
         return ""
     if isinstance(result, str):
@@ -97,7 +96,7 @@ def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[Di
 
 
 def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the changed lines with context, and how many unchanged lines are left out between."""
+    """Yield the changed lines with lines around them, and the number of lines left out."""
     shown = [False] * len(lines)
     for number, line in enumerate(lines):
         if line.kind is not LineKind.SAME:

@@ -26,7 +26,7 @@ class LinkAccess:
     failures: FailedCredentials = field(default_factory=FailedCredentials)
 
     async def find(self, request: Request, kind: LinkKind) -> AccessLink:
-        """Return the link whose secret is in the path, even if expired or revoked.
+        """Return the link whose secret is in the path, even if the link is expired or revoked.
 
         Raises:
             NotFound: no link has this secret.

@@ -31,8 +31,8 @@ MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age in seconds of a stream's last authorization check. Together with the heartbeats, the
-#: server notices a revoked credential in less than half a minute.
+#: Maximum age in seconds of a stream's last authorization check. With the heartbeats, the server
+#: notices a revoked credential in less than half a minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
@@ -50,7 +50,6 @@ class LiveUpdates:
     )
 
     async def stream(self, request: Request) -> Response:
-        """Stream the changes of the caller's org as they happen."""
         caller = await self.page_context.caller(request)
         if full := self.listeners.limit_error(caller.org_id):
             return json_response(
@@ -91,7 +90,7 @@ class PeriodicReauth:
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential is valid; a recent result is reused."""
+        """Return whether the credential is valid. A recent check is not repeated."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

@@ -24,7 +24,7 @@ MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
 SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 #: Maximum number of characters of an output that its page shows.
 MAX_SHOWN_LENGTH: Final = 200_000
-#: Maximum number of rows, of columns, and of characters per cell shown; the download has all.
+#: Maximum numbers of rows, columns, and characters per cell. The download has everything.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
 MAX_VERSIONS: Final = 20
 #: Number of characters whose rendering takes about as long as drawing one step of a map.
@@ -47,11 +47,10 @@ class OutputView:
     plan_name: str
     #: Latest versions of the output, newest first.
     versions: Sequence[Output]
-    #: Content as HTML, table or plain text; only one of these is set.
+    #: Content as HTML, as a table or as plain text. Only one of the three is set.
     html: Markup | None
     table: TableView | None
     text: str | None
-    #: Number of characters of the output that are not shown.
     omitted: int
 
 

@@ -26,14 +26,14 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of the list of plans, which earlier versions served at this address.
+#: Query parameters of the list of plans. URLs with one of them are redirected to the list.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 #: Maximum number of entries in the complete list of work with problems.
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Cookie value: start time of the list of finished work, and time of the last request, both in
-#: seconds since 1970, or 0.
+#: Cookie value: two times in seconds since 1970, or 0. The list of finished work starts at the
+#: first time, and the second is the time of the last request.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 #: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
@@ -48,7 +48,7 @@ class OverviewPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the overview; redirect URLs with filters to the list of plans."""
+        """Render the overview, or redirect a URL with filters to the list of plans."""
         if PLAN_LIST_PARAMETERS & request.query_params.keys():
             await self.page_context.request_context(request)
             query = urlencode(request.query_params.multi_items())
@@ -86,8 +86,8 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # For a new browser, or one that was away too long, the list of finished work goes back a
-        # fixed time instead.
+        # A new browser, or one that was away too long, gets the work finished in a fixed time
+        # instead.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(
             request,
@@ -110,7 +110,7 @@ class OverviewPage:
 
 
 def last_look(request: Request) -> LastLook:
-    """Return from the cookie when the browser last requested the overview."""
+    """Read from a cookie when the browser last requested the overview."""
     match = _TIMES.fullmatch(request.cookies.get(COOKIE, ""))
     if match is None:
         return LastLook()

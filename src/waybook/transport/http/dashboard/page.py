@@ -64,12 +64,7 @@ class PageContext:
         return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
 
     async def build_primary_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context of the primary database; count the request once.
-
-        Raises:
-            Forbidden: the caller lacks the scope for reading.
-            RateLimited: the org exceeded its rate limit.
-        """
+        """Return a read-only request context for the primary database; count the request once."""
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
         # Get the position in the event stream before reading data, so that the page gets every
@@ -82,11 +77,6 @@ class PageContext:
     async def call_tool(
         self, request: Request, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Call a tool through the dispatcher, and return the tool's answer.
-
-        Raises:
-            RateLimited: the org exceeded its rate limit.
-        """
         caller = await self.caller(request)
         if self.dispatcher.retry_after(caller):
             self.dispatcher.require_capacity(caller, tool)
@@ -204,7 +194,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Respond with a single card, which the browser script inserts into its page."""
+    """Respond with a single card. The browser script inserts it into its page."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(

@@ -8,7 +8,6 @@ from waybook.app.queries.audit_names import Names, RowName, item_of
 from waybook.core.decision_context import Channel
 from waybook.transport.http.html.agent_urls import agent_url
 
-#: Maximum number of characters of a name in a table.
 MAX_NAME_LENGTH: Final = 120
 PAGES: Final = {"plan": "/plans/", "run": "/runs/"}
 
@@ -37,7 +36,6 @@ def item_link(entry: AuditEntry, names: Names) -> Link | None:
 
 
 def item_row_link(row: RowName) -> Link:
-    """Return a step with its number and title, or a job with its step and model."""
     if row.kind == "step":
         url = f"/plans/{row.work_id}/steps/{row.id}"
         return Link(shorten(f"step {row.number}: {row.name}"), url)
@@ -52,7 +50,6 @@ def agent_link(entry: AuditEntry) -> Link:
 
 
 def row_label(row_id: str, names: Names) -> str:
-    """Return the number of a changed step or name of a changed job; empty for other rows."""
     row = names.get(row_id)
     if row is None or row.kind not in {"step", "job"}:
         return ""

@@ -54,7 +54,6 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Return all dashboard routes; `caller` authenticates requests."""
     page_context = PageContext(dispatcher, caller)
     # With several orgs, only the operator may see the server's settings and files.
     visible = None if loaded and loaded.settings.requires_auth else loaded
@@ -71,7 +70,7 @@ def dashboard_routes(
         "/calls": CallsPage(page_context),
         "/health": HealthPage(page_context, visible),
     }
-    # Register paths ending in `new` before those ending in an id: the first match wins.
+    # Paths ending in `new` come before paths ending in an id, because the first match wins.
     new: dict[str, Endpoint] = {
         "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
         "/runs/new": StartRunPage(page_context),
@@ -115,7 +114,6 @@ def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
 def _routes(
     page_context: PageContext, endpoints: dict[str, Endpoint], *methods: str
 ) -> list[Route]:
-    """Return routes for these pages; errors are shown as HTML error pages."""
     return [
         Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
@@ -123,7 +121,6 @@ def _routes(
 
 
 def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
-    """Return the pages that a secret link opens without sign-in."""
     shared = SharedSnapshot(links)
     actions: dict[str, Endpoint] = {
         f"{ACTION_PATH}/{{secret}}/{FEEDBACK_ACTION}": FeedbackLinkPage(links),

@@ -19,7 +19,6 @@ class SavedViews:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Save or delete a view, and redirect to its list; a refused name is shown again."""
         form = SubmittedForm(await read_form(request))
         page, name = form.text("page"), form.text("name")
         if page not in PARAMETERS:

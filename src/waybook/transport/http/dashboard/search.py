@@ -63,7 +63,6 @@ class SearchPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the hits by kind, or the options of the command palette."""
         text = query_param(request, "q") or ""
         is_palette = query_param(request, "part") == OPTIONS
         try:

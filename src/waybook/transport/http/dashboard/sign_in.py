@@ -156,7 +156,7 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # Makes the browser delete cached pages; honored only over https.
+            # This header makes the browser delete cached pages, but only over https.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 

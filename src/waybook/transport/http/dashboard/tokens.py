@@ -45,7 +45,6 @@ CONFIRMATIONS: Final = {
     "disable": "User disabled.",
     "enable": "User enabled.",
 }
-#: Text shown for each scope.
 SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_READ: "read",
     Scope.PLAN_WRITE: "work on plans",
@@ -61,7 +60,6 @@ class TokensView:
 
     error: str | None = None
     issued: IssuedToken | None = None
-    #: Id of the token whose revocation awaits confirmation.
     confirming: str | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     status: int = HTTPStatus.OK

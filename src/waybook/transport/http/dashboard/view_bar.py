@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
 
-#: Query parameters of each list that are saved in a view; the position in the list is not.
+#: Query parameters of each list that a saved view has. The position in the list is not saved.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
@@ -16,7 +16,6 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "audit": ("subject", "event", "actor", "session", "channel", "since", "until"),
     }
 )
-#: Maximum number of parameters in a submitted query.
 MAX_PARAMETERS: Final = 30
 
 

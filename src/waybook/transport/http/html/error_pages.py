@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-#: Path prefixes for programs; all others are pages.
+#: Path prefixes for programs. All other paths are pages.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "Bad request",

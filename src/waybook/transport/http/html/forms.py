@@ -30,7 +30,6 @@ PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """Return the browser's CSRF token, or a new one if it has no valid token."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 

@@ -102,7 +102,7 @@ class Fragment:
 
 
 def parse_fragments(text: str) -> Fragment:
-    """Parse a page; return a fragment for the whole page, which contains all others."""
+    """Parse a page into one fragment that contains all others."""
     page = Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):

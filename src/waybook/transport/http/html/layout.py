@@ -50,7 +50,7 @@ NAMES: Final = (
     # These files are loaded by `waybook.js` when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
-#: Waybook's own scripts, in contrast to third-party ones; minified when served.
+#: Waybook's own scripts, not those of third parties. They are minified when served.
 OWN_SCRIPTS: Final = (
     *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
 )
@@ -66,7 +66,7 @@ ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    """Return a static asset's text; the style sheet includes the styles of workflow maps."""
+    """Return a static asset's text. The style sheet includes the styles of workflow maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
@@ -202,7 +202,7 @@ def time_tag(at: datetime | None, now: datetime) -> Markup:
 
 
 def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the time elapsed since `at` as HTML; the pages' script keeps it current."""
+    """Return the time elapsed since `at` as HTML. The pages' script keeps the time current."""
     attribute = Markup(" data-elapsed")
     return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
 
@@ -215,7 +215,6 @@ def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = Non
     return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
-#: Functions that every template can call by name.
 TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
@@ -300,7 +299,7 @@ _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 
 
 def document_html(markdown: str) -> Markup:
-    """Return a document as sanitized HTML, with headings below those of the page."""
+    """Return a document as sanitized HTML, with headings two levels lower than in the text."""
     html = markdown_to_html(markdown)
     # Levels 1 and 2 are the headings of the page and its sections.
     lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
@@ -312,7 +311,6 @@ class RichText:
     html: Markup
     #: Whether the text is initially collapsed.
     long: bool
-    #: Number of characters of the text that are not shown.
     omitted: int = 0
 
 

@@ -49,7 +49,7 @@ ACTIONS: Final = {
     "repeat": "repeat steps up to this one",
     "fail": "fail the plan",
 }
-#: Fields whose comparison the form of a condition suggests.
+#: Fields that the form of a condition suggests for the comparison.
 SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
 #: Value of the form field `condition` for a new condition.
 NEW: Final = "new"
@@ -63,7 +63,6 @@ class ConditionForm:
     values: Mapping[str, str]
     #: The condition as text, if the form cannot show it.
     text: str = ""
-    #: Error messages, by field name.
     faults: Mapping[str, str] = field(default_factory=dict)
     is_open: bool = False
 
@@ -90,7 +89,7 @@ class ConditionForms:
 
 
 def condition_forms(sheet: StepDetail, refusal: FormError | None) -> ConditionForms:
-    """Return the forms of a step's conditions; a refused form keeps the submitted values."""
+    """Return the forms of a step's conditions. A refused form keeps the submitted values."""
     arguments = own_conditions(sheet)
     refused = refusal.typed if refusal and refusal.action == "set_conditions" else {}
     key, orders = refused.get("condition"), _orders(sheet)
@@ -173,7 +172,6 @@ def _comparison(typed: Mapping[str, str]) -> Comparison:
 
 
 def _faults(sheet: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
-    """Return an error message for each field that cannot be saved."""
     faults = _comparison_faults(_comparison(typed))
     order, last = sheet.step.order, len(sheet.plan.steps)
     step, times = typed.get("step", "").strip(), typed.get("times", "").strip()

@@ -30,26 +30,22 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.requests import http_status
 
-#: Start of a list, heading, diagram, code block or JSON: formats that an import can read.
+#: Start of a list, heading, diagram, code block or JSON. An import can read these formats.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Hints about command-line options in importers' error messages; the page removes them.
+#: Hints about command-line options in the importers' error messages. The page removes them.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanForm:
-    """Typed values of the form that creates a plan."""
-
     name: str = ""
     goal: str = ""
     steps: str = ""
-    #: Values of the template's parameters.
     values: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, template: PlanTemplate | None) -> Body:
-        """Return the arguments of `create_research_plan`."""
         return self._from_steps() if template is None else self._from_template(template)
 
     def _from_template(self, template: PlanTemplate) -> Body:
@@ -85,7 +81,6 @@ def as_list(text: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlanView:
     templates: Mapping[str, PlanTemplate]
-    #: Template of the plan; None for a plan without one.
     template: PlanTemplate | None
     form: PlanForm
     max_steps: int = MAX_STEPS
@@ -128,7 +123,6 @@ class NewPlanPage:
     async def _create(
         self, request: Request, view: NewPlanView, arguments: Body, key: str
     ) -> Response:
-        """Create the plan and redirect to its page, or show why the tool refused."""
         key = key[:64] or secrets.token_urlsafe(16)
         answer = await self.page_context.call_tool(
             request, "create_research_plan", {**arguments, "idempotencyKey": key}

@@ -36,8 +36,7 @@ class EditRow:
     name: str
     status: str
     is_movable: bool
-    #: Which move button (`up` or `down`) was pressed last and gets the keyboard focus; empty if
-    #: none.
+    #: Move button (`up` or `down`) that was pressed last and gets the keyboard focus, if any.
     focus: str = ""
 
 
@@ -47,7 +46,6 @@ class PlanEditView:
     is_modifiable: bool
     budget: Mapping[str, str]
     refusal: FormError | None = None
-    #: Values typed into a refused form, by field.
     typed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,14 +63,14 @@ def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
 
 
 def budget_modification(fields: FormData) -> Modification:
-    """Return the modification that sets the budget; empty fields remove it."""
+    """Return the modification that sets the budget. Empty fields remove the budget."""
     limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
     budget = {name: _number(text) for name, text in limits.items() if text}
     return {"action": BUDGET, "budget": budget} if budget else {"action": BUDGET}
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number in a form field; other text is left to the tool, which rejects it."""
+    """Return the number in a form field. Other text is passed to the tool, which rejects it."""
     try:
         return int(text)
     except ValueError:
@@ -93,7 +91,6 @@ def _budget_fields(budget: Budget | None) -> dict[str, str]:
 def plan_edit_view(
     sheet: PlanDetail, refusal: FormError | None, moved: int | None, way: str
 ) -> PlanEditView:
-    """Return the view model of the edit page; after a refusal, with the submitted values."""
     steps = {short_id(step.id): step for step in sheet.plan.steps}
     typed = refusal.typed if refusal else {}
     order = typed.get("order", "").split(",")
@@ -156,7 +153,6 @@ class PlanEditPage:
 
 
 def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modification:
-    """Return the modification that a form requests; the tool rejects unknown actions."""
     match action:
         case "add_steps":
             return add_steps_modification(fields)
@@ -169,7 +165,7 @@ def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modificat
 
 
 def _after(sheet: PlanDetail, fields: FormData) -> str:
-    """Return the URL of the edit page; a moved step keeps the keyboard focus."""
+    """Return the URL of the edit page. A moved step keeps the keyboard focus."""
     path = f"/plans/{sheet.plan.id}/edit"
     way, _, moved = field_text(fields, "move").partition(":")
     old = next((s.order for s in sheet.plan.steps if short_id(s.id) == moved), None)

@@ -14,7 +14,6 @@ from waybook.transport.http.requests import http_status
 
 Modification = dict[str, object]
 
-#: Maximum number of digits of a step number or a revision.
 MAX_DIGITS: Final = 9
 
 
@@ -27,7 +26,6 @@ class FormError:
     message: str
     typed: Mapping[str, str]
     status: int
-    #: Error messages for single fields, by field name.
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -57,12 +55,11 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return the tool arguments for a submitted form, with the form's plan revision."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # All our forms have a revision; without one, -1 matches no plan, so the form is refused.
+    # All our forms have a revision. Without one, -1 matches no plan, so the form is refused.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 
@@ -100,7 +97,6 @@ def refusal_status(answer: Answer) -> int:
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
-    """Return the modification that a form requests; the tool rejects unknown actions."""
     if action in {"move_up", "move_down"}:
         ids = reordered_step_ids(sheet, up=action == "move_up")
         return {"action": "reorder_steps", "stepIds": ids}
@@ -108,7 +104,6 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
 
 
 def _step_fields(action: str, fields: FormData) -> Modification:
-    """Return a form's arguments for modifying a step, except the action and the step."""
     match action:
         case "update_step_instructions":
             return {"instructions": field_text(fields, "instructions")}
@@ -132,7 +127,6 @@ def _orders(text: str) -> list[int | str]:
 
 
 def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
-    """Return the plan's step ids with one step moved up or down by one."""
     ids: list[str] = [step.id for step in sheet.plan.steps]
     here = sheet.step.order - 1
     there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
@@ -140,7 +134,6 @@ def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
     return ids
 
 
-#: Maximum number of lines shown in the preview of a change.
 MAX_LINES = 12
 
 

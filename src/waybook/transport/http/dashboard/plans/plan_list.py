@@ -25,8 +25,6 @@ OPEN, ALL = "open", "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFilter:
-    """State filter with the number of matching plans and the URL of their list."""
-
     name: str
     count: str
     address: str
@@ -41,7 +39,6 @@ class PlanListQuery:
     before: str | None
 
     def address(self, **other: object) -> str:
-        """Return the URL of the plan list with some parameters replaced."""
         params = {
             "state": None if self.state == OPEN else self.state,
             "q": self.text or None,
@@ -104,7 +101,6 @@ def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
 
 
 def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
-    """Return the filters: open, all, then each state that has plans."""
     counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
     counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
     if query.state not in counted:
@@ -121,7 +117,7 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
 
 
 def mcp_url(request: Request) -> str:
-    """Return the URL at which agents connect, on the host the browser uses."""
+    """Return the URL at which agents connect, with the host that the browser uses."""
     return f"{request.url.scheme}://{request.headers['host']}/mcp"
 
 

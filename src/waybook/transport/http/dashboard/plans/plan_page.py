@@ -94,7 +94,6 @@ class StepPage:
         )
 
     async def _change(self, request: Request, fields: FormData) -> Response:
-        """Apply a submitted form, preview its effect, or show why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
         modification = step_modification(sheet, action, fields)

@@ -100,7 +100,6 @@ class PlanMap:
 
 
 def map_job(sheet: PlanDetail) -> DrawingJob:
-    """Return the drawing job for the plan map; every box links to its step."""
     plan, lane = sheet.plan, sheet.lane
     drawing = drawing_of_steps(plan, lane, sheet.stalled_ids, sheet.names_of(lane))
     drawing = _with_short_keys(drawing)
@@ -109,7 +108,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Return the drawing with short ids; full ids take a third of a large compressed map."""
+    """Replace full ids with short ids. Full ids would be a third of a large compressed map."""
     diagram, marks = drawing.diagram, drawing.annotations
     lanes = tuple(
         replace(
@@ -130,7 +129,6 @@ def _with_short_keys(drawing: Drawing) -> Drawing:
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
-    """Return the plan map for the page: `svg` if given, otherwise drawn now."""
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
@@ -149,7 +147,6 @@ def _box_of(lane: Lane, key: str) -> str | None:
     return next((short_id(lane.steps[steps[0]].key) for steps in boxes), None)
 
 
-#: Step statuses in the order in which the page shows them.
 COUNTED_STATUSES = (
     StepStatus.COMPLETED,
     StepStatus.SKIPPED,
@@ -201,10 +198,8 @@ class PlanView:
     derived: str
     outcome: str | None
     progress: Progress
-    #: Number of steps per status, in display order.
     counts: dict[str, int]
     stalled: list[StalledStep]
-    #: The review that awaits a decision, if any.
     card: DecisionCard | None
     map: PlanMap
     overview: list[GridRow]
@@ -214,7 +209,6 @@ class PlanView:
     outputs: list[Output]
     budget: list[BudgetPart]
     history: list[HistoryRow]
-    #: Whether the plan can be modified in its current status.
     modifiable: bool
     is_closed: bool
 
@@ -222,7 +216,6 @@ class PlanView:
 def plan_view(
     sheet: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> PlanView:
-    """Return the view model of the plan page; the map is drawn unless given as `svg`."""
     plan, review = sheet.plan, sheet.review_record
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)

@@ -33,7 +33,7 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
-#: Headers of a shared snapshot. It has texts of agents, so nothing in it may run or load, and only
+#: Headers of a shared snapshot. Agents wrote its texts, so nothing in it may run or load, and only
 #: its own styles apply.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
@@ -106,7 +106,6 @@ class SharedSnapshot:
         return await self._snapshot(request, {})
 
     async def download(self, request: Request) -> Response:
-        """Return the snapshot as a file that can be verified."""
         name = 'attachment; filename="waybook-snapshot.html"'
         return await self._snapshot(request, {"content-disposition": name})
 

@@ -31,7 +31,6 @@ class SubmittedValue:
     """Submitted value as HTML, with the original JSON if it is not a string."""
 
     prose: RichText
-    #: First characters of a collapsed text.
     preview: str
     json: str | None
 

@@ -26,8 +26,6 @@ from waybook.transport.http.html.run_urls import run_document_url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Document that can be chosen for comparison."""
-
     resource_id: str
     text: str
 

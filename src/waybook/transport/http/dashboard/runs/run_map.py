@@ -17,11 +17,10 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: Maximum number of boxes per stage; a larger stage is drawn only around its current step.
+#: Maximum number of boxes per stage. A larger stage is drawn only around its current step.
 MAX_BOXES: Final = 100
 #: Layout width at which text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
-#: Maximum length of the query parameter that lists the expanded stages.
 MAX_PARAMETER_LENGTH: Final = 400
 
 
@@ -30,13 +29,12 @@ class RunMap:
     svg: Markup
     #: Value of the query parameter `map` that keeps the same stages expanded.
     parameter: str
-    #: Step to which the map is scrolled, if any.
     center: str | None
     #: Positions of the stage and step around which a large stage is drawn, such as "1.45"; empty if
-    #: all steps are drawn. With it, an update of an open page draws the same steps.
+    #: all steps are drawn. With this value, an update of an open page draws the same steps.
     near: str
     omitted: int
-    #: URLs of the page with all stages expanded, and with only the current ones.
+    #: URLs of the page with all stages expanded, and with only the current stages.
     expand_url: str
     current_url: str
 
@@ -53,7 +51,7 @@ class MapPlan:
 
 
 def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
-    """Return the expanded stages; the query parameter has their positions, such as "1.3"."""
+    """Return the expanded stages. The query parameter lists their positions, such as "1.3"."""
     if parameter is None:
         return current_stages(detail)
     if parameter == "all":

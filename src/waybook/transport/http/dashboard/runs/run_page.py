@@ -45,7 +45,6 @@ class RunPage:
         return await self._page(request)
 
     async def retry(self, request: Request) -> Response:
-        """Retry the failed jobs of a stage or of one of its steps."""
         fields = await read_form(request)
         args = {"stageSlug": _field(fields, "stage")}
         if step := _field(fields, "step"):

@@ -17,7 +17,7 @@ MAX_CELL_DOCUMENTS: Final = 3
 #: Maximum number of steps listed per stage, and in total.
 MAX_STAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 60
-#: Job statuses in display order, with the step status whose icon and color each uses.
+#: Job statuses in display order. Each has the step status whose icon and color it uses.
 CELL_STATUSES: Final = (
     ("failed", "failed"),
     ("retry_loop_failed", "failed"),
@@ -79,7 +79,6 @@ class StageView:
     total: int
     failed: int
     running: int
-    #: Execution of the stage; None if it has not started.
     started: StageRun | None
     expected: int | None
     available: int
@@ -104,14 +103,13 @@ def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
 
 
 def current_stages(detail: RunDetail) -> frozenset[str]:
-    """Return the stages in progress or, without such stages, the one started last."""
+    """Return the stages in progress, or the last started stage if none is in progress."""
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
 
 
 def stage_views(detail: RunDetail) -> tuple[StageView, ...]:
-    """Return the stages in topological order, with a limited number of steps."""
     reports = {report["stageSlug"]: report for report in detail.report["stages"]}
     cells, current = _Cells(detail), current_stages(detail)
     room = MAX_PAGE_ROWS - sum(

@@ -13,7 +13,7 @@ from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 WIDTH: Final = 1000
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
-#: Maximum number of rows for concurrent jobs of a model; further jobs share the last row.
+#: Maximum number of rows for concurrent jobs of a model. Further jobs share the last row.
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
 TICKS: Final = 4
@@ -38,7 +38,6 @@ class ModelRow:
     bars: tuple[Bar, ...]
 
     def path(self, status: str) -> str:
-        """Return an SVG path that draws all bars of a status."""
         middle = BAR_HEIGHT // 2
         return "".join(
             f"M{bar.x} {bar.y + middle}h{bar.width}" for bar in self.bars if bar.status == status
@@ -64,12 +63,11 @@ class RunTimeline:
     #: ended.
     length: timedelta
     shown: int
-    #: Total number of started jobs; the timeline shows the latest.
+    #: Total number of started jobs. The timeline shows only the latest jobs.
     total: int
 
 
 def run_timeline(detail: RunDetail) -> RunTimeline | None:
-    """Return the timeline of the jobs started last; None without started jobs."""
     times = detail.job_times
     if not times:
         return None
@@ -104,7 +102,7 @@ class _Scale:
 
 
 def _row(detail: RunDetail, model: str, scale: _Scale, now: datetime) -> ModelRow:
-    """Return the bars of a model; overlapping jobs are drawn below each other."""
+    """Return the bars of a model. Overlapping jobs are drawn below each other."""
     ends: list[int] = []
     bars = []
     for job in (job for job in detail.job_times if job.model == model):

@@ -19,7 +19,6 @@ CONFIRMATIONS: Final = {
     "retry": "Failed jobs were reset and can be claimed again.",
     "regenerate": "Regeneration queued.",
 }
-#: Number of documents shown on one page of the document list.
 DOCUMENTS_PER_PAGE = 100
 
 
@@ -91,7 +90,7 @@ class DocumentsView:
 
 
 def documents_view(detail: RunDetail, page: int) -> DocumentsView:
-    """Return a page of the list of documents; if the page does not exist, the last one."""
+    """Return a page of the list of documents, at most the last page."""
     pages = max(1, -(-len(detail.documents) // DOCUMENTS_PER_PAGE))
     page = min(page, pages)
     first = (page - 1) * DOCUMENTS_PER_PAGE

@@ -26,7 +26,6 @@ from waybook.transport.http.dashboard.runs.run_work_view import run_job_view, ru
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.run_urls import from_segment, run_stage_url, run_step_url
 
-#: Number of steps on one page of the list of a stage's steps.
 STEPS_PER_PAGE = 60
 
 

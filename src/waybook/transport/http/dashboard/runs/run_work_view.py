@@ -53,7 +53,6 @@ class RunStepView:
 
 
 def run_step_view(sheet: RunStepDetail, page_url: Callable[[int], str]) -> RunStepView:
-    """Return the view model of a step's page; `page_url` gives the URL of a page of its jobs."""
     dag, report, step = sheet.detail.compiled_dag, sheet.report, sheet.step
     graph = dag.graphs[sheet.stage]
     place = graph.order.index(step.key)
@@ -90,7 +89,6 @@ class RunJobView:
     failed: bool
     prompt: str
     inputs: Sequence[JobInput]
-    #: Number of inputs of the job that are not listed.
     more_inputs: int
 
     @property
@@ -99,7 +97,6 @@ class RunJobView:
 
 
 def run_job_view(sheet: RunJobDetail, materials: JobMaterials | None) -> RunJobView:
-    """Return the view model of a job's page; a rendering job has no prompt and no inputs."""
     inputs = materials.inputs if materials else ()
     return RunJobView(
         sheet=sheet,

@@ -59,7 +59,7 @@ class RunForm:
 
 
 def _json_or_text(text: str) -> Json:
-    """Return a JSON object parsed, and any other text unchanged."""
+    """Parse the text if it is a JSON object, otherwise return it unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -103,7 +103,6 @@ class StartRunPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, show the forecast, or start the run."""
         slug = query_param(request, "dag")
         ctx = await self.page_context.request_context(request)
         if slug is None:
@@ -131,7 +130,6 @@ class StartRunPage:
         return await self._confirm(request, view)
 
     async def _confirm(self, request: Request, view: StartRunView) -> Response:
-        """Ask for confirmation, with the number of jobs and the forecast."""
         ctx, compiled_dag = await self.page_context.request_context(request), view.compiled_dag
         history = await read_finished_runs(ctx, compiled_dag.dag.slug)
         count = partial(start_preview, compiled_dag, view.form.models, history)
@@ -145,7 +143,6 @@ class StartRunPage:
         return await self._render(request, replace(view, preview=preview))
 
     async def _start(self, request: Request, view: StartRunView, key: str) -> Response:
-        """Start the run and redirect to its page, or show why the tool refused."""
         form = view.form
         answer = await self.page_context.call_tool(
             request,

@@ -44,7 +44,6 @@ class WorkflowView:
     stage_urls: Mapping[str, str]
     #: Job that draws the map; None if the map is too large to draw.
     map_job: DrawingJob | None
-    #: Steps to list, by stage.
     steps: Mapping[str, Sequence[RecipeStep]] = field(default_factory=dict)
     #: Stage that is shown alone; None if all stages are shown.
     chosen: str | None = None
@@ -93,11 +92,7 @@ class WorkflowsPage:
 
 
 def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Request) -> WorkflowView:
-    """Decide what the workflow page shows: all steps, only stages, or one stage.
-
-    Raises:
-        NotFound: the workflow has no stage with this slug.
-    """
+    """Decide what the workflow page shows: all steps, only stages, or one stage."""
     if chosen is not None and chosen not in compiled_dag.stages:
         raise NotFound(f"this workflow has no stage {chosen!r}")
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
