@@ -108,7 +108,7 @@ COMMANDS = {
 
 class CommandLine(LazyGroup):
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; turn an exception into a one-line error with a hint."""
+        """Run the command. An exception becomes a one-line error with a hint."""
         try:
             return super().invoke(ctx)
         except WaybookError as error:

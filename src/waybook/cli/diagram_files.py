@@ -8,7 +8,6 @@ import click
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-#: Requested formats, with the path of each file.
 RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {
@@ -19,7 +18,7 @@ HELP = {
 
 
 def export_options(command: Command) -> Command:
-    """Add one option per diagram format; each takes a file path, or - for stdout."""
+    """Add one option per diagram format. Its value is a file path, or - for stdout."""
     for form in reversed(DrawingFormat):
         where = click.Path(allow_dash=True, dir_okay=False)
         command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
@@ -32,11 +31,7 @@ def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
 
 
 def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
-    """Write the diagram in each requested format to its output path.
-
-    Raises:
-        BadParameter: an output path cannot be written.
-    """
+    """Write the diagram in each requested format to its output path."""
     for form, where in exports.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:

@@ -14,7 +14,7 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: Maximum size of a snapshot file; 100,000 jobs take about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: A line that is too long is skipped up to this size; a longer one is an error.
+#: Lines that are too long are skipped if they have at most this size. Longer lines are an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: Maximum size of an argument read from standard input, as for a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
@@ -31,13 +31,12 @@ def read_all(file: str, most: int) -> bytes:
 
 
 def read_prefix(file: str, most: int) -> bytes:
-    """Return at most `most` bytes of a file or stdin."""
     with _opened(file) as source:
         return source.read(most)
 
 
 def read_lines(file: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of the input; a line longer than `most` bytes is cut to `most + 1`.
+    """Yield the lines of the input. A line longer than `most` bytes is cut to `most + 1`.
 
     Raises:
         BadParameter: the input cannot be read.
@@ -65,7 +64,7 @@ def check_size(text: bytes, most: int) -> bytes:
 
 
 def read_argument(argument: str, param_hint: str) -> str:
-    """Return the argument or, if it is a dash, stdin."""
+    """Return the argument, or the content of stdin if the argument is a dash."""
     if argument != STDIN:
         return argument
     try:
@@ -78,7 +77,6 @@ def read_argument(argument: str, param_hint: str) -> str:
 
 @contextmanager
 def _opened(file: str) -> Iterator[IO[bytes]]:
-    """Open the file or stdin; an error names the file."""
     try:
         with click.open_file(file, "rb") as source:
             yield source

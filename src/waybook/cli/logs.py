@@ -41,7 +41,7 @@ def configure_server_logging(loaded: LoadedSettings) -> None:
 
 
 def configure_command_logging(loaded: LoadedSettings) -> None:
-    """Log to stderr if a log level was set; otherwise discard all logs."""
+    """Log to stderr if a log level was set. Otherwise, discard all logs."""
     is_level_set = loaded.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if is_level_set else logging.NullHandler()
     _log_to(handler, loaded)

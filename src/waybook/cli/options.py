@@ -77,7 +77,6 @@ def limit_option(usual: int) -> Callable[[Command], Command]:
 
 
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
-    """Add a repeatable `--scope` option with `usual` as default."""
     return click.option(
         "--scope",
         "scopes",

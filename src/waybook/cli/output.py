@@ -10,9 +10,8 @@ import click
 
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
 
-#: Separators for JSON output without whitespace.
 COMPACT_SEPARATORS: Final = (",", ":")
-#: ASCII characters for terminals that cannot show ours; all other characters become "?".
+#: ASCII characters for terminals that cannot show ours. All other characters become "?".
 ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )
@@ -38,7 +37,7 @@ def print_line(text: str, *, err: bool = False) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a stored text; on a terminal, escape hidden characters."""
+    """Print a stored text. On a terminal, hidden characters are escaped."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
     # Keep ANSI sequences: click would strip them from redirected output, and a file would differ
     # from the stored text.

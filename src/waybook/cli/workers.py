@@ -34,7 +34,6 @@ CHECK_SECONDS: Final = 1.0
 class SupervisorLink:
     """Number of a worker, and its two pipes to the supervisor."""
 
-    #: Number of the worker, from 0.
     index: int
     #: Pipe to which the worker writes when it begins to serve.
     reports: int
@@ -61,7 +60,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Parent of the worker processes; `serve` runs in each of them."""
+    """Parent of the worker processes. `serve` runs in each of them."""
 
     count: int
     serve: Serve

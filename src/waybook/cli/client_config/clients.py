@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from waybook.cli.client_config import json_edit, toml_edit
 
-#: Name of the Waybook server in the configuration of a client.
 SERVER_NAME: Final = "waybook"
 TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -78,14 +77,12 @@ class Client:
         return entry
 
     def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
-        """Return the configuration text with Waybook's entry."""
         if self.syntax is Syntax.TOML:
             return toml_edit.add_entry(text, self.container, SERVER_NAME, entry)
         comments = self.syntax is Syntax.JSONC
         return json_edit.add_entry(text, self.container, SERVER_NAME, entry, comments=comments)
 
     def remove(self, text: str, before: str | None) -> str:
-        """Return the configuration text without Waybook's entry."""
         if self.syntax is Syntax.TOML:
             return toml_edit.remove_entry(text, self.container, SERVER_NAME)
         comments = self.syntax is Syntax.JSONC
@@ -94,7 +91,6 @@ class Client:
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """Return Waybook's entry in the configuration text, if any."""
         if self.syntax is Syntax.TOML:
             return toml_edit.read_entry(text, self.container, SERVER_NAME)
         comments = self.syntax is Syntax.JSONC

@@ -9,7 +9,8 @@ from typing import Final
 
 from waybook.cli.client_config.errors import ConfigError
 
-#: Maximum size of a configuration file. Large, because Claude Code also keeps its history in it.
+#: Maximum size of a configuration file. It is large, because Claude Code also keeps its history in
+#: the file.
 MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
 BACKUP_SUFFIX: Final = ".waybook-backup"
 

@@ -78,7 +78,7 @@ class Document:
 
 
 def parse(text: str, *, comments: bool) -> Document:
-    """Parse JSON text whose top level is an object; with `comments`, allow comments.
+    """Parse JSON text whose top level is an object. With `comments`, comments are allowed.
 
     Raises:
         ConfigError: the text is not JSON, or its top level is not an object.
@@ -105,7 +105,6 @@ def _blank(first: str) -> Callable[[re.Match[str]], str]:
 
 
 def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of `container.name`, or None if it does not exist."""
     if not text.strip("\ufeff" + _WHITESPACE):
         return None
     document = parse(text, comments=comments)
@@ -219,7 +218,6 @@ def _insert(document: Document, start: int, key: str, value: object) -> str:
 
 
 def _render(document: Document, value: object, indent: str) -> str:
-    """Return the value as JSON in the style of the document."""
     if "\n" not in document.text.strip() and document.value:
         return json.dumps(value, ensure_ascii=False)
     newline = "\r\n" if "\r\n" in document.text else "\n"
@@ -228,7 +226,6 @@ def _render(document: Document, value: object, indent: str) -> str:
 
 
 def _unit(document: Document) -> str:
-    """Return one level of indentation as used in the document."""
     members = document.members(document.start)
     lead = document.text[document.start + 1 : members[0].key_start] if members else ""
     indent = _indent_at(document.text, members[0].key_start) if "\n" in lead else ""
@@ -241,7 +238,6 @@ def _indent_at(text: str, position: int) -> str:
 
 
 def _cut(document: Document, start: int, key: str) -> str:
-    """Return the text without one member of the object at this position."""
     text, members = document.text, document.members(start)
     place = next(n for n, member in enumerate(members) if member.key == key)
     begin, end = members[place].key_start, members[place].value_end

@@ -14,9 +14,8 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from waybook.cli.client_config.clients import TOKEN_VARIABLE
 
-#: Maximum seconds of the test; long, because the first start creates a database.
+#: Maximum seconds of the test. The time is long, because the first start creates a database.
 MAX_PROBE_SECONDS: Final = 90.0
-#: Maximum length in characters at which an error message is shown.
 MAX_ERROR_LENGTH: Final = 500
 
 
@@ -75,7 +74,6 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
 async def _transport(
     entry: Mapping[str, Any], token: str | None, log: TextIO
 ) -> AsyncIterator[Any]:
-    """Yield the MCP library's transport: stdio for a server to start, HTTP for a URL."""
     if "command" in entry:
         command = StdioServerParameters(command=entry["command"], args=list(entry["args"]))
         yield stdio_client(command, errlog=log)
@@ -101,7 +99,6 @@ def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> st
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the message of the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).strip() or type(error).__name__

@@ -30,11 +30,7 @@ class Section:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse TOML text; numbers with a fraction are returned as texts.
-
-    Raises:
-        ConfigError: the text is not TOML.
-    """
+    """Parse TOML text; numbers with a fraction are returned as texts."""
     try:
         return tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
     except tomllib.TOMLDecodeError as error:
@@ -48,11 +44,6 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
-    """Return the table `container.name`, or None if it does not exist.
-
-    Raises:
-        ConfigError: the text cannot be parsed, or the value is not a table.
-    """
     tables = parse(text).get(container, {})
     table = tables.get(name) if isinstance(tables, dict) else tables
     if table is not None and not isinstance(table, dict):
@@ -99,17 +90,12 @@ def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, A
 
 
 def remove_entry(text: str, container: str, name: str) -> str:
-    """Return the text without the table `container.name` and its subtables.
-
-    Raises:
-        ConfigError: the text cannot be parsed or edited safely.
-    """
     if read_entry(text, container, name) is None:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # First try to remove the line break that was added before Waybook's comment, too; if that
-    # changes other tables, keep it.
+    # First try to remove the line break before Waybook's comment too. If that changes other tables,
+    # keep the line break.
     for with_break in (True, False):
         changed = text
         for section in sections:
@@ -146,11 +132,7 @@ def _value(value: object) -> str:
 
 
 def _sections(text: str, path: tuple[str, str]) -> dict[tuple[str, ...], Section]:
-    """Return the tables at and below this path.
-
-    Raises:
-        ConfigError: the table is written as dotted keys or inline, so it has no header.
-    """
+    """Return the tables at and below this path."""
     sections, inside = dict[tuple[str, ...], Section](), None
     for match in _LINE.finditer(text):
         line = match[0].strip()

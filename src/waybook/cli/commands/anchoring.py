@@ -68,11 +68,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor file, unless it exists and the database does not match it.
-
-    Raises:
-        InvalidInput: the file is a backup, or is damaged and `force` is not set.
-    """
+    """Write an anchor file, unless it exists and the database does not match it."""
     compare = _is_anchor_there(file) and not force
     async with open_app(settings) as here:
         check = await check_anchor(here.call, file) if compare else None
@@ -90,7 +86,7 @@ def _is_anchor_there(file: Path) -> bool:
 
 
 def show_verification(console: Console, verification: Verification) -> None:
-    """Print the result of a verification; an empty database never counts as verified."""
+    """Print the result of a verification. An empty database never counts as verified."""
     if verification.verdicts:
         show_verdicts(console, verification.verdicts)
     else:

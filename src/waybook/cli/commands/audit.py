@@ -34,7 +34,6 @@ from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body
 from waybook.settings import Settings
 
-#: Maximum size in bytes of a file to verify.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -186,7 +185,6 @@ async def _as_of(settings: Settings, plan: str, moment: str) -> SubjectAsOf:
 
 
 async def _resolve_subject_id(here: AppSession, text: str) -> str:
-    """Return the id of the matching plan or, if no plan matches, of the matching run."""
     for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await resolve(here.call, text)).id

@@ -61,7 +61,6 @@ async def _back_up(settings: Settings, file: Path, *, force: bool) -> Manifest:
 
 @contextmanager
 def shown_progress(what: str) -> Iterator[Progress]:
-    """Show a progress bar on stderr, in database rows, until the block ends."""
     columns = (
         TextColumn(what),
         BarColumn(),

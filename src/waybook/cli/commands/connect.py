@@ -140,7 +140,6 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _check_options(request: Request) -> None:
-    """Check that the options do not exclude each other, and that they apply to the client."""
     if request.url is not None and request.client.url_field is None:
         raise click.UsageError(
             f"{request.client.title} adds servers over HTTP in its own settings, not in its "
@@ -158,7 +157,6 @@ def _check_options(request: Request) -> None:
 
 
 def _endpoint(url: str | None) -> str | None:
-    """Return the URL of the MCP endpoint of a server."""
     if url is None:
         return None
     try:
@@ -209,7 +207,6 @@ def _print_entry(client: Client, file: Path | None, entry: dict[str, Any]) -> No
 
 
 def _show_change(file: Path, old: str | None, new: str) -> None:
-    """Print the change as a diff, with tokens masked."""
     print_line(f"{'Change' if old is not None else 'Create'} {file}:\n")
     before = [] if old is None else old.splitlines()
     shown = difflib.unified_diff(before, new.splitlines(), lineterm="", n=2)
@@ -236,7 +233,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file; keep a backup of the file as it was without Waybook's entry."""
+    """Write the file. The backup is the file as it was without Waybook's entry."""
     if old is None:
         write_config(file, new)
         print_line(f"✓ created {file}")
@@ -249,11 +246,7 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
 
 
 def _test(request: Request, file: Path) -> None:
-    """Start or call the server with the written configuration, and print its answers.
-
-    Raises:
-        HintedError: the server does not answer.
-    """
+    """Start or call the server with the written configuration, and print its answers."""
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")
     token = load("waybook.cli.client_config.probe:expand_token")

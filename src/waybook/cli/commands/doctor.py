@@ -58,7 +58,7 @@ from waybook.transport.http.client_address import read_proxies
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
-    """Run all checks; if the database is unreachable, report this as a failed check."""
+    """Run all checks. An unreachable database is reported as a failed check."""
     findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings)]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:
@@ -169,7 +169,6 @@ def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
 
 
 def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
-    """Print the state of several servers; return 1 if one is not ready."""
     states = asyncio.run(probe_servers(read_urls(fleet), metrics_token))
     notes = differences(states)
     if as_json:

@@ -158,7 +158,6 @@ async def _write(
     *,
     force: bool,
 ) -> WrittenFile:
-    """Write every document in each format; without `force`, fail first if a file exists."""
     names = file_names(listed, board.compiled_dag.order)
     paths = {
         item.resource_id: [

@@ -31,7 +31,6 @@ MAX_EXPORT_BYTES = 256 * MEBIBYTE
 MAX_LINES_SHOWN = 20
 
 
-#: Options for importing another tool's plan.
 READING = (
     click.option(
         "--format",
@@ -61,7 +60,6 @@ class ReadingOptions:
     no_subtasks: bool
 
     def read(self, data: bytes) -> ImportedPlan:
-        """Return the plan in a file of another tool."""
         plan = read_plan(
             decode(data),
             PlanFormat(self.form) if self.form else None,
@@ -135,7 +133,6 @@ def confirm(question: str, file: str, *, yes: bool) -> bool:
 
 
 def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) -> None:
-    """Print the result of an import: JSON, the id, or a message that nothing was written."""
     if as_json:
         print_json({**body, "written": written})
     elif written:
@@ -145,7 +142,6 @@ def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) 
 
 
 def show_plan(plan: ImportedPlan) -> None:
-    """Print the name, the question and the steps of a plan that is not written yet."""
     console = get_console()
     console.print(Text(plan.name, style="bold"))
     if plan.question != plan.name:
@@ -174,11 +170,7 @@ def show_plan(plan: ImportedPlan) -> None:
 
 
 async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:
-    """Create a plan with these arguments of `create_research_plan`, and return its id.
-
-    Raises:
-        ToolError: the tool refuses the arguments.
-    """
+    """Create a plan with these arguments of `create_research_plan`, and return its id."""
     async with open_app(settings) as here:
         caller = (await here.for_org(org)).caller
         answer = await here.app.dispatcher.dispatch(caller, "create_research_plan", arguments)
@@ -188,7 +180,6 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
 
 
 def _read_export(data: bytes) -> ExportFile | None:
-    """Return the content of a complete export; None if the file is not one."""
     if data.lstrip()[:1] != b"{":
         return None
     try:

@@ -64,7 +64,6 @@ async def _owner(settings: Settings) -> CheckResult:
 
 
 def _warn(owner: CheckResult) -> None:
-    """Print a warning if the check of the database owner's role finds a problem."""
     if owner.state is not CheckState.OK:
         click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
         click.echo(f"  try: {owner.remedy}", err=True)

@@ -33,7 +33,7 @@ MAX_MODELS = 1000
 
 
 def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return the names in a comma-separated list or, for a number, as many generated names."""
+    """Parse a comma-separated list of models. A number stands for that many generated names."""
     if value is None:
         return ()
     if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
@@ -113,7 +113,6 @@ def _answer(
 
 
 def _read(text: bytes) -> object:
-    """Parse JSON of any size or, if it is not JSON, a YAML workflow definition."""
     try:
         return read_json(text)
     except InvalidInput:

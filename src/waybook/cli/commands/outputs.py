@@ -113,7 +113,6 @@ async def _go(
 
 
 async def _write(here: AppSession, listed: list[Output], save: Path, *, force: bool) -> WrittenFile:
-    """Write every output to a file; without `force`, fail first if a file exists."""
     taken: set[str] = set()
     paths = {output.id: save / _own_name(output, taken) for output in listed}
     if not force:

@@ -25,7 +25,6 @@ def claude_code_text(folder: Path) -> str:
 
 
 def codex_text(folder: Path) -> str:
-    """Return lines for the configuration file of Codex, and how its hooks become active."""
     command = shlex.join(["python3", "-I", "-S", str(folder / "waybook_hook.py")])
     hooks = "\n".join(
         f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n'

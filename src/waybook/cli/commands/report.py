@@ -68,7 +68,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """Return the answer; if a workflow definition is invalid, print its errors and exit."""
+    """Return the answer, or print the errors of an invalid workflow definition and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:

@@ -120,7 +120,6 @@ def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
 
 
 def awaiting_runs_table(runs: list[RunSummary]) -> Group:
-    """Return the runs that await feedback, each with the command that submits it."""
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
@@ -131,7 +130,6 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
 
 
 def step_name(review: ReviewRecord) -> str:
-    """Return a step's number, and its title or the first line of its instructions."""
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
@@ -300,7 +298,6 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    """Return the runs that await feedback; none if the inbox is limited to a plan."""
     runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
     return [run for run in runs if run.awaiting]
 
@@ -318,7 +315,6 @@ def _picked(reviews: list[ReviewRecord]) -> ReviewRecord:
 
 
 def _prompt_decision() -> DecisionFlags | None:
-    """Ask for a decision; None if the reviewer postpones it."""
     prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
     match message:

@@ -106,7 +106,6 @@ def _row(run: RunSummary) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """Return the stages per status, for a progress bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.stages_done
     running = len(run.stages) - done - failed
@@ -122,7 +121,6 @@ def _counts(run: RunSummary) -> Counter[StepStatus]:
 
 
 def stage_progress_text(run: RunSummary) -> Text:
-    """Return the current stage's progress, such as "synthesis 4 of 13, 1 failed"."""
     stage = run.current or run.awaiting
     if stage is None:
         return Text()

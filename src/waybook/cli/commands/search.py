@@ -21,7 +21,6 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.settings import Settings
 
-#: JSON object in a search reply.
 Body: TypeAlias = dict[str, Any]
 
 MAX_NAMES_LISTED = 2

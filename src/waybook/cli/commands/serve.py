@@ -111,7 +111,7 @@ class HttpServer:
 def _serve_as_worker(
     server: HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
 ) -> int:
-    """Serve in a worker process; print an error as a command does, and return the status."""
+    """Serve in a worker process. Print an error like a command, and return the exit status."""
     claim = server.claim if link.index == 0 else None
     try:
         run(_serve(replace(server, listening=sockets[link.index], claim=claim), link))
@@ -178,7 +178,7 @@ async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
     try:
         return claim.try_record_server(settings.base_url)
-    except OSError as error:  # For example, because the disk is full.
+    except OSError as error:  # The disk may be full.
         log.warning("cannot record the address of the server: %s", error)
         return False
 
@@ -285,8 +285,6 @@ async def _person(services: Application, _: Request) -> Caller:
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    """Return the HTTP tool gateway, for authenticated callers or the single local user."""
-
     async def dispatcher() -> Dispatcher:
         return services.dispatcher
 

@@ -44,7 +44,6 @@ def _read_file(path: Path) -> PlanTemplate:
 
 
 def _find(settings: Settings, name: str) -> PlanTemplate:
-    """Return the template with this name or, if `name` is a file, in this file."""
     if name.endswith((SUFFIX, ".yml", ".json")):
         return _read_file(Path(name))
     return find_template(name, saved_templates(settings.data_dir))
@@ -141,7 +140,6 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, str]:
-    """Parse words of the form `name=value` into parameter values."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

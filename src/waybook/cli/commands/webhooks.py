@@ -123,7 +123,6 @@ async def _revoke_links(settings: Settings, subject: str | None) -> int:
 
 
 async def _plan_or_run_id(ctx: RequestContext, text: str) -> str:
-    """Return the id of the matching plan or, if no plan matches, of the matching run."""
     try:
         return (await resolve_plan(ctx, text)).id
     except NotFound:

@@ -58,7 +58,6 @@ class DemoOutput:
 
 
 async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
-    """Play the demo's plan to its end and return its final state."""
     boards: list[PlanDetail] = []
 
     async def look() -> DisplayedSubject:
@@ -75,7 +74,6 @@ async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
 
 
 async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
-    """Play the demo's run to its end and return its final state."""
     boards: list[RunDetail] = []
     scene.feed.lines.clear()
 
@@ -119,7 +117,6 @@ async def _perform(
     play: Callable[[DemoContext, Show], Awaitable[None]],
     look: Look,
 ) -> None:
-    """Play a scenario to its end, redrawing the screen or printing line by line."""
     console = audience.console
     if not audience.live:
         scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)

@@ -75,7 +75,6 @@ async def print_summary(
 async def _print_document(
     console: Console, scene: DemoContext, board: RunDetail, *, keep: bool
 ) -> None:
-    """Print one document in full, and the command that writes all documents to files."""
     _heading(console, "One of the documents that the run produced")
     listed = await list_documents(scene.call, scene.run_id)
     chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)

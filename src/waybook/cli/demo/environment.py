@@ -49,7 +49,7 @@ FAST = PlaybackSpeed(0, 0)
 
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
-        """Set the database clock to `start`; from then on it advances only with the simulation."""
+        """Set the database clock to `start`. From then on, only the simulation advances it."""
         self._database = database
         self.pace = pace
         self._awake = 0
@@ -158,7 +158,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 @contextmanager
 def temporary_database(*, durable: bool = True) -> Iterator[Path]:
-    """Yield a data directory; after the block, stop PostgreSQL and remove the directory.
+    """Yield a data directory. After the block, stop PostgreSQL and remove the directory.
 
     Without `durable`, the server does not flush its writes to disk.
     """
@@ -193,7 +193,6 @@ class Line:
     at: datetime
     who: str
     text_body: str
-    #: Whether the line is highlighted.
     strong: bool = False
 
     def text(self) -> Text:
@@ -206,7 +205,7 @@ class Line:
 
 @dataclass
 class EventLog:
-    """Event log of the demo; a listener gets each new line."""
+    """Event log of the demo. A listener gets each new line."""
 
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)

@@ -138,7 +138,7 @@ async def claim_step(me: Actor) -> dict[str, Any]:
 
 
 async def reclaim_step(me: Actor) -> dict[str, Any]:
-    """Wait for the reviewer's decision; if the step was sent back, claim it again."""
+    """Wait for the reviewer's decision, and claim the step again if it was sent back."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         taken = await me.call("get_next_step", planId=me.scene.plan_id)
@@ -159,7 +159,7 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 
 
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
-    """Submit the result; `twice` repeats the call with the same key, as after a lost connection."""
+    """Submit the result. With `twice`, repeat the call as after a lost connection."""
     todo = script.WORK[taken["title"]]
     args = {
         "stepId": taken["stepId"],

@@ -52,7 +52,7 @@ def agent_sessions() -> list[AgentSession]:
 
 
 def scripted_failures() -> dict[tuple[str, str], Handling]:
-    """Return the scripted incidents by model and document; each happens once."""
+    """Return the scripted incidents by model and document. Each incident happens once."""
     return {
         ("beta", "business_case"): fail_job,
         ("gamma", "technical_feasibility_assessment"): submit_in_parts,
@@ -77,7 +77,6 @@ async def start_run(scene: DemoContext) -> None:
 async def work(
     scene: DemoContext, write_context: AgentSession, once: dict[tuple[str, str], Handling]
 ) -> None:
-    """Claim and submit jobs until the run is complete."""
     me = agent(scene, write_context.name, write_context.session)
     await scene.clock.sleep(write_context.after)
     minutes = WORK_MINUTES[len(write_context.session) % len(WORK_MINUTES)]
@@ -106,7 +105,6 @@ def _tell_taking(me: Actor, job: Job) -> None:
 
 
 async def replacement(scene: DemoContext) -> None:
-    """Start a new session in place of the killed one."""
     await scene.clock.sleep(0.5)
     while not scene.abandoned_jobs:
         await scene.clock.sleep(POLL_MINUTES)

@@ -37,7 +37,6 @@ class DemoContext:
     run_complete: bool = False
     #: The job that the killed session holds; empty once another session has claimed it.
     abandoned_jobs: str = ""
-    #: Tasks started in the course of the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
     #: Results submitted, or decisions made, in the demo's plan, by name of the actor.
     counters: dict[str, int] = field(default_factory=dict)
@@ -46,7 +45,6 @@ class DemoContext:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the local user, for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
@@ -81,7 +79,6 @@ class Actor:
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
-#: Number of steps of the demo's plan at the end.
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
 #: Maximum lines for the demo's run: one per stage, plus one per step of the largest stage.
 MAX_LINES = 5 + 13

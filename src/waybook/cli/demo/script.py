@@ -59,7 +59,6 @@ AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a rollback in an hour"
 )
 
-#: Feedback on each stage of the demo's run.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
         "thesis": "I want a rollback within an hour.",
@@ -175,7 +174,7 @@ def _notes(key: str, model: str) -> dict[str, object]:
 
 
 def _author_before(job: Mapping[str, object], model: str) -> str:
-    """Return the first other model among the authors of the inputs, else this model."""
+    """Return the first other model that wrote an input, or else this model."""
     inputs = job["inputs"]
     job_inputs: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
     authors = [

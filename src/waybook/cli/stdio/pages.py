@@ -35,7 +35,6 @@ class OpenPort:
 
 class PageServer:
     def __init__(self, loaded: LoadedSettings) -> None:
-        """Create a server that does nothing until `start` is called."""
         self._loaded = loaded
         self._application: Application | None = None
         self._claim: PageClaim | None = None
@@ -44,12 +43,12 @@ class PageServer:
         self._is_ending = False
 
     def base_url(self) -> str:
-        """Return the base URL of links; if no process serves the dashboard, open the port first."""
+        """Return the base URL of links. If no process serves the dashboard, open the port first."""
         port = self._try_open()
         return port.settings.base_url if port else current_base_url(self._loaded.settings)
 
     def start(self, application: Application) -> None:
-        """Serve the dashboard in the background while no other process does, if settings allow."""
+        """Serve the dashboard in the background while no other process serves it."""
         if not can_serve_pages(self._loaded.settings):
             return
         self._application = application
@@ -131,7 +130,7 @@ class PageServer:
 
 
 def _open_port(settings: Settings, last: int | None) -> OpenPort:
-    """Open the last used port, else the configured one, else any free port."""
+    """Open the last used port, the configured port, or any free port, in this order."""
     for port in dict.fromkeys((last or settings.port, settings.port)):
         with suppress(Misconfigured):
             return _listen(settings, port)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds before the code for tool calls is loaded, so that the tool list is answered first.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: Maximum seconds that a call waits for the database at startup; shorter than clients' timeouts.
+#: Maximum seconds that a call waits for the database at startup. Clients have longer timeouts.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
@@ -37,7 +37,7 @@ class StdioApplication(Protocol):
 
 
 class DeferredStartup:
-    """Starts the application in the background; if that fails, the next tool call retries."""
+    """Starts the application in the background. If that fails, the next tool call retries."""
 
     def __init__(self, loaded: LoadedSettings, stack: AsyncExitStack) -> None:
         self._loaded = loaded
@@ -58,7 +58,7 @@ class DeferredStartup:
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
-            # Log the error for the operator; the agent gets the same one with its next call.
+            # Log the error for the operator. The agent gets the same error with its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         self._stack.push_async_callback(pages.stop)
@@ -78,7 +78,7 @@ class DeferredStartup:
             raise Unavailable("the database is still starting; repeat the call") from None
 
     async def stop(self) -> None:
-        """Cancel a startup in progress; the exit stack closes a running application."""
+        """Cancel a startup in progress. The exit stack closes a running application."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -20,7 +20,6 @@ from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.run.status import RunState
 
-#: Details of an audit entry that the table shows.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
@@ -53,7 +52,6 @@ def _what(entry: Body) -> Text:
 
 
 def as_of_table(then: SubjectAsOf) -> RenderableType:
-    """Show a plan or run as it was right after an audit entry."""
     if "run" in then.rows:
         subject = next(iter(then.rows["run"].values()))
         look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
@@ -85,7 +83,6 @@ def _step_then(step: Row) -> ProgressStatus:
 
 
 def _run_steps_then(then: SubjectAsOf) -> Table:
-    """Return the run's opened steps, in the order of opening."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("step")
     table.add_column("status", no_wrap=True)
@@ -141,7 +138,6 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
 
 
 def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
-    """Print notes on erased subjects, each broken chain with its errors, and a summary."""
     for org_id, verdict in org_verdicts:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))

@@ -27,7 +27,6 @@ class StatusStyle:
 
 
 def _drawn(status: str, style: str) -> StatusStyle:
-    """Return the terminal style of a status, with the symbol and label used in diagrams."""
     shown = STATUS_SYMBOLS[status]
     return StatusStyle(shown.symbol, shown.label, style)
 

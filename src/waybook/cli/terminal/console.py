@@ -28,7 +28,6 @@ class SafeConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the output; escape hidden characters except in control segments."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = bool(control) or not contains_hidden(text)
@@ -36,7 +35,6 @@ class SafeConsole(Console):
 
 
 def resize_event() -> asyncio.Event:
-    """Return an event that is set when the terminal is resized."""
     resized = asyncio.Event()
     # Some platforms lack SIGWINCH.
     with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
@@ -58,7 +56,6 @@ def usage_line(took: Totals) -> Text:
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
-    """Return lines with a plan's usage and its share of each budget; none without usage."""
     lines = [usage_line(plan.usage)] if plan.usage.results else []
     if plan.budget is not None:
         lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]

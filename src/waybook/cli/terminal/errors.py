@@ -77,7 +77,6 @@ def hint_for(error: WaybookError) -> str | None:
 
 
 def _hint_of(call: NextCall) -> str:
-    """Return the suggested call as a command line or, for a retry, an explanation."""
     return call.why if call.is_retry else command_for(call)
 
 

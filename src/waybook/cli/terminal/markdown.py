@@ -3,7 +3,7 @@
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown
 
-#: Keeps HTML tags as text; the library rich would drop them, so that a reviewer could not see them.
+#: Keeps HTML tags as text. The library rich would drop them, and a reviewer would not see them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 

@@ -61,7 +61,6 @@ MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 PLAN_FIXED_ROWS = 6
 #: On terminals with fewer lines than this, there is no footer, so that more steps fit.
 LOW_HEIGHT = 12
-#: Statuses of steps that are being worked on.
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 #: If more rows than this are available, the number of hidden steps is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
@@ -69,7 +68,7 @@ MIN_ROWS_FOR_ELLIPSIS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewport:
-    """Size of the terminal and display options; without a height there is no limit."""
+    """Size of the terminal and display options. Without a height, there is no limit."""
 
     width: int
     height: int | None = None
@@ -78,7 +77,6 @@ class Viewport:
     holders: bool = False
     #: Whether to show below the steps what the user must do, and the last event.
     foot: bool = True
-    #: Whether to fill the height of the terminal.
     filled: bool = False
 
     @property
@@ -143,7 +141,7 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
 
 
 def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the widths of the holder, timeline and name columns; 0 for no column."""
+    """Return the widths of the holder, timeline and name columns; 0 means no column."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS

@@ -26,7 +26,7 @@ STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 #: Minimum terminal widths for progress bars, for long progress bars, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: Names are not cut below this length; the worker column is left out instead.
+#: Names are not cut below this length. The worker column is left out instead.
 MIN_NAME_LENGTH = 22
 #: Lines other than stages, steps and footer: border, run name, source, and progress bar.
 RUN_FIXED_ROWS = 5
@@ -52,7 +52,6 @@ class DisplayRow:
 
 
 def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
-    """Return the view of a run, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
@@ -67,7 +66,7 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunDetail) -> int:
-    """Return the lines needed for the stages and the steps of active stages."""
+    """Return the number of lines for the stages and for the steps of active stages."""
     return len(list(_lines(board, is_expanded=False)))
 
 
@@ -234,7 +233,7 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """Return the widths of the name, progress bar and worker columns; 0 for no column."""
+    """Return the widths of the name, progress bar and worker columns; 0 means no column."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)

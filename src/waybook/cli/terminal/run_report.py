@@ -62,7 +62,6 @@ def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
 
 
 def stage_progress_text(stage: StageReport) -> str:
-    """Return a stage's progress, such as "3 of 13 steps, 23 %, 8 of 36 documents"."""
     progress = stage["progress"]
     if progress is None:
         return ""
