@@ -47,7 +47,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return all subjects to verify, including those that have audit entries but no rows."""
+    """Return all subjects to verify, including subjects that have audit entries but no rows."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 

@@ -58,7 +58,7 @@ def verify_backup(path: Path, *, progress: Progress) -> Manifest:
 
 
 async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
-    """Run blocking work in a thread; cancellation stops it at its next progress report."""
+    """Run blocking work in a thread. A cancellation stops the work at its next progress report."""
     canceled = threading.Event()
 
     def report(rows: int, total: int, size: int) -> None:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 #: Maximum number of webhook messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: How long a claimed message is reserved for one process; longer than any attempt can take.
+#: How long a claimed message is reserved for one process. No attempt takes longer.
 LEASE = timedelta(seconds=60)
 
 
@@ -89,11 +89,7 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver a message again, with the same id; return its delivery.
-
-    Raises:
-        NotFound: there is no message with this id.
-    """
+    """Deliver a message again with the same id, and return its delivery."""
     message_id = message_id.lower()
     results = (
         await ctx.write_and_read(deliveries.retry_statement(message_id))
@@ -106,7 +102,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due messages until this one was tried."""
+    """Deliver due messages until this message was tried."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -33,9 +33,7 @@ from waybook.store.maintenance.owner_role import OwnerRole
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseCheck:
     server: ServerRow
-    #: Tables without row-level security.
     tables_without_rls: tuple[str, ...]
-    #: Tables owned by the serving role.
     owned_tables: tuple[str, ...]
     #: Privileges of the serving role on the audit tables, other than SELECT and INSERT.
     audit_rights: tuple[str, ...]
@@ -115,7 +113,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each failing background loop, or a single one if none fails."""
+    """Yield one result for each failing background loop, or one result if no loop fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"

@@ -229,7 +229,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 
 
 def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the audit entry that names the importing user, after the file's last entry."""
+    """Return the entry that names the importing user and follows the file's last entry."""
     last = file.entries[-1]
     details: dict[str, Json] = {
         "action": "imported",

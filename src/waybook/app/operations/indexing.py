@@ -34,7 +34,7 @@ MAX_BREAKS = 2
 async def index_research(ctx: RequestContext) -> int:
     """Index a batch of artifacts and passages; return 0 if there was nothing to index.
 
-    The first calls cover all artifacts; later calls only those added since.
+    The first calls cover all artifacts. Later calls cover only artifacts added since then.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)

@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Yield a temporary file next to `path`; rename it to `path` after the block.
+    """Yield a temporary file next to `path`, and rename it to `path` after the block.
 
     Raises:
         InvalidInput: the file exists and `force` is not set, or the directory is not writable.

@@ -17,7 +17,7 @@ BATCH_SIZE = 100
 
 
 async def remind_of_reviews(ctx: RequestContext) -> int:
-    """Store a reminder for each overdue review that has none; return their number.
+    """Store a reminder for each overdue review that has none; return the number of reminders.
 
     A reminder does not change the plan: only a person decides the review.
     """
@@ -27,7 +27,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
     stored = 0
     for review in overdue:
-        # A call holds the plan's lock; the next pass tries again.
+        # A call holds the plan's lock, so the next pass tries again.
         with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored

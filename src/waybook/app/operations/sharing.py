@@ -22,7 +22,6 @@ __all__ = ["SnapshotLink"]
 SHARED_PATH: Final = "/shared"
 DEFAULT_DAYS: Final = 30
 MAX_DAYS: Final = 365
-#: Maximum number of snapshot links that the page of a plan lists.
 MAX_LINKS: Final = 50
 SECRET_BYTES: Final = 32
 

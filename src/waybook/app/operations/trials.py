@@ -60,7 +60,7 @@ async def _tried(
     todo: str,
 ) -> CheckResult:
     try:
-        # Never committed, so that the test leaves no data.
+        # This transaction is never committed, so the test leaves no data.
         async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
             return CheckResult(name, CheckState.OK, await trial(ctx, tx))
     except WaybookError as error:
