@@ -135,7 +135,7 @@ async def authenticate_issuer_token(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> tuple[MemberLookup, Member]:
-    """Return the user for an issuer's identity; create it at the first sign-in, if allowed.
+    """Return the user for an identity. The first sign-in creates the user, if that is allowed.
 
     Raises:
         Unauthenticated: there is no such org, or the user may not sign in.
@@ -306,7 +306,6 @@ async def authenticate_session(
 
 
 async def end_session(services: Services, secret: str) -> None:
-    """End the web session of a browser; do nothing if the session is unknown."""
     try:
         known = await authenticate_session(services, secret, notes=False)
     except Unauthenticated:

@@ -69,6 +69,6 @@ def link_decider(link: AccessLink) -> Caller:
 
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
-    """Revoke the action links of a plan or run, or all of the org; return how many were valid."""
+    """Revoke the action links of a plan or run, or of the whole org; return how many were valid."""
     (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
     return len(rows)

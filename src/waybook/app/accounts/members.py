@@ -77,7 +77,7 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
 
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
-    """Disable a user; from now on, all the user's credentials are rejected.
+    """Disable a user. All credentials of the user are rejected from now on.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -99,7 +99,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of a user; from the next request on, they limit all the user's credentials.
+    """Set the scopes of a user. From the next request on, they limit all the user's credentials.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -172,7 +172,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
 
 
 async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
-    """Revoke an API token; every server process rejects it from the next request on.
+    """Revoke an API token. Every server process rejects it from the next request on.
 
     Raises:
         Forbidden: the caller does not administer the org.
