@@ -17,7 +17,6 @@ from waybook.core.events import NotificationKind
 from waybook.core.org_codes import CODE_LENGTH, SECRET_LENGTH, with_org
 from waybook.json_values import Json
 
-#: URL path of the pages that action links open.
 ACTION_PATH: Final = "/act"
 #: Last part of the path of a stage's feedback page.
 FEEDBACK_ACTION: Final = "feedback"

@@ -159,7 +159,7 @@ class EncodedBody(NamedTuple):
 
 
 def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
-    """Return the HTTP body of a message; every delivery attempt sends the same bytes.
+    """Return the HTTP body of a message. Every delivery attempt sends the same bytes.
 
     Raises:
         TemplateBudgetExceeded: rendering the template would cost too much.
