@@ -21,7 +21,7 @@ MAX_TEMPLATE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: URL of the webhook; often a secret, so it is not printed.
+    #: URL of the webhook. It is often a secret, so it is not printed.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -88,7 +88,7 @@ def action_links_from_settings(
 
 
 def _events(text: str) -> frozenset[str]:
-    """Parse a list of event names; empty means all events."""
+    """Parse a list of event names. An empty list means all events."""
     there = {
         str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
     }

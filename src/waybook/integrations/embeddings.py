@@ -15,7 +15,7 @@ MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-#: Seconds before the second attempt; twice as long before the third.
+#: Seconds before the second attempt. The third attempt waits twice as long.
 RETRY_DELAY_SECONDS: Final = 0.3
 #: Seconds after a failure during which the endpoint is not called, so that callers do not wait.
 COOLDOWN_SECONDS: Final = 20.0
@@ -38,7 +38,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Create the client; `url` may or may not end in `/embeddings`."""
+        """Create the client. `url` may end in `/embeddings`, but need not."""
         #: Model name stored with the vectors.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -51,7 +51,8 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether the endpoint accepts the parameter `dimensions`; assumed until it is rejected.
+        #: Whether the endpoint accepts the parameter `dimensions`; True until the endpoint rejects
+        #: it.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
@@ -108,7 +109,7 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """Return the vectors in the endpoint's answer in input order, resized for storage."""
+    """Return the vectors of the answer in input order, resized for storage."""
     try:
         data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
         return [resize_vector(item["embedding"]) for item in data]

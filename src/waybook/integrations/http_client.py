@@ -22,15 +22,14 @@ from waybook.json_values import Json
 
 log = logging.getLogger(__name__)
 
-#: Maximum size in bytes of an endpoint's answer.
 MAX_BYTES = 2 * 1024 * 1024
-#: Maximum number of open connections; further requests wait for one, within their time limit.
+#: Maximum number of open connections. Further requests wait for a free connection.
 MAX_CONNECTIONS = 10
 #: Statuses after which a request is retried if there is a Retry-After header, and maximum number of
 #: retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Statuses for a wrong API key; the error text often repeats a part of the key.
+#: Statuses for a wrong API key. The error text often repeats a part of the key.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -70,7 +69,8 @@ class BoundedHttpClient:
                 raise Misconfigured(f"the value of the header {name} must be printable ASCII")
         self.url = url
         self.most_bytes = most_bytes
-        # Accept only uncompressed answers: a small compressed one can expand to any size.
+        # Accept only uncompressed answers, because a small compressed answer can expand to any
+        # size.
         self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
@@ -111,7 +111,7 @@ class BoundedHttpClient:
         raise failed
 
     async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
-        """Send a POST request and return the status code; the response body is ignored.
+        """Send a POST request and return the status code. The response body is ignored.
 
         Raises:
             EndpointFailed: there was no answer.
@@ -169,7 +169,8 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # Created once, in a thread, because loading the system's certificates is slow.
+        # The client is created once, in a thread, because loading the system's certificates is
+        # slow.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)

@@ -33,7 +33,7 @@ class ModelClient:
             raise
 
     async def _ask(self, question: ModelRequest, seconds: float) -> Json:
-        """Request structured output; if the endpoint does not support it, request plain text."""
+        """Request structured output, or plain text if the endpoint does not support it."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

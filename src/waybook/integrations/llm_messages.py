@@ -11,17 +11,15 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: Maximum token count that is accepted from an endpoint; a larger one is not plausible.
+#: Maximum token count that is accepted from an endpoint. A larger count is not plausible.
 MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    #: The server's instructions for the model.
     instructions: str
     #: Untrusted text for the model to process.
     text: str
-    #: JSON Schema that the answer must match.
     schema: dict[str, Json]
     #: Whether to request that the endpoint enforces the schema, which not every endpoint supports.
     structured: bool = True
@@ -30,7 +28,6 @@ class ModelRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     text: str
-    #: Token usage as the endpoint reported it.
     usage: Usage
     #: Whether the endpoint cut the reply off.
     truncated: bool = False
@@ -93,7 +90,6 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 THINKING_BLOCK = "</think>"
 CODE_FENCE = "```"
-#: Maximum number of code blocks searched for JSON.
 MAX_FENCES = 8
 
 

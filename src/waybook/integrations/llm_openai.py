@@ -71,7 +71,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """Return the text of the model's message; the texts of several parts are joined."""
+    """Return the text of the model's message. The texts of several parts are joined."""
     if isinstance(content, list):
         return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""

@@ -57,7 +57,7 @@ class Key:
 
 
 def parse_header(text: str) -> Claims:
-    """Return the header of a well-formed JWT, without verification of its signature and claims.
+    """Return the header of a well-formed JWT. Its signature and claims are not verified.
 
     Raises:
         Unauthenticated: the token is not a well-formed JWT, or its header is not acceptable.

@@ -42,7 +42,7 @@ STALE_SECONDS: Final = 900.0
 
 
 class Issuer:
-    """Client for the configured OpenID Connect issuer; the caller must close it."""
+    """Client for the configured OpenID Connect issuer. The caller must close the client."""
 
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
@@ -120,7 +120,6 @@ class Issuer:
         return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     async def close(self) -> None:
-        """Cancel the fetch of the issuer's keys and endpoints, if one is running."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)

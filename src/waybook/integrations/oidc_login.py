@@ -58,16 +58,11 @@ class IssuedIdentity:
     email: str | None
     #: Program that acts in the name of the user.
     client: str
-    #: Waybook scopes that the token grants; all other scopes of the token are ignored.
+    #: Waybook scopes that the token grants. Other scopes of the token are ignored.
     scopes: frozenset[Scope]
 
 
 def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIdentity:
-    """Return the user identity that the token claims describe.
-
-    Raises:
-        Unauthenticated: the claims name no org.
-    """
     org = settings.org or _text(claims, settings.org_claim)
     if org is None:
         raise Unauthenticated("its claims name no org")
@@ -85,7 +80,7 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
 
 
 def parse_scopes(claim: Json) -> frozenset[Scope]:
-    """Return the scopes in a claim, which is a text or a list; unknown scopes are ignored.
+    """Return the scopes in a claim, which is a text or a list. Unknown scopes are ignored.
 
     >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
@@ -132,8 +127,6 @@ MAX_CODE_LENGTH: Final = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInAttempt:
-    """State of one OpenID Connect sign-in attempt in a browser."""
-
     state: str
     nonce: str
     verifier: str
@@ -169,7 +162,7 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Return the issuer's URL for browser sign-in; the issuer then redirects to the URL `back`.
+    """Return the issuer's URL for sign-in. The issuer then redirects the browser to `back`.
 
     Raises:
         Unavailable: the issuer's endpoints are not cached, and the issuer is unreachable.

@@ -53,7 +53,7 @@ class OpenTelemetryTracer:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        # Pass the context on: the library would otherwise look it up four times.
+        # Pass the context on, because the library would otherwise look it up four times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
         call = OpenTelemetryCall(span, outer)
@@ -99,7 +99,10 @@ class OpenTelemetryTracer:
 
 
 def _end(span: Span, kind: type[BaseException] | None) -> None:
-    """End a span. Only the type of an exception is recorded; its text may contain values."""
+    """End a span.
+
+    Only the type of an exception is recorded, because its text may contain values.
+    """
     if kind is not None:
         span.set_attribute("error.type", kind.__name__)
         span.set_status(StatusCode.ERROR)

@@ -59,7 +59,7 @@ async def probe_servers(urls: Sequence[str], metrics_token: str | None) -> list[
 
 
 async def probe_server(url: str, metrics_token: str | None) -> ServerState:
-    """Return the state of one server; an unreachable server is neither alive nor ready."""
+    """Return the state of one server. An unreachable server is neither alive nor ready."""
     headers = {"authorization": f"Bearer {metrics_token}"} if metrics_token else {}
     try:
         async with (
@@ -79,7 +79,6 @@ async def probe_server(url: str, metrics_token: str | None) -> ServerState:
 
 
 async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -> tuple[int, str]:
-    """Return the status code and the beginning of the response body."""
     body = b""
     async with client.stream("GET", path, headers=headers) as answer:
         async for chunk in answer.aiter_bytes():

@@ -16,7 +16,7 @@ GONE: Final = 410
 
 class Webhook:
     def __init__(self, configured: WebhookSettings, *, seconds: float = SECONDS) -> None:
-        """Create a sender for this webhook; each delivery may take up to `seconds`.
+        """Create a sender for this webhook. Each delivery may take up to `seconds`.
 
         Raises:
             Misconfigured: a template is not valid.
@@ -28,7 +28,7 @@ class Webhook:
         self._seconds = seconds
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Try once to deliver a webhook message; return a failure instead of raising it."""
+        """Try once to deliver a webhook message. A failure is returned, not raised."""
         try:
             content_type, body = encode_body(message, self._format, self._texts)
             headers = signature_headers(
