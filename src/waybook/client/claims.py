@@ -37,7 +37,7 @@ class ClaimTerms(NamedTuple):
 
 
 class State(Enum):
-    """State of a claim; the claim can be submitted only while it is held."""
+    """State of a claim. A claim can be submitted only while it is held."""
 
     HELD = auto()
     #: The server accepted a result, a review or a failure, or the claim was given back.
@@ -102,7 +102,7 @@ class Claim(ABC):
         """Send heartbeats during one iteration of a loop, then close the claim.
 
         If the claim is lost, the body of the loop is not canceled, because it does not run inside
-        this block; the next `submit` reports the loss.
+        this block. The next `submit` reports the loss.
         """
         self._heartbeat.start()
         try:
@@ -113,7 +113,7 @@ class Claim(ABC):
         await self.close()
 
     async def close(self, error: BaseException | None = None) -> None:
-        """Stop the heartbeats; give the claim back if it is still held.
+        """Stop the heartbeats, and give the claim back if it is still held.
 
         Raises:
             NotSubmitted: the claim is still held, although its work ended without an error.
@@ -134,7 +134,7 @@ class Claim(ABC):
             )
 
     async def _try_give_back(self, error: BaseException | None) -> None:
-        """Give the claim back within a time limit; log a failure instead of raising it."""
+        """Give the claim back within a time limit. A failure is logged, not raised."""
         try:
             async with asyncio.timeout(MAX_GIVE_BACK_SECONDS):
                 await self._give_back(error)
@@ -142,7 +142,7 @@ class Claim(ABC):
             log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
 
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Make the call that ends this claim; if the call is refused, the claim is still held.
+        """Make the call that ends this claim. If the call is refused, the claim is still held.
 
         The idempotency key is derived from the arguments, so a call repeated after a timeout, even
         by another process, gets the stored answer.
@@ -161,7 +161,7 @@ class Claim(ABC):
 
     @asynccontextmanager
     async def _without_heartbeat(self) -> AsyncIterator[None]:
-        """Stop the heartbeat for a call that ends the claim; restart it if the call is refused.
+        """Stop the heartbeat for a call that ends the claim. If the call is refused, restart it.
 
         A heartbeat after such a call would be refused and look like a lost claim.
         """

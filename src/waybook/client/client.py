@@ -19,7 +19,6 @@ from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
 
-#: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
 #: Statuses of a plan or run that stopped until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
@@ -41,7 +40,7 @@ class _OpenClaims:
 
 
 def _has_key(arguments: Mapping[str, object]) -> bool:
-    """Return whether a call has an idempotency key; a blank key counts as none."""
+    """Return whether a call has an idempotency key that is not blank."""
     key = arguments.get("idempotencyKey")
     return key is not None and str(key).strip() != ""
 
@@ -125,7 +124,7 @@ class Client:
     async def create_plan(
         self, name: str, question: str, steps: Sequence[NewStep], **more: object
     ) -> CreatedPlan:
-        """Create a plan; `more` contains other arguments of `create_research_plan`."""
+        """Create a plan. `more` contains other arguments of `create_research_plan`."""
         reply = await self.call(
             "create_research_plan",
             name=name,
@@ -138,7 +137,7 @@ class Client:
     async def start_run(
         self, dag: str, name: str, input_: JsonValue, models: Sequence[str], **more: object
     ) -> StartedRun:
-        """Start a run of a workflow; `more` contains other arguments of `start_run`."""
+        """Start a run of a workflow. `more` contains other arguments of `start_run`."""
         reply = await self.call(
             "start_run", dagSlug=dag, name=name, input=input_, models=[*models], **more
         )
@@ -263,7 +262,7 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # One claim call per session at a time; concurrent calls would get the same step.
+        # One claim call per session at a time, because concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)

@@ -19,8 +19,8 @@ class Connection(Protocol):
     ) -> dict[str, Any]:
         """Send a request and return its result, within `left` seconds.
 
-        `waiting` is how many seconds the server may wait before it answers; it is added to the time
-        limit.
+        `waiting` is how many seconds the server may wait before it answers. These seconds are added
+        to the time limit.
         """
 
     async def close(self) -> None: ...

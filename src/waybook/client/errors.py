@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from waybook import errors
 from waybook.errors import NextCall, StaleAttempt, Unavailable, WaybookError
 
-#: JSON-RPC error code for invalid parameters.
 INVALID_PARAMS = -32602
 
 KINDS: Mapping[str, type[WaybookError]] = {

@@ -9,7 +9,7 @@ import httpx2
 from waybook.client.errors import Unreachable, error_in_answer, permanent_failure
 from waybook.errors import WaybookError
 
-#: Revision of the MCP protocol; it needs neither a handshake nor headers that repeat the body.
+#: Revision of the MCP protocol. It needs neither a handshake nor headers that repeat the body.
 REVISION = "2025-11-25"
 #: HTTP statuses of a server or proxy that is temporarily unable to serve.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
@@ -17,7 +17,7 @@ TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 class HttpConnection:
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
-        """Prepare requests to the server at this URL; `timeout` is in seconds per attempt."""
+        """Prepare requests to the server at this URL. `timeout` is in seconds per attempt."""
         self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
         self.timeout = timeout
         headers = {

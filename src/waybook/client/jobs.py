@@ -36,9 +36,8 @@ class Job(Claim):
         self.model: str | None = reply.get("modelId")
         self.prompt: str = reply.get("prompt") or ""
         self.inputs: Sequence[JobInput] = reply.get("inputs") or []
-        #: Documents that the job has to produce.
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
-        #: If this job continues the text of another job: the end of that text.
+        #: End of the text that this job continues; empty if the job starts a new text.
         self.so_far: str = reply.get("soFar") or ""
         #: Whether this session already held the job before the call.
         self.is_resumed = bool(reply.get("resumed"))
@@ -48,7 +47,7 @@ class Job(Claim):
         return self.job_id
 
     async def read_input(self, job_input: JobInput) -> str:
-        """Return the complete text of an input; `get_next_job` may have returned only its start."""
+        """Return the complete text of an input. `get_next_job` may have returned only its start."""
         text = job_input["content"]
         rest: dict[str, Any] | None = (job_input.get("cut") or {}).get("get")
         while rest is not None:
@@ -87,7 +86,7 @@ class Job(Claim):
         return cast("SubmittedJob", reply)
 
     async def fail(self, error: str, *, retryable: bool = True) -> FailedJob:
-        """Report that the job failed; if `retryable` is set, the job is tried again later."""
+        """Report that the job failed. If `retryable` is set, the job is tried again later."""
         reply = await self._end(
             "fail_job",
             jobId=self.job_id,

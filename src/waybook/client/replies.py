@@ -102,7 +102,7 @@ class StartedRun(TypedDict):
 
 
 class JobInput(TypedDict):
-    """Input of a job; `cut` has the call that fetches the rest of a long text."""
+    """Input of a job. `cut` has the call that fetches the rest of a long text."""
 
     documentKey: str
     content: str

@@ -13,7 +13,6 @@ from waybook.client.http import REVISION
 
 #: Command that starts a server with all tools, in the Python environment of this program.
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
-#: Maximum bytes of one message of the server.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 #: Maximum seconds for the server to exit after its input is closed, before it is killed.
 MAX_EXIT_SECONDS: Final = 10.0
@@ -24,10 +23,10 @@ class StdioConnection:
     def __init__(
         self, *command: str, timeout: float = 60.0, env: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare a server process, which starts with the first call.
+        """Prepare a server process. It starts with the first call.
 
-        If it has ended, the next call starts it again, so that retries work. `timeout` is in
-        seconds per attempt and includes the start.
+        If the process has ended, the next call starts it again, so that retries work. `timeout` is
+        in seconds per attempt and includes the start.
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"
@@ -94,7 +93,6 @@ class _Server:
         return self._reading.done()
 
     async def initialize(self) -> None:
-        """Do the handshake of the MCP protocol, once."""
         if self._is_initialized:
             return
         client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO}
@@ -103,7 +101,7 @@ class _Server:
         self._is_initialized = True
 
     async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Send a request and wait for its answer; a canceled wait is reported to the server."""
+        """Send a request and wait for its answer. A canceled wait is reported to the server."""
         if self.has_ended:
             raise Unreachable("the server process has ended")
         self._last_id += 1
@@ -124,7 +122,7 @@ class _Server:
         return result
 
     async def close(self) -> None:
-        """Close the input of the process, so that it exits; kill it if it does not."""
+        """Close the input of the process, so that it exits. Kill the process if it does not."""
         self._stdin.close()
         try:
             with suppress(TimeoutError):

@@ -81,7 +81,7 @@ class Step(Claim):
     async def review(
         self, summary: str, *, questions: Sequence[str] = (), result: JsonValue = None
     ) -> RequestedReview:
-        """Ask a person to decide about the step; the plan pauses until the decision."""
+        """Ask a person to decide about the step. The plan pauses until the decision."""
         reply = await self._end(
             "request_user_review",
             stepId=self.step_id,
