@@ -139,7 +139,6 @@ async def read_agent(
 
 
 def _bounds(day: date | None) -> tuple[str, datetime | None]:
-    """Return the start and end of a UTC day; without a day, an unlimited period."""
     if day is None:
         return f"-{NEVER}", None
     midnight = datetime.combine(day, time(), UTC)

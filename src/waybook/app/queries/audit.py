@@ -26,7 +26,6 @@ PAGE_SIZE = 500
 #: event uses an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
-#: One audit entry as stored, including its hash.
 AuditEntry: TypeAlias = SealedEntry
 
 
@@ -85,7 +84,7 @@ EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Filter of audit entries; all fields that are set must match."""
+    """Filter for audit entries. All fields that are set must match."""
 
     subject_id: str | None = None
     event: str | None = None
@@ -101,7 +100,6 @@ class AuditFilter:
 @dataclass(frozen=True, slots=True)
 class EntriesPage:
     entries: list[SealedEntry]
-    #: Cursor of the next page; None on the last one.
     next_cursor: str | None
 
 
@@ -128,7 +126,6 @@ async def browse_audit(
 async def all_entries(
     ctx: RequestContext, filter_: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the audit entries that match the filter, page by page, up to `most` entries."""
     while most > 0:
         page = await browse_audit(ctx, filter_, min(EXPORT_BATCH_SIZE, most))
         yield page.entries
@@ -204,7 +201,6 @@ async def list_audit(
     since: datetime | None = None,
     limit: int = 50,
 ) -> list[Body]:
-    """Return the last audit entries of a plan, or of the whole org, newest first."""
     statement = audit.SQL["recent"](
         subject_id=id_or_nil(plan_id) if plan_id else None,
         since=since,

@@ -54,7 +54,6 @@ async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
 
 
 def item_of(entry: SealedEntry, names: Names) -> RowName | None:
-    """Return the step or job that an audit entry is about, if there is one."""
     details = entry_details(entry)
     for field in ITEM_FIELDS:
         named = details.get(field)

@@ -10,7 +10,7 @@ from waybook.store import agents, calls
 from waybook.store.agents import AgentKey
 from waybook.store.calls import read_totals
 
-#: Maximum number of plans and runs, of agents, and of models on the costs page.
+#: The costs page lists at most this many plans and runs, agents, and models.
 MAX_LISTED = 50
 
 

@@ -28,7 +28,6 @@ def plan_drawing(board: PlanDetail) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """Return the diagram of a plan that shows only the steps in `lane`."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
@@ -48,7 +47,6 @@ def drawing_of_steps(
 
 
 def plan_branches(plan: Plan) -> Iterator[Branch]:
-    """Yield the branching conditions of a plan, with their effects in words."""
     orders = {step.id: step.order for step in plan.steps}
     for condition in plan.conditions:
         if condition.step_id not in orders:
@@ -68,7 +66,6 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
 
 
 def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
-    """Describe the effect of a condition, such as "skip to step 7"."""
     target = orders.get(condition.target_step_id or condition.step_id)
     first = orders.get(condition.from_step_id or condition.step_id)
     match condition.action:
@@ -86,7 +83,6 @@ def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
 
 
 def run_drawing(board: RunDetail) -> Drawing:
-    """Return the diagram of a run, with the feedback between its stages."""
     compiled_dag = board.compiled_dag
     feedback = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(

@@ -25,11 +25,7 @@ DocumentListItem: TypeAlias = ReadableRow
 
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
-    """Return the latest version of each document of a run, ordered by stage and step.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
+    """Return the latest version of each document of a run, ordered by stage and step."""
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
     return order_documents(seen.compiled_dag, seen.results[0])
@@ -63,11 +59,6 @@ async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
 
 
 async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
-    """Return the name of a plan, and its outputs with all their versions, newest first.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-    """
     plan_id = id_or_nil(plan_id)
     wanted = PlanRequest(plan_id=plan_id, review=False)
     loaded, (rows,) = await ctx.load_plan(wanted, details.outputs_statement(plan_id))
@@ -76,8 +67,6 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """Latest version of an output, with its plan."""
-
     output: Output
     plan_id: str
     plan_name: str
@@ -86,7 +75,6 @@ class PlanOutput:
 @dataclass(frozen=True, slots=True)
 class OutputListPage:
     outputs: list[PlanOutput]
-    #: Cursor of the next page; None on the last one.
     next_cursor: str | None
 
 

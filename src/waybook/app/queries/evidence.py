@@ -26,7 +26,6 @@ class ReviewEvidence:
 
     #: Earlier, decided review of the same step.
     previous: PreviousReview | None = None
-    #: Newest artifacts of the step.
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()
     #: Time within which a review should be decided; None if reviews have no deadline.
@@ -58,7 +57,6 @@ async def read_evidence(
 async def read_stage_documents(
     ctx: RequestContext, stages: Sequence[PendingFeedback]
 ) -> list[Sequence[StageDocument]]:
-    """Return the first documents of each of these stages, in the order of the stages."""
     if not stages:
         return []
     statements = (stage_documents_statement(item.run.id, item.stage_slug) for item in stages)

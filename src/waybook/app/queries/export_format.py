@@ -104,7 +104,7 @@ def exported_entry(entry: SealedEntry) -> Body:
 async def export_parts(
     ctx: RequestContext, body: Body, subject_id: str, *, until: int
 ) -> AsyncIterator[bytes]:
-    """Yield a complete export; audit entries are read in pages to limit memory use."""
+    """Yield a complete export. Audit entries are read in pages to limit memory use."""
     yield orjson.dumps(body)[:-1] + b',"audit":['
     comma = b""
     async for page in read_entries(ctx, subject_id, until=until):

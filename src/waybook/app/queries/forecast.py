@@ -43,7 +43,7 @@ def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> 
     """Forecast time and cost of steps; None if there is too little history.
 
     Steps of the same plan or with the same titles are the best history, because plans from one
-    template have the same titles. Other steps are used only if there are too few of these.
+    template have the same titles. Other steps are used only if there are too few such steps.
     """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]
@@ -76,7 +76,6 @@ def run_forecast(
     history: Sequence[FinishedRunRow],
     own: "OwnPace",
 ) -> Forecast | None:
-    """Forecast the rest of a run; None if too little is known."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = sum(counts.total for counts in expected.values())

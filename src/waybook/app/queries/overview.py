@@ -38,11 +38,10 @@ from waybook.store.overview import (
 
 __all__ = ["LastLook"]
 
-#: Maximum length of the one-line summary of a review.
 SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
 
-#: Step statuses by first letter; no two statuses begin with the same letter.
+#: Step statuses by first letter. No two statuses begin with the same letter.
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
 #: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
@@ -51,7 +50,6 @@ Dags = dict[tuple[str, int], CompiledDag]
 async def read_overview(
     ctx: RequestContext, look: LastLook, *, most: int = MAX_ENTRIES
 ) -> Overview:
-    """Return the overview, with up to `most` entries in each of its sections."""
     patience = ctx.services.review_reminder
     waiting, troubled, running, finished, counted = await ctx.read(
         *overview_statements(
@@ -134,13 +132,13 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
 def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     if row.status is None:
         dag, started = dags[row.dag], row.stages or ()
-        # Of several stages in progress, the last one is the current stage.
+        # If several stages are in progress, the last one is the current stage.
         stages = [dag.stages[slug].name or slug for slug in dag.order if slug in started]
         return RunningRun(row, stages[-1] if stages else None, dag.steps_total)
     progress = _progress(row.statuses or "")
     if not row.active_steps:
         return RunningPlan(row, progress, None, ())
-    # A step that awaits input is the current one; otherwise, the first step in progress is.
+    # The current step is a step that awaits input, or else the first step in progress.
     steps = sorted(row.active_steps)
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]
@@ -152,5 +150,4 @@ def _finished(row: FinishedRow) -> FinishedWork:
 
 
 def _progress(initials: str) -> Progress:
-    """Return a plan's progress from the first letters of its steps' statuses."""
     return Progress({STATUS_BY_INITIAL[i]: initials.count(i) for i in dict.fromkeys(initials)})

@@ -13,7 +13,7 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.run.status import RunState
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
-#: Maximum length of a step's title in the reason why a plan is listed, in characters.
+#: Maximum number of characters of a step's title in the reason why a plan is listed.
 LABEL_LENGTH = 40
 
 
@@ -25,8 +25,6 @@ class WaitingWork(NamedTuple):
 
 
 class BlockedStep(NamedTuple):
-    """Failed or stalled step of a plan."""
-
     id: str
     order: int
     title: str
@@ -48,7 +46,6 @@ class TroubledPlan(NamedTuple):
     now: datetime
     failed_steps: Sequence[BlockedStep]
     stalled_step: BlockedStep | None
-    #: Since when a stalled plan has been inactive.
     inactive_since: datetime | None
 
     @property
@@ -119,7 +116,6 @@ class TroubledRun(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Say in one line which job failed last, why, and who held it."""
         if not self.failures:
             return "A step failed"
         last = max(self.failures, key=lambda failure: failure.at)
@@ -140,7 +136,6 @@ class RunningPlan(NamedTuple):
 
 class RunningRun(NamedTuple):
     row: RunningRow
-    #: Name of the current stage, if any.
     stage_name: str | None
     #: Number of steps in all stages, started or not.
     steps_total: int
@@ -158,7 +153,6 @@ class FinishedWork(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Say why and by whom the work was canceled; empty for completed work."""
         row = self.row
         return f"{by_user(row.canceled_by).strip()}: {row.reason}" if row.canceled else ""
 

@@ -11,7 +11,6 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum number of artifacts listed for a source they cite.
 MAX_CITATIONS: Final = 20
 
 
@@ -29,7 +28,6 @@ class ResearchItem:
 
     @property
     def citations(self) -> Sequence[dict[str, Json]]:
-        """Newest artifacts that cite the source."""
         return self.source.citations or () if self.source else ()
 
 

@@ -15,8 +15,6 @@ from waybook.store.research.search import QueryVector, Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
-    """Ranked hits of a search, and the search methods that were used."""
-
     question: SearchQuery
     hits: list[Hit]
     method: str

@@ -30,7 +30,6 @@ from waybook.store.text_search import TextHitRow, TextQuery, WorkflowNameRow
 __all__ = ["Piece"]
 
 MAX_TEXT_LENGTH: Final = 500
-#: Maximum length in characters of the name of a hit.
 MAX_NAME_LENGTH: Final = 200
 
 
@@ -61,7 +60,7 @@ class SearchHit:
     """Search hit, with the ids that identify its page in the dashboard."""
 
     kind: HitKind
-    #: Id of what was found; for a workflow, its slug.
+    #: Id of the found item; for a workflow, its slug.
     id: str
     name: tuple[Piece, ...]
     #: Plan or run that contains the hit; for research, its kind.
@@ -77,8 +76,6 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchGroup:
-    """Hits of one kind, best first."""
-
     kind: HitKind
     hits: tuple[SearchHit, ...]
     has_more: bool
@@ -87,7 +84,7 @@ class SearchGroup:
 async def search_everything(
     ctx: RequestContext, text: str, *, limit: int, semantic: bool
 ) -> list[SearchGroup]:
-    """Return the best hits of each kind for a text; an empty text has no hits.
+    """Return the best hits of each kind for a text. An empty text has no hits.
 
     Raises:
         InvalidInput: the text is too long.

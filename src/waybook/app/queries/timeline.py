@@ -16,7 +16,7 @@ MAX_IDLE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Interval of a timeline; the status determines its color."""
+    """Interval of a timeline. The status determines its color."""
 
     start: datetime
     end: datetime
@@ -75,7 +75,6 @@ class Axis:
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Return where on the axis the intervals of work start."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:

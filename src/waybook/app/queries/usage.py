@@ -57,7 +57,7 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: Name of the model; None for usage reported without one.
+    #: Name of the model; None for usage that was reported without a model.
     model: str | None
     usage: Totals
 
@@ -79,7 +79,7 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total numbers of models, and of plans and runs, listed or not.
+    #: Total number of models, and of plans and runs, including those that are not listed.
     models_total: int
     work_total: int
 

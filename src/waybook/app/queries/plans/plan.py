@@ -34,7 +34,6 @@ from waybook.store.plans.rows import PlanBrief, ResultRow
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
-#: Number of steps that one page of a plan shows.
 PAGE_SIZE = 100
 #: A map with more boxes than the first number shows only as many steps as the second number.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
@@ -45,10 +44,8 @@ class PlanInclude(Flag):
     """Parts of a plan to read in addition to its question and its notes."""
 
     NONE = 0
-    #: Results of the steps that are done.
     RESULTS = auto()
     USAGE = auto()
-    #: The open review, with its texts.
     REVIEW = auto()
     OUTPUTS = auto()
     RESEARCH = auto()
@@ -247,7 +244,6 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the plan with the names of all steps; read only the missing names."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -261,13 +257,12 @@ def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
 
 
 def focus_step(plan: Plan) -> Step | None:
-    """Return the step to show first: the current one, else the next one, else the last."""
+    """Return the step to show first: the current step, or else the next, or else the last."""
     soon = next(plan.steps_with_status(StepStatus.PENDING), None)
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the page of steps with this number, by default the page of the current step."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:

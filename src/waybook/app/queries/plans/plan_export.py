@@ -29,7 +29,6 @@ from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
 
-#: Maximum number of history entries in a plan's report.
 MAX_HISTORY_ENTRIES = 500
 
 
@@ -136,7 +135,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
 
 
 def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
-    """Return a condition as tool arguments, without a position if its step is not added yet."""
+    """Return a condition as tool arguments. If its step is not added yet, it has no position."""
     step, target, first = row.get("step_id"), row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     return non_empty(
@@ -157,7 +156,6 @@ FENCE = re.compile("`{3,}")
 
 
 def report_text(plan_rows: PlanRows) -> str:
-    """Return the Markdown report: question, steps with results, research, outputs, history."""
     return (
         "\n".join(
             [
@@ -224,7 +222,6 @@ def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
 
 
 def _format_artifacts(rows: Rows) -> Iterator[str]:
-    """Yield sections with the research and its sources, then the latest outputs in full."""
     artifacts = rows.get("artifact", {})
     research = {i: artifact for i, artifact in artifacts.items() if artifact["kind"] != "output"}
     if research:

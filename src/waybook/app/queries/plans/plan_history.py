@@ -23,14 +23,12 @@ from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
 from waybook.plan.states import DONE_STEP, StepStatus
 
-#: Maximum number of entries replayed for a page; `waybook audit as-of` has no limit.
+#: Maximum number of entries replayed for a page. `waybook audit as-of` has no limit.
 MAX_REPLAYED_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastStep:
-    """Step of a plan as it was at an earlier moment."""
-
     id: str
     order: int
     name: str
@@ -90,7 +88,10 @@ async def read_plan_history(
 
 
 def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
-    """Build a past plan from replayed rows; `existing` has the ids of steps that still exist."""
+    """Build a past plan from replayed rows.
+
+    `existing` has the ids of the steps that still exist.
+    """
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
     steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]

@@ -19,8 +19,7 @@ from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 PAGE_SIZE = 50
 #: Counting of the plans in one status stops here, so that the query stays fast.
 MAX_COUNTED = 1_000
-#: Maximum length of an excerpt: of a research question, or of the instructions of a step without a
-#: title.
+#: Maximum length of an excerpt from a research question or from a step's instructions.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 #: Number of plans in a list whose names are searched without an index.
@@ -38,13 +37,10 @@ class CurrentStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
-    """Plan as an entry in a list."""
-
     id: str
     name: str
     status: PlanStatus
     revision: int
-    #: Beginning of the plan's research question.
     question: str
     created_at: datetime
     created_by: str
@@ -79,7 +75,6 @@ class PlanFilter:
     #: `MAX_WALKED` plans of the list, names also need a word that begins with the text's rarest
     #: word.
     text: str = ""
-    #: User whose plans are listed; None for all users.
     creator: str | None = None
     #: Cursor: the id of the last plan on the previous page.
     before: str | None = None
@@ -110,7 +105,6 @@ class PlanPage:
 
 
 def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
-    """Select the first `most` plans in the requested order."""
     state = wanted.state
     filters = {
         "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
@@ -159,7 +153,6 @@ def id_range(text: str) -> tuple[str | None, str | None]:
 async def plan_summaries(
     ctx: RequestContext, wanted: PlanFilter, *, limit: int = PAGE_SIZE
 ) -> PlanPage:
-    """Return a page of the org's plans."""
     _check(wanted)
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
     rows, counts = await ctx.read(
@@ -203,7 +196,7 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
     )
 
 
-#: Statuses by name; faster than calling the enumeration.
+#: Statuses by name. A lookup is faster than calling the enumeration.
 _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
 
 
@@ -231,7 +224,7 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     return resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 
-#: Maximum number of plans read to resolve a name; an ambiguity error lists them.
+#: Maximum number of plans read to resolve a name. An ambiguity error lists these plans.
 MAX_CANDIDATES = 5
 
 
@@ -250,7 +243,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """Return the only candidate or, of several, the one whose id or name equals the text.
+    """Return the only candidate, or the only one whose id or name equals the text.
 
     Raises:
         NotFound: there is no candidate.

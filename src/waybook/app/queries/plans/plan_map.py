@@ -29,7 +29,7 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a workflow stage; the step keys are short ids."""
+    """Return the plan's steps as a workflow stage. The step keys are short ids."""
     steps = tuple(_recipe_step(step) for step in plan.steps)
     edges = tuple((usual_form(before), usual_form(after)) for before, after in edges_of(plan))
     stage = Stage(STAGE, plan.name, Recipe(steps, edges))
@@ -39,16 +39,16 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the dependencies of the plan's steps or, without any, a chain of all steps."""
+    """Return the dependencies of the plan's steps. Without dependencies, the steps form a chain."""
     return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
 
 
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return the given dependencies or, without any, a chain of all steps.
+    """Return the given dependencies. Without dependencies, the steps form a chain.
 
-    `steps` has the id of each step and the ids of those it depends on.
+    `steps` has the id of each step and the ids of the steps it depends on.
     """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
@@ -68,7 +68,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return for each step the data from which its progress is computed."""
+    """Return the data from which the progress of each step is computed."""
     standings: dict[str, ProgressStatus] = {
         usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }

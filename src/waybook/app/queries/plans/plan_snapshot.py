@@ -50,12 +50,7 @@ MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
 
 
 async def read_snapshot_entries(ctx: RequestContext, plan_id: str, seq: int) -> list[SealedEntry]:
-    """Return the audit entries of a plan up to an entry number.
-
-    Raises:
-        NotFound: the plan does not exist or belongs to another org, or its audit is shorter.
-        TooLarge: the audit is too long for a snapshot.
-    """
+    """Return the audit entries of a plan up to an entry number."""
     if seq > MAX_ENTRIES:
         raise _too_large()
     entries = await read_all_entries(ctx, plan_id, until=seq)
@@ -74,7 +69,6 @@ def _too_large() -> TooLarge:
 
 
 def snapshot_file(entries: Sequence[SealedEntry]) -> str:
-    """Return the HTML file of a plan as it was after the last of these entries."""
     rows = replay(changes_in(entries))
     plan_id, plan = next(iter(rows["plan"].items()))
     last = entries[-1]
@@ -147,7 +141,7 @@ def _entry(entry: SealedEntry) -> dict[str, object]:
 
 
 def _rich(value: Json) -> Markup | None:
-    """Return a text as sanitized HTML, other values as preformatted JSON, None as None."""
+    """Return a text as sanitized HTML, and other values as preformatted JSON."""
     if value is None or value == "":
         return None
     if isinstance(value, str):

@@ -39,8 +39,6 @@ MAX_HISTORY_ENTRIES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
-    """Content of the page of a step."""
-
     plan: Plan
     step: Step
     now: datetime
@@ -57,7 +55,6 @@ class StepDetail:
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None
-    #: Latest tool calls that concern the step.
     calls: list[CallRecord]
     names: Mapping[str, str]
     #: Reasons why modifications are not possible now, by kind of modification.

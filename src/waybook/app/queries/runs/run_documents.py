@@ -14,9 +14,8 @@ from waybook.store.runs.work import MarkdownRow
 
 DocumentVersion: TypeAlias = ReadableRow
 
-#: Maximum number of documents offered for comparison.
 MAX_COMPARABLE: Final = 300
-#: Maximum number of characters shown on the page; the download has the whole document.
+#: Maximum number of characters shown on the page. The download has the whole document.
 MAX_SHOWN_LENGTH: Final = 200_000
 
 
@@ -26,13 +25,12 @@ class ShownDocument:
 
     about: DocumentVersion
     markdown: str
-    #: Number of characters that are not shown.
     omitted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
-    """A document, its related documents, and the one it is compared with, if any."""
+    """A document, its related documents, and the document it is compared with, if any."""
 
     detail: RunDetail
     document: ShownDocument

@@ -219,7 +219,7 @@ async def read_run_summaries(
 async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these workflow definitions; read uncached ones in one query."""
+    """Return these workflow definitions. Those that are not cached are read in one query."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

@@ -25,7 +25,7 @@ JOBS_PER_PAGE: Final = 50
 MAX_JOB_EVENTS: Final = 200
 MAX_STEP_DOCUMENTS: Final = 200
 
-#: Job statuses by name of the filter that selects them.
+#: Job statuses that each filter selects, by name of the filter.
 JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
     "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
     "processing": (JobStatus.PROCESSING,),
@@ -37,7 +37,7 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Filter of a list of jobs; all fields that are set must match."""
+    """Filter for a list of jobs. All fields that are set must match."""
 
     stage: str | None = None
     step_key: str | None = None
@@ -60,16 +60,12 @@ class JobList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs:
-    """A page of a run's jobs, together with the run."""
-
     detail: RunDetail
     listed: JobList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStepDetail:
-    """Step of a run with its jobs and documents."""
-
     detail: RunDetail
     stage: str
     step: RecipeStep
@@ -102,8 +98,6 @@ class JobAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobDetail:
-    """Job of a run with its attempts and documents."""
-
     detail: RunDetail
     step: RecipeStep
     job: RunJob
@@ -135,11 +129,7 @@ def _list(rows: Sequence[RunJobRow], page: int) -> JobList:
 async def read_run_step(
     ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int = 1
 ) -> RunStepDetail:
-    """Read a step of a run with a page of its jobs and all versions of its documents.
-
-    Raises:
-        NotFound: the run does not exist or belongs to another org, or has no such step.
-    """
+    """Read a step of a run with a page of its jobs and all versions of its documents."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     graph = detail.compiled_dag.graphs.get(stage)
@@ -169,11 +159,7 @@ def _step_report(detail: RunDetail, stage: str, step_key: str) -> StepReport | N
 
 
 async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:
-    """Read a job of a run with its attempts and the documents it produced.
-
-    Raises:
-        NotFound: the run or the job does not exist, or belongs to another org or run.
-    """
+    """Read a job of a run with its attempts and the documents it produced."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id).lower()
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(

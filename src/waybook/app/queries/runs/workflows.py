@@ -45,11 +45,6 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    """Return a workflow definition, by default its latest version.
-
-    Raises:
-        NotFound: there is no such definition or version.
-    """
     rows, versions = await ctx.read(
         load.definition_statement(slug, version),
         load.versions_statement(slug, MAX_VERSIONS),
