@@ -83,7 +83,6 @@ class ToolGateway:
         arguments: Mapping[str, object],
         client: str | None = None,
     ) -> Answer:
-        """Call a tool for a client; if that is not possible, return an error answer."""
         try:
             dispatcher, caller, counted = await self._admitted(request, tool)
         except WaybookError as error:

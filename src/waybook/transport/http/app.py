@@ -45,7 +45,6 @@ ERRORS: Final = {
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """Return the response to a routing error (404 or 405) in the common error format."""
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(HTTPStatus(error.status_code), ("INVALID_INPUT", "Bad request."))

@@ -131,7 +131,6 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller of a request. Each client address may send few unknown secrets."""
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)

@@ -20,7 +20,6 @@ Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 def expect_caller(
     request: Request, cached: CachedCaller, verify: Verifier, *, admitted_by: object
 ) -> None:
-    """Store a cached caller in a request. Its credential must still be verified."""
     state = request.scope.setdefault("state", {})
     state["caller"], state["admitted_by"] = cached.caller, admitted_by
     state[CACHED_CALLER], state[VERIFY] = cached, verify
@@ -32,7 +31,6 @@ def cached_caller(request: Request) -> CachedCaller | None:
 
 
 def is_verified(request: Request) -> bool:
-    """Return whether the credential was looked up, or checked by a database query of the call."""
     cached = cached_caller(request)
     return cached is None or cached.check.is_passed
 

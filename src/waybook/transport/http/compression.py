@@ -89,7 +89,6 @@ class CompressingSend:
     """ASGI `send` that compresses a response once its type and size are known."""
 
     def __init__(self, send: Send, *, accepted: bool) -> None:
-        """Wrap `send`; if gzip is not `accepted`, only add the `Vary` header."""
         self._send = send
         self._accepted = accepted
         self._start: Message | None = None

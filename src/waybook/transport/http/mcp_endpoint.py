@@ -39,7 +39,6 @@ class McpEndpoint:
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """`reporting` names the tools that send progress notifications."""
         self.pace = pace
         self.direct_calls = server.direct_calls
         self.reporting = reporting
@@ -59,7 +58,6 @@ class McpEndpoint:
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
-        """Answer a tool call, pass other messages to the MCP library, reject invalid bodies."""
         scope, receive = request.scope, request.receive
         message = read_message(body)
         if isinstance(message, InvalidMessage):

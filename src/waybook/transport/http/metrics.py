@@ -103,7 +103,7 @@ def newest_migration() -> str:
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process in bytes or, where unknown, its maximum so far."""
+    """Return the memory use of this process in bytes. Some systems know only the maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:

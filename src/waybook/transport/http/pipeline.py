@@ -102,7 +102,6 @@ class RequestPipeline:
     on_error: ErrorHandler | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request and pass it on; refuse WebSocket connections."""
         if scope["type"] == "http":
             await self._check(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -145,7 +144,6 @@ class RequestPipeline:
         checked: CheckedHeaders,
         respond: ResponseSend,
     ) -> None:
-        """Handle a request within the rate limit, as soon as its org has a free slot."""
         org_id, limiter = await pace.slot_of(request)
         if org_id is None:
             await self._handle(request, handler, checked, respond)

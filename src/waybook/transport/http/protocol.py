@@ -85,7 +85,6 @@ class Exchange:
 
 
 def exchange_of(scope: Scope) -> Exchange | None:
-    """Return the `Exchange` of a request; None if another HTTP server passed it to the app."""
     extensions = scope.get("extensions")
     exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
     return exchange

@@ -48,7 +48,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a slot in order of arrival; yield a function that releases it early."""
+        """Wait for a free slot. Yield a function that releases the slot early."""
         await self._take(org)
         released = False
 
@@ -184,7 +184,6 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return the MCP error for a refused message. A tool call gets a tool result with the error."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

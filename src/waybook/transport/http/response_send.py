@@ -22,7 +22,6 @@ class ResponseSend:
     """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
-        """Wrap the `send` of a request. With another HTTP server, there is no `exchange`."""
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
@@ -34,7 +33,6 @@ class ResponseSend:
         self._is_refused = False
 
     async def __call__(self, message: Message) -> None:
-        """Send a message of the response, once the credential is verified."""
         if message["type"] == "http.response.start":
             if self.unverified is not None and await self._refuse():
                 return

@@ -18,7 +18,6 @@ def json_response(
 def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response to an error that occurs before the tool dispatcher is called."""
     return json_response(error_body(code, message), status, headers)
 
 

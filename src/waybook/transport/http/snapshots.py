@@ -28,7 +28,6 @@ class SnapshotApi:
         return await self._answer(request, report_from_snapshot)
 
     async def map(self, request: Request) -> Response:
-        """Serve the map of a run snapshot, or of a workflow definition without a run."""
         return await self._answer(request, map_from_snapshot)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:

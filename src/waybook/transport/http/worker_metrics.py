@@ -53,7 +53,6 @@ class SharedMetrics:
         self._memory = mmap.mmap(-1, count * SLOT_BYTES)
 
     def write(self, index: int, published: Published) -> None:
-        """Write the metrics of a worker, unless they are too large."""
         body = orjson.dumps([published.at, [_encoded(metric) for metric in published.metrics]])
         if len(body) > MAX_BYTES:
             log.warning("the metrics of worker %d are too large: %d bytes", index, len(body))
@@ -88,7 +87,6 @@ class WorkerMetrics:
         collect: Callable[[], Iterable[Metric]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the metrics of worker `index`, continuing those of its predecessor."""
         self._shared = shared
         self._index = index
         self._collect = collect
@@ -104,7 +102,6 @@ class WorkerMetrics:
         self._shared.write(self._index, Published(self._clock(), self._own()))
 
     def collect(self) -> list[Metric]:
-        """Return the metrics of all workers: sums, and samples with the label `worker`."""
         now, metrics = self._clock(), list[Metric]()
         for index in range(self._shared.count):
             is_own = index == self._index

@@ -45,7 +45,6 @@ class Completions:
 
 
 def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
-    """Return True if the argument is a run id, False if it is a plan id, None otherwise."""
     name = params.argument.name
     match params.ref:
         case wire.PromptReference(name=prompt) if prompt in PROMPTS:

@@ -133,7 +133,6 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete old state files, and files of ended conversations on the same plan."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
@@ -149,7 +148,6 @@ class ConversationFiles:
 def body_of(
     result: wire.CallToolResult | wire.InputRequiredResult,
 ) -> tuple[dict[str, object], bool]:
-    """Return the JSON body of a tool result, and whether it is an error."""
     if isinstance(result, wire.InputRequiredResult):
         # The call was executed. Its reply is in the request state, which the client sends back with
         # the user's input.
@@ -176,7 +174,6 @@ def _code(body: Mapping[str, object]) -> str | None:
 
 
 def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    """Return a file's state and all its fields; both empty if it cannot be read."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         body = orjson.loads(file.read(MAX_FILE_BYTES))
         if isinstance(body, dict):

@@ -99,7 +99,6 @@ class ConversationState:
 
 
 def state_from_json(value: object) -> ConversationState:
-    """Read the state from JSON. Invalid parts are left out."""
     body = _mapping(value)
     if body.get("format") != FORMAT:
         return ConversationState()
@@ -197,7 +196,6 @@ def _modified(state: ConversationState, _: Reply, reply: Reply) -> ConversationS
 
 
 def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Update the state after the open plan's status was read."""
     plan_id = _id(reply, "planId")
     if plan_id is None or state.plan_id != plan_id:
         return state
@@ -206,7 +204,6 @@ def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState
 
 
 def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Update the state after a plan's context was read, to resume it."""
     plan_id, status = _id(reply, "planId"), _id(reply, "status")
     if plan_id is None or status is None:
         return state
@@ -242,7 +239,6 @@ OBSERVERS: Final[Mapping[str, Observer]] = {
 def _with_plan(
     state: ConversationState, plan_id: str, status: str | None, reply: Reply
 ) -> ConversationState:
-    """Make the plan in the reply the open plan of the conversation."""
     known = state.plan if state.plan and state.plan_id == plan_id else OpenPlan(plan_id)
     counts = _mapping(reply.get("counts") or reply.get("progress"))
     done, total = _number(counts, "done"), _number(counts, "total")
@@ -273,7 +269,6 @@ def _closed(state: ConversationState, plan_id: str) -> ConversationState:
 
 
 def _confirmed(state: ConversationState, plan_id: str, steps: list[object]) -> ConversationState:
-    """Drop held steps of the plan that, according to `steps`, are no longer in progress."""
     running = {
         (_id(step, "stepId"), _number(step, "attempt"))
         for step in map(_mapping, steps)

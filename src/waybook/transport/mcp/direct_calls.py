@@ -184,7 +184,6 @@ cached_call_headers: Final = lru_cache(maxsize=MAX_CACHED_HEADERS)(read_call_hea
 
 
 def accepts_json(headers: Mapping[bytes, str]) -> bool:
-    """Return whether a request has a JSON body and its `Accept` header lists JSON."""
     content_type = headers.get(b"content-type", "").partition(";")[0].strip()
     return content_type == "application/json" and any(
         media_type.strip() == "application/json"
@@ -230,7 +229,6 @@ def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
 
 
 def _result(answer: Answer) -> dict[str, Any]:
-    """Return a tool result for protocol revisions with a handshake."""
     content = [{"text": compact_json(answer.body), "type": "text"}]
     if answer.is_error:
         return {"content": content, "isError": True}
@@ -238,7 +236,6 @@ def _result(answer: Answer) -> dict[str, Any]:
 
 
 def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool result for protocol revisions without a handshake."""
     structured = result.pop("structuredContent", None)
     return {
         **result,

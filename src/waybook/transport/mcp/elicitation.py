@@ -66,7 +66,6 @@ class ReviewElicitation:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Stop waiting for answers to forms when the MCP server ends."""
         try:
             yield
         finally:
@@ -86,7 +85,6 @@ class ReviewElicitation:
         return await self.gateway.call_tool(context.request, tool, arguments, client_name(context))
 
     async def review(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Request a review; if the client supports forms, ask for the decision and submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
@@ -108,7 +106,6 @@ class ReviewElicitation:
     async def _send_form(
         self, context: Context, arguments: Mapping[str, Any], answer: Answer
     ) -> wire.CallToolResult:
-        """Send the form over the connection, and wait a short time for the decision."""
         if not self.persistent or len(self._open_forms) >= MAX_OPEN_FORMS:
             return to_tool_result(answer)
 

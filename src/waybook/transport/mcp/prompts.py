@@ -121,7 +121,6 @@ RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
 
 def skill_prompt(skill: Mapping[str, object]) -> PromptTemplate:
-    """Return the prompt that asks an agent to use a skill, from an entry of `list_skills`."""
     name = str(skill["name"])
     return PromptTemplate(
         name=name,
@@ -168,7 +167,6 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts, and one for each skill whose name is not taken by them."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

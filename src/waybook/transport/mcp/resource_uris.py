@@ -27,7 +27,6 @@ class ResourceKind:
     mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
-        """Return the id in a URI of this kind; None for another kind."""
         before, after = map(re.escape, self.uri.split("{id}"))
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None

@@ -160,7 +160,6 @@ class Resources:
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """Return the open runs, then pages of active plans (latest activity first), then skills."""
         cursor = params.cursor if params else None
         page = await open_plans(self.gateway, context, cursor)
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()

@@ -93,7 +93,6 @@ class ReviewTasks:
         return {"resultType": "task", **task_of(review)} if review.ended_at is None else result
 
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """Return the state of a task, with the form or the decision."""
         review = await self._review(context, params)
         task = task_of(review)
         if review.is_decided:
@@ -156,7 +155,6 @@ class ReviewTasks:
 
 
 def task_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the fields that every task has, with the status of an open review."""
     return {
         "taskId": review.reply["reviewId"],
         "status": "working",

@@ -84,7 +84,6 @@ class Skills:
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
-        """Return the skills as ordinary resources, for clients without the extension."""
         return [
             wire.Resource(
                 name=skill.name,

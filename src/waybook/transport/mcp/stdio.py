@@ -52,7 +52,7 @@ def take_stdin() -> BinaryIO:
 
 class MessageLines:
     def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
-        """Read lines from `wire`; errors of invalid lines go to `refuse`."""
+        """Read lines from `wire`, and pass errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
         #: Requests without an answer, except requests that wait for work.
@@ -95,7 +95,6 @@ class MessageLines:
             self._all_answered.set()
 
     def _end_of(self, line: bytes) -> bytes:
-        """Discard the rest of an oversized line; return its last bytes."""
         end = line[-PREVIEW_BYTES:]
         while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
             end = (end + piece)[-PREVIEW_BYTES:]

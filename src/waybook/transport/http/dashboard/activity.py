@@ -78,7 +78,6 @@ EMPTY = StepTimeline()
 
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
-    """Return the steps' timelines on a common axis that omits idle time."""
     spans_by_step = spans_of(moves, now)
     axis = Axis([span for spans in spans_by_step.values() for span in spans])
     return Timeline(

@@ -48,7 +48,6 @@ COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "chann
 
 
 async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
-    """Return the matching audit entries as a streamed file, newest first."""
     if form not in EXPORT_FORMATS:
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
@@ -248,7 +247,6 @@ class AuditPage:
     async def _named_filter(
         self, call: RequestContext, filter_: AuditFilter
     ) -> tuple[AuditFilter, list[RowName]]:
-        """Replace a name in the filter with its id. Also return the plans and runs of that name."""
         text = filter_.subject_id
         matches = await find_subjects(call, text) if text is not None else []
         return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches

@@ -56,7 +56,6 @@ class BulkApproval:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Approve the selected reviews one by one, or list their outcomes."""
         if request.method != "POST":
             query = request.query_params
             back = safe_return_path(query.get("back"))

@@ -134,7 +134,6 @@ class FeedbackHandler:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Submit a person's feedback on a stage. The feedback starts the next stage."""
         form = SubmittedForm(await read_form(request))
         run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
         run_id = await self.page_context.full_id(request, IdKind.RUN, run_id)
@@ -174,7 +173,6 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """Return the outcome to show if another person gave feedback first."""
     details = error_details(answer)
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(

@@ -48,7 +48,6 @@ TOO_LONG: Final = Diff(note="The texts are too long to compare here.")
 
 
 def result_text(result: Json) -> str:
-    """Return a result as text that can be compared with another result."""
     if result is None:
         return ""
     if isinstance(result, str):
@@ -96,7 +95,6 @@ def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[Di
 
 
 def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the changed lines with lines around them, and the number of lines left out."""
     shown = [False] * len(lines)
     for number, line in enumerate(lines):
         if line.kind is not LineKind.SAME:

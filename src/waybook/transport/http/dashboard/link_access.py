@@ -51,7 +51,6 @@ def reason_unusable(link: AccessLink) -> str | None:
 def render_link_page(
     request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
 ) -> Response:
-    """Render the page that a link opens. For an unusable link, the page shows only the reason."""
     reason, token = reason_unusable(link), csrf_token(request)
     values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
     code = HTTPStatus.GONE if reason else status

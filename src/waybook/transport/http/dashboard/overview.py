@@ -48,7 +48,6 @@ class OverviewPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the overview, or redirect a URL with filters to the list of plans."""
         if PLAN_LIST_PARAMETERS & request.query_params.keys():
             await self.page_context.request_context(request)
             query = urlencode(request.query_params.multi_items())
@@ -110,7 +109,6 @@ class OverviewPage:
 
 
 def last_look(request: Request) -> LastLook:
-    """Read from a cookie when the browser last requested the overview."""
     match = _TIMES.fullmatch(request.cookies.get(COOKIE, ""))
     if match is None:
         return LastLook()

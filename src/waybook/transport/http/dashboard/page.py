@@ -160,7 +160,6 @@ class SubmittedForm:
     fields: FormData
 
     def text(self, name: str) -> str:
-        """Return a form field with LF line endings; empty if missing."""
         value = self.fields.get(name)
         # PostgreSQL text cannot contain NUL.
         return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
@@ -170,7 +169,6 @@ class SubmittedForm:
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the page with the form; None if only a card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
@@ -194,7 +192,6 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Respond with a single card. The browser script inserts it into its page."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(

@@ -43,7 +43,6 @@ def item_row_link(row: RowName) -> Link:
 
 
 def agent_link(entry: AuditEntry) -> Link:
-    """Return the user of an entry, linked to the agent's page if the call came over MCP."""
     if entry.channel != Channel.MCP:
         return Link(entry.actor)
     return Link(entry.actor, agent_url(entry.actor, entry.session))

@@ -178,7 +178,6 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Complete a sign-in at the identity provider, if its user exists in Waybook."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)

@@ -55,7 +55,6 @@ def wants_html(request: Request) -> bool:
 
 
 def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
-    """Return an HTML error page; it needs no database."""
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
@@ -75,7 +74,6 @@ def redirect_page(request: Request, then: str) -> Response:
 
 
 def requested_path(request: Request) -> str:
-    """Return where to go after sign-in: the requested path for a GET, otherwise `/`."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

@@ -110,7 +110,6 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 
 def current_url_with(request: Request, **changes: str | int | None) -> str:
-    """Return this page's URL with query parameters changed, or removed if None."""
     params = {**request.query_params, **changes}
     params.pop("part", None)
     query = urlencode({name: value for name, value in params.items() if value not in {None, ""}})

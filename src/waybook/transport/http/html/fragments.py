@@ -97,12 +97,10 @@ class Fragment:
         self.size = 1 + sum(piece.size for piece in self.inner())
 
     def outline(self) -> bytes:
-        """Return the digest and size of every fragment, in page order."""
         return b"".join(f.digest + f.size.to_bytes(SIZE_BYTES, "big") for f in self.walk())
 
 
 def parse_fragments(text: str) -> Fragment:
-    """Parse a page into one fragment that contains all others."""
     page = Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
@@ -126,7 +124,6 @@ class VersionMemory:
         self._bytes = 0
 
     def remember(self, part: Fragment) -> str:
-        """Store the fragment hashes of a page part; return the part's version."""
         outline = part.outline()
         version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
         if version not in self._outlines:

@@ -66,7 +66,6 @@ ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    """Return a static asset's text. The style sheet includes the styles of workflow maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
@@ -113,7 +112,6 @@ def asset_url(name: str) -> str:
 
 @cache
 def compressed_asset(name: str) -> bytes:
-    """Return a static asset as gzip, compressed once and as far as possible."""
     return gzip_text(read_asset(name).encode(), MAX_GZIP_LEVEL)
 
 
@@ -166,7 +164,6 @@ def icon(name: str) -> Markup:
 
 
 def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
-    """Return a status as HTML with icon, label and color; `word` replaces the label."""
     drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
     return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
 
@@ -315,7 +312,6 @@ class RichText:
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return Markdown or JSON as HTML; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)

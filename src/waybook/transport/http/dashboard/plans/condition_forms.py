@@ -89,7 +89,6 @@ class ConditionForms:
 
 
 def condition_forms(sheet: StepDetail, refusal: FormError | None) -> ConditionForms:
-    """Return the forms of a step's conditions. A refused form keeps the submitted values."""
     arguments = own_conditions(sheet)
     refused = refusal.typed if refusal and refusal.action == "set_conditions" else {}
     key, orders = refused.get("condition"), _orders(sheet)
@@ -142,7 +141,6 @@ def _is_plain(step: NewStep) -> bool:
 def submitted_conditions(
     sheet: StepDetail, typed: Mapping[str, str]
 ) -> tuple[list[Json], Mapping[str, str]]:
-    """Return the step's conditions after a form was submitted, and the form's error messages."""
     conditions, key = own_conditions(sheet), typed.get("condition", "")
     place = int(key) if is_number(key) else len(conditions)
     if "remove" in typed:
@@ -215,7 +213,6 @@ def _position(error: BadExpression) -> int:
 
 
 def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
-    """Convert a valid form to a condition in the format of the tool."""
     then, step = typed["then"], typed.get("step", "").strip()
     order = int(step) if step else None
     params = non_empty(

@@ -50,7 +50,6 @@ class PlanEditView:
 
 
 def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
-    """Return the modification that reorders the steps as submitted, or moves one step."""
     ids = [short_id(step.id) for step in sheet.plan.steps]
     way, _, moved = field_text(fields, "move").partition(":")
     if moved in ids:
@@ -70,7 +69,6 @@ def budget_modification(fields: FormData) -> Modification:
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number in a form field. Other text is passed to the tool, which rejects it."""
     try:
         return int(text)
     except ValueError:
@@ -165,7 +163,6 @@ def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modificat
 
 
 def _after(sheet: PlanDetail, fields: FormData) -> str:
-    """Return the URL of the edit page. A moved step keeps the keyboard focus."""
     path = f"/plans/{sheet.plan.id}/edit"
     way, _, moved = field_text(fields, "move").partition(":")
     old = next((s.order for s in sheet.plan.steps if short_id(s.id) == moved), None)

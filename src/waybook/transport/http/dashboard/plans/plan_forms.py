@@ -121,7 +121,6 @@ def _step_fields(action: str, fields: FormData) -> Modification:
 
 
 def _orders(text: str) -> list[int | str]:
-    """Return the step numbers in a text such as "1, 2"; the tool rejects anything else."""
     parts = text.replace(",", " ").split()
     return [int(part) if is_number(part) else part for part in parts]
 
@@ -138,7 +137,6 @@ MAX_LINES = 12
 
 
 def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
-    """Return the changes reported by a dry run, as sentences."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
     changes = (

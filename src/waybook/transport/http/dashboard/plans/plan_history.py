@@ -23,7 +23,6 @@ class PlanHistoryPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the plan as of entry `seq` or time `at`, by default the last entry."""
         ctx = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
         past = await read_plan_history(
@@ -55,7 +54,6 @@ def entry_number(text: str | None) -> int | None:
 
 
 def entry_time(text: str | None) -> datetime | None:
-    """Return the time in a query parameter, in UTC unless it has an offset."""
     if not text:
         return None
     try:

@@ -117,7 +117,6 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
 
 
 def mcp_url(request: Request) -> str:
-    """Return the URL at which agents connect, with the host that the browser uses."""
     return f"{request.url.scheme}://{request.headers['host']}/mcp"
 
 

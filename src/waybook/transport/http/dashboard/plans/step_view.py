@@ -150,7 +150,6 @@ def _related_step(sheet: StepDetail, step: Step) -> StepLink:
 
 
 def _tries(sheet: StepDetail) -> list[AttemptView]:
-    """Return the periods of work and of waiting for a person, sorted by start."""
     begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
     spans: list[Span] = spans_of(sheet.status_changes, sheet.now).get(sheet.step.id, [])
     last = len(spans) - 1

@@ -104,7 +104,6 @@ class RunDocumentPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a document, compared with the document that the query parameter `with` names."""
         ctx = await self.page_context.request_context(request)
         named = request.path_params
         other = query_param(request, "with")

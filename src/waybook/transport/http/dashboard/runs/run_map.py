@@ -51,7 +51,6 @@ class MapPlan:
 
 
 def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
-    """Return the expanded stages. The query parameter lists their positions, such as "1.3"."""
     if parameter is None:
         return current_stages(detail)
     if parameter == "all":
@@ -127,7 +126,6 @@ def _statuses(detail: RunDetail, lane: Lane) -> Mapping[str, str]:
 
 
 def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
-    """Return the current step of a stage: failed, in progress, or next to start."""
     for wanted in ("failed", "in_progress", "not_started"):
         key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
         if key is not None:

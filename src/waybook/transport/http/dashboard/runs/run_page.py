@@ -59,7 +59,6 @@ class RunPage:
     async def _act(
         self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
     ) -> Response:
-        """Call a tool and redirect to the page with the form, or show the error on the run page."""
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}

@@ -103,7 +103,6 @@ def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
 
 
 def current_stages(detail: RunDetail) -> frozenset[str]:
-    """Return the stages in progress, or the last started stage if none is in progress."""
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
@@ -135,7 +134,6 @@ def stage_view(detail: RunDetail, slug: str, page: int, per_page: int) -> StageV
 
 
 def _most_urgent(steps: Sequence[StepReport], most: int) -> list[StepReport]:
-    """Return the steps that most need attention, in the order of the workflow."""
     order = {name: place for place, name in enumerate(ATTENTION)}
     ranked = sorted(
         range(len(steps)), key=lambda n: (order.get(str(steps[n]["status"]), len(order)), n)

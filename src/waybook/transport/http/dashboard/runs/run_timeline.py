@@ -102,7 +102,6 @@ class _Scale:
 
 
 def _row(detail: RunDetail, model: str, scale: _Scale, now: datetime) -> ModelRow:
-    """Return the bars of a model. Overlapping jobs are drawn below each other."""
     ends: list[int] = []
     bars = []
     for job in (job for job in detail.job_times if job.model == model):

@@ -90,7 +90,6 @@ class DocumentsView:
 
 
 def documents_view(detail: RunDetail, page: int) -> DocumentsView:
-    """Return a page of the list of documents, at most the last page."""
     pages = max(1, -(-len(detail.documents) // DOCUMENTS_PER_PAGE))
     page = min(page, pages)
     first = (page - 1) * DOCUMENTS_PER_PAGE

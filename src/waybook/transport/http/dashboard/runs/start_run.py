@@ -59,7 +59,6 @@ class RunForm:
 
 
 def _json_or_text(text: str) -> Json:
-    """Parse the text if it is a JSON object, otherwise return it unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -70,7 +69,6 @@ def _json_or_text(text: str) -> Json:
 
 
 def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
-    """Return the form values. The models are the checked models and the typed models."""
     checked = [str(value) for value in form.fields.getlist("model")]
     listed = form.text("models").split("\n")
     models = dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))
@@ -94,7 +92,6 @@ class StartRunView:
 
     @property
     def other_models(self) -> list[str]:
-        """Return the models typed as text, which have no checkbox."""
         return [model for model in self.form.models if model not in self.known_models]
 
 

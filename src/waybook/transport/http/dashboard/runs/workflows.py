@@ -92,7 +92,6 @@ class WorkflowsPage:
 
 
 def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Request) -> WorkflowView:
-    """Decide what the workflow page shows: all steps, only stages, or one stage."""
     if chosen is not None and chosen not in compiled_dag.stages:
         raise NotFound(f"this workflow has no stage {chosen!r}")
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
