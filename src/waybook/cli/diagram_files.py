@@ -18,7 +18,6 @@ HELP = {
 
 
 def export_options(command: Command) -> Command:
-    """Add one option per diagram format. Its value is a file path, or - for stdout."""
     for form in reversed(DrawingFormat):
         where = click.Path(allow_dash=True, dir_okay=False)
         command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
@@ -31,7 +30,6 @@ def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
 
 
 def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
-    """Write the diagram in each requested format to its output path."""
     for form, where in exports.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:

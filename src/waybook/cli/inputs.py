@@ -64,7 +64,6 @@ def check_size(text: bytes, most: int) -> bytes:
 
 
 def read_argument(argument: str, param_hint: str) -> str:
-    """Return the argument, or the content of stdin if the argument is a dash."""
     if argument != STDIN:
         return argument
     try:

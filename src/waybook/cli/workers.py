@@ -73,7 +73,6 @@ class Supervisor:
     lifeline: tuple[int, int] = field(default_factory=os.pipe)
 
     def run(self) -> int:
-        """Start the workers, and keep them running until a signal; return the exit status."""
         previous = {number: signal.signal(number, self._stop) for number in STOP_SIGNALS}
         try:
             self.restarts = dict.fromkeys(range(self.count), 0.0)

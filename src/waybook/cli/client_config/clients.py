@@ -105,7 +105,7 @@ class Codex(Client):
     """
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the entry of a stdio server, for which Codex waits at startup."""
+        """Return the entry of a stdio server. Codex waits for the server at startup."""
         return {**Client.stdio_entry(self, command), "required": True}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:

@@ -47,7 +47,6 @@ class Document:
         return self.skip(0)
 
     def skip(self, position: int) -> int:
-        """Return the position of the next character that is not whitespace."""
         blanks = _BLANKS.match(self.strict, position)
         return blanks.end() if blanks else position
 
@@ -98,7 +97,7 @@ def parse(text: str, *, comments: bool) -> Document:
 
 
 def _blank(first: str) -> Callable[[re.Match[str]], str]:
-    """Return a function that blanks out a match that begins with this character."""
+    """Return a function that replaces a match with blanks if it begins with this character."""
     return lambda match: (
         re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
     )
@@ -196,7 +195,6 @@ def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
 
 
 def _insert(document: Document, start: int, key: str, value: object) -> str:
-    """Return the text with a new first member in the object at this position."""
     text, members = document.text, document.members(start)
     newline = "\r\n" if "\r\n" in text else "\n"
     own = _indent_at(text, start)

@@ -132,7 +132,6 @@ def _value(value: object) -> str:
 
 
 def _sections(text: str, path: tuple[str, str]) -> dict[tuple[str, ...], Section]:
-    """Return the tables at and below this path."""
     sections, inside = dict[tuple[str, ...], Section](), None
     for match in _LINE.finditer(text):
         line = match[0].strip()
@@ -169,7 +168,6 @@ def _header_path(line: str) -> tuple[str, ...] | None:
 
 
 def _others(text: str, container: str, name: str) -> dict[str, Any]:
-    """Return the parsed content of the text except the table `container.name`."""
     value = parse(text)
     tables = {key: table for key, table in value.pop(container, {}).items() if key != name}
     return {**value, **({container: tables} if tables else {})}

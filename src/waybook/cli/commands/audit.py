@@ -109,7 +109,6 @@ def verify_command(
 
 
 def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
-    """Verify a file and print the result; exit with code 1 if the file was changed."""
     if not file.is_file():
         raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
     if file.stat().st_size > MAX_FILE_BYTES:

@@ -174,7 +174,6 @@ def _places() -> Places:
 
 
 def _file_of(request: Request) -> Path | None:
-    """Return the configuration file; None if the entry can only be printed."""
     file = config_file(request.client, request.scope, _places())
     if file is None and request.name not in PRINTED:
         raise click.UsageError(
@@ -246,7 +245,6 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
 
 
 def _test(request: Request, file: Path) -> None:
-    """Start or call the server with the written configuration, and print its answers."""
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")
     token = load("waybook.cli.client_config.probe:expand_token")

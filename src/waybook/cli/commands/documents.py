@@ -195,7 +195,6 @@ def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Return the origin of a document: the last part of its lineage, and the reviewer, if any."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

@@ -170,7 +170,6 @@ def show_plan(plan: ImportedPlan) -> None:
 
 
 async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:
-    """Create a plan with these arguments of `create_research_plan`, and return its id."""
     async with open_app(settings) as here:
         caller = (await here.for_org(org)).caller
         answer = await here.app.dispatcher.dispatch(caller, "create_research_plan", arguments)

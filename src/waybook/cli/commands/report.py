@@ -47,7 +47,6 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print one result per line of the input, even after an invalid line."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -68,7 +67,6 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """Return the answer, or print the errors of an invalid workflow definition and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -82,7 +80,6 @@ def is_interactive(*, as_json: bool) -> bool:
 
 
 def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
-    """Print the result or the error; return whether there was an error."""
     try:
         body, refused = answer(), False
     except WaybookError as error:

@@ -89,7 +89,6 @@ async def _print_document(
 
 
 def _print_path(console: Console) -> None:
-    """Print the line that puts the `waybook` command on the PATH, if it is not there."""
     if shutil.which("waybook") is None:
         program = Path(sys.argv[0] if Path(sys.argv[0]).stem == "waybook" else sys.executable)
         folder = program.absolute().parent

@@ -101,7 +101,6 @@ async def _review_comes(scene: DemoContext) -> None:
 
 
 async def create_plan(scene: DemoContext) -> None:
-    """Create the plan, as the agent that got the user's question."""
     me = agent(scene, "ada")
     steps: list[dict[str, object]] = [
         {"title": title, "stepType": kind, "instructions": instructions}
@@ -148,7 +147,6 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
 
 
 async def work(me: Actor, taken: dict[str, Any]) -> None:
-    """Wait for the simulated duration of the step, sending heartbeats."""
     todo = script.WORK[taken["title"]]
     passed = 0.0
     for sign in (*todo.heartbeats, todo.minutes):

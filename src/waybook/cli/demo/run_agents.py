@@ -114,7 +114,6 @@ async def replacement(scene: DemoContext) -> None:
 
 
 async def render_documents(scene: DemoContext) -> None:
-    """Render submitted documents, as the server's background task does."""
     services = scene.app.dispatcher.services
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
@@ -163,7 +162,6 @@ async def fail_job(me: Actor, job: Job) -> None:
 
 
 async def submit_in_parts(me: Actor, job: Job) -> None:
-    """Submit the first half of a document that is too long for one answer."""
     text = script.document_for(job)
     await _submit(me, job, text[: len(text) // 2], continues=True)
     say_as_agent(me, f"submits half of: {job['stepName']}", strong=True)

@@ -162,7 +162,6 @@ def document_for(job: Mapping[str, object]) -> str:
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
-    """Return an internal document, which users do not see."""
     view = VIEWS[model]
     return {
         "title": RUN_NAME,
@@ -174,7 +173,6 @@ def _notes(key: str, model: str) -> dict[str, object]:
 
 
 def _author_before(job: Mapping[str, object], model: str) -> str:
-    """Return the first other model that wrote an input, or else this model."""
     inputs = job["inputs"]
     job_inputs: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
     authors = [

@@ -61,7 +61,6 @@ class PageServer:
         self._task = asyncio.create_task(self._run(application))
 
     async def stop(self) -> None:
-        """Finish open requests, then close the port and release the claim on the dashboard."""
         self._is_ending = True
         if self._task is not None:
             self._task.cancel()
@@ -70,7 +69,6 @@ class PageServer:
         self._claim = None
 
     def _try_open(self) -> OpenPort | None:
-        """Return this process's open port; None while another process has the dashboard."""
         if self._port is None and self._claim is not None:
             try:
                 if not self._claim.is_server_running() and self._claim.try_take():

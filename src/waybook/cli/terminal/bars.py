@@ -112,7 +112,6 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
 
 
 def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return the statuses with their counts, as words or, if too wide, as icons."""
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
         return worded

@@ -133,7 +133,6 @@ def _jobs(count: int) -> str:
 
 
 def _after(stage: Answered, key: str) -> str:
-    """Return "after" and the numbers of the steps that a step depends on."""
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

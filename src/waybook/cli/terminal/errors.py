@@ -68,7 +68,6 @@ def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> 
 
 
 def hint_for(error: WaybookError) -> str | None:
-    """Return a hint for an error: the next call as a command, `waybook doctor`, or None."""
     if error.next_call is not None:
         return command_for(error.next_call)
     if isinstance(error, Misconfigured | Unavailable):

@@ -141,7 +141,6 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
 
 
 def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the widths of the holder, timeline and name columns; 0 means no column."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS
@@ -161,7 +160,6 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit in `rows` rows, and how many are hidden before and after."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -217,7 +215,6 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the lines below a plan: its open review, failure or stall, and what to do."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

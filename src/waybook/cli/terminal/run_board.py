@@ -66,7 +66,6 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunDetail) -> int:
-    """Return the number of lines for the stages and for the steps of active stages."""
     return len(list(_lines(board, is_expanded=False)))
 
 
@@ -197,7 +196,6 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
 
 
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
-    """Return the lines that fit the height, around the current stage or step."""
     if rows is None or len(lines) <= rows:
         return lines
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -233,7 +231,6 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """Return the widths of the name, progress bar and worker columns; 0 means no column."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
@@ -255,7 +252,6 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunDetail) -> list[Text]:
-    """Return the lines below a run: its open question or failure, and what to do."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete and needs your feedback")
