@@ -32,7 +32,6 @@ AuditEntry: TypeAlias = SealedEntry
 async def read_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield a subject's audit entries up to number `until`, oldest first, page by page."""
     since = 0
     while since < until:
         statement = audit.SQL["chain"](
@@ -63,7 +62,6 @@ def entry_details(entry: SealedEntry) -> dict[str, Json]:
 
 
 def entry_text(entry: SealedEntry) -> str:
-    """Return the details of an audit entry including row changes, as JSON text for exports."""
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return as_json_text({**entry_details(entry), "changes": changes})
 

@@ -25,7 +25,6 @@ DocumentListItem: TypeAlias = ReadableRow
 
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
-    """Return the latest version of each document of a run, ordered by stage and step."""
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
     return order_documents(seen.compiled_dag, seen.results[0])

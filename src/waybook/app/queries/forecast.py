@@ -59,7 +59,6 @@ def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> 
 
 
 def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
-    """Forecast time and cost of `jobs` jobs from earlier runs."""
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(

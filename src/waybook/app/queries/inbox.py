@@ -61,7 +61,6 @@ async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> lis
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    """Return a stage of a run for its feedback page, even if it already has feedback."""
     runs = (await list_runs(ctx, RunFilter(text=id_or_nil(run_id)), limit=1)).runs
     if not runs or runs[0].compiled_dag.dag.stage(slug) is None:
         raise not_found("run" if not runs else "stage")

@@ -54,7 +54,6 @@ class TroubledPlan(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Return in one line why the plan is in trouble, and who was working on it."""
         if self.status is PlanStatus.FAILED:
             why = self.row.fail_reason or "no reason stored"
             return f"Plan failed{by_user(self.row.last_change)}: {why}"

@@ -28,7 +28,6 @@ class Span:
 
 
 def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list[Span]]:
-    """Return when each step was worked on or waited for a person."""
     spans: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StepStatusChange] = {}
     for move in moves:
@@ -43,7 +42,6 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
 
 
 def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
-    """Return the status that colors an interval: awaiting input, completed or failed."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT
     failed = ended.status is StepStatus.FAILED
@@ -105,7 +103,6 @@ def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:
-    """Return the total working time over all attempts, without waiting."""
     worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
     return sum(worked, timedelta())
 

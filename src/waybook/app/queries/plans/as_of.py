@@ -23,7 +23,6 @@ class SubjectAsOf:
 async def subject_as_of(
     ctx: RequestContext, subject_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> SubjectAsOf:
-    """Replay the audit of a plan or run up to a time or an entry number."""
     until = seq if seq is not None else await _seq_at(ctx, subject_id, at)
     entries = await read_all_entries(ctx, id_or_nil(subject_id), until=until)
     if not entries:

@@ -69,7 +69,6 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 
 
 def export_body(plan_rows: PlanRows) -> Body:
-    """Return the JSON export of a plan, without its audit entries."""
     (plan,) = plan_rows.rows["plan"].values()
     return {
         "format": PLAN_FORMAT,

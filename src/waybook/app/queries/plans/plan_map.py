@@ -68,7 +68,6 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return the data from which the progress of each step is computed."""
     standings: dict[str, ProgressStatus] = {
         usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }

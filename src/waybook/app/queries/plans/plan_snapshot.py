@@ -50,7 +50,6 @@ MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
 
 
 async def read_snapshot_entries(ctx: RequestContext, plan_id: str, seq: int) -> list[SealedEntry]:
-    """Return the audit entries of a plan up to an entry number."""
     if seq > MAX_ENTRIES:
         raise _too_large()
     entries = await read_all_entries(ctx, plan_id, until=seq)
@@ -141,7 +140,6 @@ def _entry(entry: SealedEntry) -> dict[str, object]:
 
 
 def _rich(value: Json) -> Markup | None:
-    """Return a text as sanitized HTML, and other values as preformatted JSON."""
     if value is None or value == "":
         return None
     if isinstance(value, str):

@@ -112,7 +112,6 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
 
 
 def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
-    """Yield the step and every other step that its page mentions."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
     named |= {c.target_step_id for c in conditions if c.target_step_id}
@@ -122,7 +121,6 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Return the modifications of a step that are not possible now, with the reasons."""
     modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

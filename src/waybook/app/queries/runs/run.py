@@ -131,7 +131,6 @@ class RunDetail:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages should produce; None if unknown."""
         stages = (s for s in self.report["stages"] if s["stageSlug"] in self.run.stages)
         counts = [stage["documentsExpected"] for stage in stages]
         return None if None in counts else sum(count or 0 for count in counts)

@@ -133,7 +133,6 @@ class RunSummary(RunProgress):
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages should produce; None if unknown."""
         dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
         counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
         if not counts.keys() >= models.keys():

@@ -129,7 +129,6 @@ def _list(rows: Sequence[RunJobRow], page: int) -> JobList:
 async def read_run_step(
     ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int = 1
 ) -> RunStepDetail:
-    """Read a step of a run with a page of its jobs and all versions of its documents."""
     run_id = id_or_nil(run_id)
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     graph = detail.compiled_dag.graphs.get(stage)
@@ -159,7 +158,6 @@ def _step_report(detail: RunDetail, stage: str, step_key: str) -> StepReport | N
 
 
 async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:
-    """Read a job of a run with its attempts and the documents it produced."""
     run_id, job_id = id_or_nil(run_id), id_or_nil(job_id).lower()
     detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
     rows, events, used = await ctx.read(
@@ -186,7 +184,6 @@ async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobD
 def job_attempts(
     events: Sequence[JobEventRow], usage: Mapping[int, Totals]
 ) -> Iterator[JobAttempt]:
-    """Yield the attempts at a job, first to last, from the audit entries about the job."""
     starts = [event for event in events if event.event == Event.STEP_STARTED]
     ends = {
         event.attempt: event

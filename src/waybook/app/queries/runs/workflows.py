@@ -61,7 +61,6 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """Return each stage's number of documents for `MODEL_COUNTS` models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})
