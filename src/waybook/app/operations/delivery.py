@@ -89,7 +89,6 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver a message again with the same id, and return its delivery."""
     message_id = message_id.lower()
     results = (
         await ctx.write_and_read(deliveries.retry_statement(message_id))
@@ -102,7 +101,6 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due messages until this message was tried."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -229,7 +229,6 @@ COMMAND_HINT = "waybook webhooks"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
-    """Check that the webhook settings are consistent and that the templates are valid."""
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:

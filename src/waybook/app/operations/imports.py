@@ -252,7 +252,6 @@ def _added_definition(
     rows: Sequence[DefinitionRow],
     now: datetime,
 ) -> list[Statement]:
-    """Return a statement that adds the run's definition, unless the org already has it."""
     if compiled_dag is None:
         return []
     dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)

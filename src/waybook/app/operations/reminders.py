@@ -34,7 +34,6 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
 
 
 async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
-    """Store the reminder, unless the review was decided or another process stored it."""
     async with LockedPlan(ctx, plan_id=overdue.plan_id) as locked:
         review = open_review(locked.plan)
         if review is None or review.id != overdue.review_id:

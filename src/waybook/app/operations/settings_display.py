@@ -76,7 +76,6 @@ def _password(url: str) -> str | None:
 
 
 def effective_settings(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
-    """Return the name, masked value and origin of every setting."""
     return [
         (name, display_setting(name, getattr(loaded.settings, name)), source)
         for name, source in loaded.sources.items()
