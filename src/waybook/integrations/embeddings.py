@@ -109,7 +109,6 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """Return the vectors of the answer in input order, resized for storage."""
     try:
         data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
         return [resize_vector(item["embedding"]) for item in data]

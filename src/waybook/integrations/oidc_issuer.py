@@ -111,7 +111,6 @@ class Issuer:
     def _as_client(
         self, fields: Mapping[str, str], *, in_form: bool
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return form fields and headers that authenticate Waybook at the token endpoint."""
         client, secret = self.settings.client_id or "", self.settings.client_secret
         if secret is None or in_form:
             known = {"client_id": client, **({"client_secret": secret} if secret else {})}

@@ -212,7 +212,6 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """Check that the ID token is for Waybook and for this attempt; return its claims."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer sent no ID token")
