@@ -40,7 +40,6 @@ class _OpenClaims:
 
 
 def _has_key(arguments: Mapping[str, object]) -> bool:
-    """Return whether a call has an idempotency key that is not blank."""
     key = arguments.get("idempotencyKey")
     return key is not None and str(key).strip() != ""
 

@@ -82,7 +82,6 @@ def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
 
 
 def _with_header(error: WaybookError, response: httpx2.Response) -> WaybookError:
-    """Add the delay from the `Retry-After` header to an error without a delay."""
     header = response.headers.get("retry-after", "")
     if header.isascii() and header.isdigit():
         error.details.setdefault("retryAfter", int(header))

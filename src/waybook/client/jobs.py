@@ -24,7 +24,6 @@ class Job(Claim):
     KIND = "job"
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
-        """Create a job from a reply of `get_next_job` with status `job_ready`."""
         seconds = min(terms.heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
         super().__init__(caller, reply, terms._replace(heartbeat_seconds=seconds))
         self.run_id = str(reply["runId"])

@@ -140,7 +140,6 @@ class _Server:
         self._stdin.write(line.encode())
 
     async def _read(self) -> None:
-        """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
                 # Skip lines that are not JSON, such as the output of print() in the server process.

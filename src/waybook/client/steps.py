@@ -26,7 +26,6 @@ class Step(Claim):
     KIND = "step"
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
-        """Create a step from a reply of `get_next_step` with status `step_ready`."""
         super().__init__(caller, reply, terms)
         self.plan_id = str(reply["planId"])
         self.step_id = str(reply["stepId"])
