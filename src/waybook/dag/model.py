@@ -14,7 +14,7 @@ class JobType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How a step is split into jobs. The module `granularity` describes each strategy."""
+    """Strategy that splits a step into jobs. The module `granularity` describes each strategy."""
 
     ALL_TO_ONE = "all_to_one"
     PER_MODEL = "per_model"

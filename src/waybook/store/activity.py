@@ -5,23 +5,20 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of audit entries, newest first, that are read to count an org's activity.
 MAX_ENTRIES = 5_000
-#: Maximum number of reviewers whose decisions the activity summary lists.
+#: Maximum number of reviewers in the activity summary.
 MAX_DECIDERS = 4
 
 
 class ActivityCounts(NamedTuple):
-    """Completed and failed work of an org, and its cost."""
-
-    #: Completed plan steps, and the number of plans they belong to.
+    #: Completed steps, and the number of their plans.
     steps: int
     plans: int
-    #: Completed jobs, and the number of runs they belong to.
+    #: Completed jobs, and the number of their runs.
     jobs: int
     runs: int
     failures: int
-    #: Whether there were more than `MAX_ENTRIES` audit entries, so the counts are too low.
+    #: Whether there were more than `MAX_ENTRIES` audit entries. The counts are then too low.
     is_partial: bool
     cost_micros: int
 
@@ -36,7 +33,6 @@ SQL = load("activity", activity_counts=ActivityCounts, decisions_since=DecisionC
 
 
 def activity_statements(since: datetime) -> tuple[Statement, Statement]:
-    """Select the counts of completed and failed work, and the review decisions, since this time."""
     return (
         SQL["activity_counts"](since=since, most=MAX_ENTRIES),
         SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=MAX_DECIDERS),

@@ -1,8 +1,8 @@
-"""Agents that called over MCP, the steps and jobs they hold, and the names of plans and runs.
+"""Queries for agents, the steps and jobs they hold, and the names of plans and runs.
 
-An agent is a user and a session; a call without a session has an empty one. An agent's row, written
-with the call log, has the names of its clients and the time of its last call. Everything else about
-agents comes from the audit, the usage rows and the current holders.
+An agent is a user and a session, which may be empty. The row of an agent has the names of its
+clients and the time of its last call. Everything else about agents comes from the audit, the usage
+rows and the current holders.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 #: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Held steps are searched in this many open plans, those with the latest activity first.
+#: Held steps are searched in this many open plans with the latest activity.
 MAX_OPEN_PLANS = 2_000
 MAX_STARTED_PLANS = 500
 #: Maximum number of held steps, and of held jobs, in one answer.
@@ -27,7 +27,7 @@ MAX_ENTRIES_READ = 20_000
 
 
 class AgentKey(NamedTuple):
-    """Identity of an agent: its user and its session, which may be an empty text."""
+    """An agent: a user and a session. The session may be empty."""
 
     name: str
     session: str
@@ -36,14 +36,14 @@ class AgentKey(NamedTuple):
 class AgentRow(NamedTuple):
     name: str
     session: str
-    #: Names that the agent's clients reported for themselves, latest first.
+    #: Names that the agent's clients reported, latest first.
     clients: list[str]
-    #: Time of the agent's first recorded call; None if the agent is known only from the audit.
+    #: Time of the first recorded call. None if the agent is known only from the audit.
     first_seen_at: datetime | None
     last_seen_at: datetime
     completed: int
     failed: int
-    #: Number of the agent's audit entries that were counted.
+    #: Number of audit entries that were counted.
     counted: int
     input_tokens: int
     output_tokens: int
@@ -66,8 +66,6 @@ class AgentRow(NamedTuple):
 
 
 class AgentCounts(NamedTuple):
-    """Audit entries of an agent in a period, counted by kind of event."""
-
     started: int
     completed: int
     failed: int
@@ -88,14 +86,14 @@ class HeldRow(NamedTuple):
 
 
 class NameRow(NamedTuple):
-    """Name of a plan, step, job or other row to which audit entries refer."""
+    """Name of a plan, step, job or other row that audit entries refer to."""
 
     kind: str
     id: str
     name: str
-    #: Position of the step in its plan; None for other kinds of work.
+    #: Position of a step in its plan. None for other rows.
     number: int | None
-    #: Plan or run that a step, a job or an artifact belongs to.
+    #: Plan or run that the row belongs to.
     work_id: str | None
 
 
@@ -109,7 +107,7 @@ class DayUsageRow(NamedTuple):
 
 
 class AgentUsageRow(NamedTuple):
-    """Tokens and cost of one agent; `total` is the number of agents."""
+    """Tokens and cost of one agent. `total` is the number of agents."""
 
     input_tokens: int
     output_tokens: int
@@ -118,7 +116,7 @@ class AgentUsageRow(NamedTuple):
     name: str
     session: str
     total: int
-    #: Names that the agent's clients reported for themselves, latest first.
+    #: Names that the agent's clients reported, latest first.
     clients: list[str]
 
 
@@ -141,24 +139,21 @@ SQL = load(
 
 
 def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[Statement]:
-    """Insert or update the agents that made these calls, each call with the name of its client."""
     clients: dict[AgentKey, str] = {}
     for key, client in calls:
         clients[key] = client or clients.get(key, "")
-    # Sort the rows: concurrent transactions then lock them in the same order and cannot deadlock.
+    # Concurrent transactions lock sorted rows in the same order, and cannot deadlock.
     rows = [(*key, _array(client)) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))
 
 
 def _array(text: str) -> str:
-    """Return a PostgreSQL array literal with this text, or an empty array."""
     escaped = text.replace("\\", r"\\").replace('"', r"\"")
     return f'{{"{escaped}"}}' if text else "{}"
 
 
 def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
-    """Select the steps and the jobs in progress, of one agent or of all agents."""
     name, session = key or (None, None)
     return (
         SQL["held_steps"](
@@ -174,7 +169,6 @@ def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
 
 
 def cost_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's usage by day and by agent, and the number of results without usage."""
     return (
         SQL["usage_by_day"](since=since, most=MAX_DAYS),
         SQL["usage_by_agent"](since=since, most=most),

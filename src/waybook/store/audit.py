@@ -1,7 +1,7 @@
 """Audit entries linked by hashes, and the row changes they record.
 
-The seal of an entry is a hash of its content and of the previous entry's seal. `Patches` merges all
-changes of one write into a single insert, update or delete per row.
+The seal of an entry is a hash of its content and of the previous seal. `Patches` merges all changes
+of one write into one insert, update or delete per row.
 """
 
 from collections import defaultdict
@@ -19,13 +19,11 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
 from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
-#: Used as the previous hash by the first entry of a chain.
+#: The previous hash of the first entry in a chain.
 GENESIS = bytes(32)
 
 
 class SealedEntry(NamedTuple):
-    """One stored audit entry."""
-
     subject_id: str
     subject: str
     seq: int
@@ -38,19 +36,19 @@ class SealedEntry(NamedTuple):
     hash: bytes = b""
 
 
-#: Fields of an audit entry without its hash.
+#: An audit entry without its hash.
 UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | None, str]
 
 
 class Subject(NamedTuple):
-    """Subject of an audit chain: a plan, run, skill execution, standalone research, or org."""
+    """The plan, run, skill execution, standalone research or org that an audit chain is about."""
 
     kind: str
     id: str
 
 
 class ChainEnd(NamedTuple):
-    """Last entry of a chain according to its subject's row, and the last number that is stored."""
+    """The last entry of a chain according to the row of its subject, and the last stored number."""
 
     seq: int
     hash: bytes
@@ -58,8 +56,6 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """Stored row, to be compared with the same row as rebuilt from the audit."""
-
     entity: str
     id: str
     values: Row
@@ -100,16 +96,14 @@ class ChainHead(NamedTuple):
     at: datetime | None = None
 
     def after(self, now: datetime) -> datetime:
-        """Return the time for the next entry: `now`, or the last entry's time if that is later.
+        """Return the time for the next entry. It is never before the time of the last entry.
 
-        Several servers write to one chain, each with its own estimate of the database clock, so
-        `now` may be earlier than the last entry.
+        Several servers write to one chain, each with its own estimate of the database clock.
         """
         return now if self.at is None else max(now, self.at)
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return the hash of an entry, computed from its fields and the previous entry's hash."""
     return _seal(entry[:-1], previous)
 
 
@@ -134,7 +128,10 @@ def _seal(fields: UnsealedEntry, previous: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _with_length(text: str) -> bytes:
-    """Return a text as bytes, preceded by its length. Cached, because most fields repeat."""
+    """Return a text as bytes, after its length.
+
+    The result is cached, because most fields repeat.
+    """
     encoded = text.encode()
     return len(encoded).to_bytes(8, "big") + encoded
 
@@ -147,7 +144,7 @@ def chain(
     now: datetime,
     actor: Actor,
 ) -> Iterator[SealedEntry]:
-    """Number new audit entries and link them by hashes to the head of their chain."""
+    """Number new audit entries, and link them by hashes to the head of their chain."""
     (kind, subject_id), previous, at = subject, head.hash, head.after(now)
     user, channel, session = actor.user, actor.channel, actor.session
     for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):
@@ -158,7 +155,7 @@ def chain(
 
 
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
-    """Return number and reason of the first invalid audit entry, or None if all are valid."""
+    """Return the number of the first invalid audit entry and the reason, or None."""
     previous = GENESIS
     for expected, entry in enumerate(entries, start=1):
         if entry.seq < expected:
@@ -179,13 +176,13 @@ def changes_of(details: Json) -> Iterator[Change]:
 
 
 def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
-    """Return the audit entries with times in UTC, because hashes are computed from UTC times."""
+    """Convert the times of audit entries to UTC, because hashes are computed from UTC times."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 @dataclass(slots=True)
 class Patch:
-    """Net change of one row: inserted, updated or deleted, with the new values."""
+    """The change of one row: inserted, updated or deleted, with the new values."""
 
     id: str
     made: bool = False
@@ -194,10 +191,7 @@ class Patch:
 
 
 class Patches:
-    """All row changes of one write, merged to one patch per row and grouped by type of row.
-
-    The types and the rows of each type are in the order of their first change.
-    """
+    """All row changes of one write, merged into one patch per row."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         patches: dict[Entity, dict[str, Patch]] = {}
@@ -211,7 +205,6 @@ class Patches:
                 _merge_row(rows[row_id], new)
             else:
                 rows[row_id].values[name] = new
-        #: Types of the changed rows.
         self.entities: Collection[Entity] = patches.keys()
         self.inserts: dict[Entity, list[Patch]] = defaultdict(list)
         self.updates: dict[Entity, list[Patch]] = defaultdict(list)
@@ -228,7 +221,7 @@ class Patches:
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
-    """Merge an inserted row into the patch; None means that the row was removed."""
+    """Merge an inserted row into the patch. None means that the row was removed."""
     if isinstance(row, dict):
         patch.made = True
         patch.values.update(row)
@@ -237,20 +230,14 @@ def _merge_row(patch: Patch, row: Json) -> None:
 
 
 class WriteContext(NamedTuple):
-    """Time and actor of a write, and the head of the audit chain to which it adds entries."""
-
     now: datetime
     actor: Actor
     head: ChainHead = ChainHead()
 
 
-# Audit
-
-
 def sealed_entries(
     entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
 ) -> list[SealedEntry]:
-    """Number the audit entries and link them by hashes to their subject's chain."""
     return list(
         chain(
             entries,
@@ -268,7 +255,7 @@ def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
 
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:
-    """Return the row of an audit entry; the details are packed if that is possible."""
+    """Return the row of an audit entry. The details are packed if possible."""
     subject_id, subject, _, at, event, actor, _, session, details, _ = entry
     if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)

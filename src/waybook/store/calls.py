@@ -1,9 +1,8 @@
-"""Tool-call log, stored answers for idempotency keys, and totals of tokens and costs.
+"""The log of tool calls, stored answers, and totals of tokens and cost.
 
-The call log is telemetry; the authoritative record is the audit. The log is written in the
-background from a bounded queue. Calls that do not fit into the queue are not logged, only counted.
-A repeated call with the same idempotency key gets the stored answer and is not executed again.
-Usage is totaled per org by model and by plan or run, and per plan by step.
+The log is written in the background from a queue of limited size; calls that do not fit are only
+counted. A repeated call with the same idempotency key gets the stored answer and is not executed
+again.
 """
 
 import asyncio
@@ -28,20 +27,18 @@ from waybook.store.packed_answers import pack, unpack
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of calls waiting to be written to the log, and the most calls in one batch.
+#: Maximum number of calls that wait to be written to the log, and maximum number in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
-#: Seconds that a call waits for others before they are written to the log together.
+#: Seconds that a logged call waits for others that are written with it.
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
-#: To find the logged call of an audit entry, this many batches of the log are searched, starting at
-#: the time of the entry. A process writes at most five batches per second.
+#: Number of log batches that are searched for the call of an audit entry. A process writes at most
+#: five batches per second.
 MAX_SEARCHED_BATCHES = 40
 
 
 class CallRecord(NamedTuple):
-    """One tool call as shown to users."""
-
     at: datetime
     tool: str
     actor: str
@@ -62,13 +59,13 @@ class ToolCallStats(NamedTuple):
 
 
 class StoredAnswerRow(NamedTuple):
-    """Stored answer to a call, with the hexadecimal hash of the call's arguments."""
+    """A stored answer, with the hexadecimal hash of the call's arguments."""
 
     arguments_hash: str
     is_error: bool
-    #: Answer as JSON; None if the answer is stored in compressed form.
+    #: Answer as JSON. None if the answer is packed.
     answer: dict[str, Json] | None
-    #: Compressed answer in hexadecimal digits; None if the answer is stored as JSON.
+    #: Packed answer in hexadecimal digits. None if the answer is stored as JSON.
     packed: str | None
 
 
@@ -82,7 +79,7 @@ class OrgUsageRow(NamedTuple):
 
 
 class ModelUsageRow(NamedTuple):
-    """Tokens and cost of one language model; `total` is the number of models."""
+    """Tokens and cost of one language model. `total` is the number of models."""
 
     input_tokens: int
     output_tokens: int
@@ -93,7 +90,10 @@ class ModelUsageRow(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Tokens and cost of a plan, a run, or the server's own model; `total` counts the rows."""
+    """Tokens and cost of a plan, a run, or the server's own model.
+
+    `total` is the number of rows.
+    """
 
     input_tokens: int
     output_tokens: int
@@ -142,11 +142,11 @@ def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
 
 class CallLog:
     def __init__(self, database: Database) -> None:
-        """Create a call log with an empty queue, which `write_next` writes to the database."""
+        """Create a call log with an empty queue. `write_next` writes the queue to the database."""
         self._database = database
         self._waiting: deque[LoggedCall] = deque()
         self._has_waiting = asyncio.Event()
-        #: For each org, the number of calls that were answered but are missing from the call log.
+        #: Number of answered calls of each org that are missing from the log.
         self.dropped_of: Counter[UUID] = Counter()
 
     @property
@@ -154,7 +154,7 @@ class CallLog:
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
-        """Queue a call for the log; if the queue is full, count the call as dropped."""
+        """Queue a call for the log. If the queue is full, the call is counted as dropped."""
         if len(self._waiting) >= MAX_QUEUED:
             self.dropped_of[call.org_id] += 1
             return
@@ -162,7 +162,7 @@ class CallLog:
         self._has_waiting.set()
 
     async def write_next(self) -> None:
-        """Wait for a queued call, wait briefly for more, and write all of them to the call log."""
+        """Wait for a queued call and briefly for more, and write all of them to the log."""
         await self._has_waiting.wait()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write(self._take())
@@ -212,7 +212,7 @@ class StoredAnswer:
 
 
 def hash_arguments(arguments: Json) -> bytes:
-    """Return a hash of the call arguments, independent of their order."""
+    """Return a hash of the arguments that does not depend on their order."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
@@ -228,7 +228,7 @@ def store_answer(
 def lookup_statement(key: Key) -> Statement:
     """Select the stored answer to a call.
 
-    Run it after locking, so that it sees the answer of a concurrent call.
+    Run this after locking, so that it sees the answer of a concurrent call.
     """
     return SQL["stored_answer"](tool=key.tool, key=key.stored)
 
@@ -252,7 +252,6 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's usage since a time: in total, by model, and by plan or run."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
@@ -261,7 +260,6 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
 
 
 def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    """Insert the tokens and cost used by the server's own language model."""
     return SQL["insert_own_usage"](
         id=usage_id,
         input_tokens=usage.input_tokens,
@@ -278,8 +276,6 @@ def steps_statement(plan_id: str) -> Statement:
 
 
 class UsageSums(Protocol):
-    """Database row with totals of tokens and cost."""
-
     @property
     def input_tokens(self) -> int: ...
     @property

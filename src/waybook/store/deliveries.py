@@ -1,4 +1,4 @@
-"""Notification outbox: a message is stored in the transaction of its change, and sent later."""
+"""Stores a notification in the transaction of its change. It is sent later."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,12 +15,11 @@ from waybook.notifications.message import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-#: Days for which finished deliveries are kept, whether they succeeded or were abandoned.
 RETENTION_DAYS = 30
 
 
-#: Days after its deadline during which a review still gets a reminder. Shorter than
-#: `RETENTION_DAYS`, so that the stored reminder prevents a second one.
+#: Days after its deadline during which a review still gets a reminder. Must be shorter than
+#: `RETENTION_DAYS`, because the stored reminder prevents a second one.
 REMINDER_DAYS = 7
 
 
@@ -41,7 +40,7 @@ SQL = load(
 
 
 def overdue_statement(patience: timedelta, most: int) -> Statement:
-    """Select open reviews that have waited for longer than `patience` and have no reminder."""
+    """Select open reviews that have waited longer than `patience` and have no reminder."""
     return SQL["overdue_reviews"](patience=patience.total_seconds(), days=REMINDER_DAYS, most=most)
 
 
@@ -57,14 +56,13 @@ def insert_statement(message_id: str, notification: Notification, now: datetime)
 
 
 def claim_statement(most: int, lease: timedelta) -> Statement:
-    """Claim at most `most` webhook deliveries that are due."""
     return SQL["claim"](most=most, lease=lease.total_seconds())
 
 
 def outcome_statements(
     message: WebhookMessage, outcome: DeliveryOutcome, decision: RetryDecision
 ) -> list[Statement]:
-    """Record the outcome of a delivery attempt, and delete deliveries that ended long ago."""
+    """Record the outcome of a delivery attempt, and delete old deliveries."""
     noted = SQL["record_outcome"](
         id=message.id,
         attempt=message.attempt,
@@ -85,7 +83,7 @@ def read_latest(rows: list[Delivery]) -> list[Delivery]:
 
 
 def retry_statement(message_id: str) -> Statement:
-    """Reset a delivery so that it is sent again, as if it had never been tried."""
+    """Reset a delivery so that it is sent again."""
     return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 

@@ -1,8 +1,4 @@
-"""Links that work without sign-in.
-
-With a link, a person decides a review, gives feedback on a stage of a run, or reads the snapshot of
-a plan.
-"""
+"""Links with which a person decides a review, gives feedback, or reads a plan, without sign-in."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +16,7 @@ class LinkKind(StrEnum):
 
 
 class LinkTarget(NamedTuple):
-    """The review that is decided with a link, or the stage that gets feedback with it."""
+    """The review or stage that a person answers with a link."""
 
     kind: LinkKind
     plan_id: str | None = None
@@ -30,32 +26,32 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """The user in whose name a link is used, and its period of validity."""
+    """The user who is recorded when a link is used, and its period of validity."""
 
     for_user: str
-    #: Whether the user must have an active account, as in server mode.
+    #: Whether the user must have an active account. Server mode requires it.
     needs_account: bool
     now: datetime
     expires_at: datetime
 
 
 class AccessLink(NamedTuple):
-    """A link that exists for the secret that a reader presented."""
+    """The link that belongs to the secret of a reader."""
 
     org_id: UUID
     id: str
     kind: str
-    #: Plan of a review or a snapshot; None for a stage of a run.
+    #: Plan of a review or a snapshot. None for a stage of a run.
     plan_id: str | None
     review_id: str | None
     run_id: str | None
     stage: str | None
     seq: int | None
-    #: User in whose name the link is used, or who created a snapshot link.
+    #: User who is recorded when the link is used, or who created a snapshot link.
     for_user: str
-    #: Whether the link belongs to a user account; if not, it was created in local mode.
+    #: Whether the link belongs to a user account. In local mode, it does not.
     has_account: bool
-    #: Current name and scopes of the account; None if the account is disabled.
+    #: Current name and scopes of the account. None if the account is disabled.
     user_name: str | None
     user_scopes: list[str] | None
     created_at: datetime
@@ -65,7 +61,7 @@ class AccessLink(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes of the link's user; empty if the account is not active."""
+        """Return the scopes of the link's user. Empty if the account is not active."""
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
@@ -86,7 +82,7 @@ SQL = load(
 
 
 def by_link_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the link whose secret has the hash that is set in the transaction."""
+    """Select the link that has the secret hash of this transaction."""
     if is_org_known:
         return [SQL["name_org_by_link_of_org"](), SQL["link_by_hash_of_org"]()]
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
@@ -95,9 +91,9 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link with which its target can be decided in the name of a user.
+    """Insert a link with which a user can decide the target.
 
-    Where users have accounts, the link is inserted only if the user's account is active.
+    Where users have accounts, the user's account must be active.
     """
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
     statements = [SQL["insert_action_link"](**values)]
@@ -128,5 +124,5 @@ def usable_statement(link_id: str) -> Statement:
 
 
 def revoke_action_links(subject_id: str | None, by: str) -> Statement:
-    """Revoke the review and feedback links of a plan or run; with None, all those of the org."""
+    """Revoke the review and feedback links of a plan or run, or all of the org."""
     return SQL["revoke_action_links"](subject_id=subject_id, by=by)

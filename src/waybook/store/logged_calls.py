@@ -1,8 +1,8 @@
 """Rows of the tool-call log: batches of calls, and single calls.
 
 Successful calls are stored in batches, because a row and its index entries take several times the
-bytes of the call itself. A failed call has its own row. So has a call about a step that added no
-audit entry, because a step's page finds calls in a batch by the time of their audit entries.
+bytes of a call. A failed call has its own row. A call about a step that added no audit entry also
+has its own row, because a step's page finds calls in a batch by the time of their audit entries.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ SQL = load("logged_calls")
 
 
 class LoggedCall(NamedTuple):
-    """Tool call of an org. The fields from `at` to `step_id` are the table's columns, in order."""
+    """A tool call. The fields from `at` to `step_id` are the table's columns, in order."""
 
     org_id: UUID
     at: datetime
@@ -42,9 +42,9 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: The step that the call named, or that the caller got by it.
+    #: The step that the call named or returned.
     step_id: str | None = None
-    #: Name that the caller's program reported; stored with the agent.
+    #: Name that the caller's program reported. It is stored with the agent.
     client: str | None = None
     #: Whether the call added entries to the audit of its plan.
     is_audited: bool = False
@@ -78,7 +78,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 
 def _batch(calls: list[LoggedCall]) -> tuple[Value, ...]:
-    """Return the log row of a batch, which has calls of the same user and channel."""
+    """Return the log row of a batch. All its calls have the same user and channel."""
     latest = max(call.at for call in calls)
     items = [
         (

@@ -1,10 +1,9 @@
-"""Compression of stored answers with a dictionary of their most frequent texts.
+"""Compresses stored answers with a dictionary of their most frequent texts.
 
-A packed answer is one byte with the number of its dictionary, the ids in the answer, and a raw
-deflate stream of its JSON text. The ids take 16 bytes each, after one byte with their number; in
-the text, a control character, which JSON never contains, stands for each id. Dictionary 0 has no
-ids. A published dictionary never changes, because answers packed with it stay in the database; a
-new one gets the next number.
+A packed answer has one byte with the number of its dictionary, one byte with the number of ids, 16
+bytes for each id, and a raw deflate stream of its JSON text. In the text, a control character
+replaces each id. A published dictionary never changes, because answers packed with it stay in the
+database; a new one gets the next number.
 """
 
 import re
@@ -16,7 +15,7 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum size in bytes of an answer that is packed. PostgreSQL compresses longer ones itself.
+#: Maximum bytes of an answer that is packed. PostgreSQL compresses longer ones itself.
 MAX_PACKED_BYTES = 2_000
 #: Dictionaries by number. The most frequent texts are at the end, where they cost the fewest bits.
 DICTIONARIES = (
@@ -63,9 +62,9 @@ DICTIONARIES = (
     ),
 )
 CURRENT = len(DICTIONARIES) - 1
-#: Ids in fields whose names end in `Id`, in the form that unpacking restores.
+#: Ids in fields whose names end in `Id`, as unpacking restores them.
 _IDS = re.compile(rb'Id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"')
-#: Size of a packed id, and maximum number of ids: there are 31 control characters except NUL.
+#: Size of a packed id, and maximum number of ids: there are 31 control characters besides NUL.
 ID_BYTES = 16
 MAX_IDS = 31
 _MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
@@ -77,7 +76,7 @@ WINDOW_BITS = -12
 MEMORY_LEVEL = 5
 #: Compression level. Higher levels take twice as long and save about one byte per answer.
 LEVEL = 3
-#: Compressor that has already read the dictionary; copying it takes half the time of creating one.
+#: Compressor that has already read the dictionary. Copying it takes half the time of creating one.
 _PACKER = zlib.compressobj(
     LEVEL,
     zlib.DEFLATED,
@@ -89,7 +88,7 @@ _PACKER = zlib.compressobj(
 
 
 def pack(answer: Json) -> bytes | None:
-    """Return the packed answer, or None if it is too long to be packed."""
+    """Return the packed answer, or None if it is too long."""
     text = orjson.dumps(answer)
     if len(text) > MAX_PACKED_BYTES:
         return None

@@ -1,9 +1,9 @@
 """Short form of the details of frequent audit entries: claims and results of steps.
 
-Most of their text is the same in every entry or repeats other columns. Each known part is replaced
-with one control character, which JSON never contains. The SQL function `app_entry_details` restores
-the exact text, so seals and readers are not affected. The parts never change, because packed
-entries stay in the database; more parts would need another function and another control character.
+Most of their text is the same in every entry or repeats other columns. One control character
+replaces each known part. The SQL function `app_entry_details` restores the exact text, so seals
+stay valid. The parts never change, because packed entries stay in the database; more parts would
+need another function and another control character.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from waybook.store.driver.queries import is_id
 
 #: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
 MAX_PACKED_LENGTH = 2_000
-#: Texts that queries search for in the column `details`; entries with them are not packed.
+#: Texts that queries search for in the column `details`. Entries with them are not packed.
 NOT_PACKED = ('["usage",', "add_steps")
-#: Where the step id is in the details of a packed entry.
+#: Position of the step id in the details of a packed entry.
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
 #: Value of the column `details` in a packed entry.
 NO_DETAILS = "{}"
-#: Length of a time with microseconds; `app_entry_details` restores no other times.
+#: Length of a time with microseconds. `app_entry_details` restores no other times.
 TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
 
 #: Marks for parts that repeat other columns: step, time, quoted actor, quoted session, and plan.
@@ -55,8 +55,8 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
-#: Events whose entries are packed, with the phrases in their details. For all other events, queries
-#: may search the column `details`.
+#: Events whose entries are packed, with the phrases in their details. Queries may search the column
+#: `details` for all other events.
 PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (
@@ -93,5 +93,4 @@ def pack_details(
 
 @lru_cache(maxsize=16_384)
 def _is_stored_id(text: str) -> bool:
-    """Return whether the text is an id as PostgreSQL writes it."""
     return is_id(text) and text == text.lower()

@@ -6,7 +6,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class SavedViewRow(NamedTuple):
-    """Saved view of a list: its name, and its filters as a query string."""
+    """A saved view of a list: its name, and its filters as a query string."""
 
     name: str
     query: str
@@ -22,7 +22,7 @@ def views_statement(user: str, page: str, most: int) -> Statement:
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
     """Return the statements that store a view.
 
-    The last one returns the view's name if the view was not stored because the user has too many.
+    The last one returns the view's name if the user has too many views.
     """
     return [
         delete_statement(user, page, view.name),

@@ -1,4 +1,4 @@
-"""Looks up full ids by short ids, and caches the pairs per process."""
+"""Finds full ids by short ids, and caches them."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -15,8 +15,6 @@ class ShortIdRow(NamedTuple):
 
 
 class StepIdRow(NamedTuple):
-    """Full id of a step, the key of its short id, and the id of its plan."""
-
     id: str
     short_key: int
     plan_id: str
@@ -42,9 +40,8 @@ def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
 class ShortIdCache:
     """Cache of full ids by short id, as this process recently returned or looked them up.
 
-    A short id is derived from the full id, so an entry never becomes outdated. The cache does not
-    tell whether the plan, step or other object still exists; the call must check that, as with a
-    full id.
+    A short id is derived from the full id, so an entry never becomes outdated. The object may no
+    longer exist; the call must check that, as with a full id.
     """
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:
@@ -63,12 +60,12 @@ class ShortIdCache:
         return short
 
     def get(self, org_id: UUID, kind: IdKind, short: str) -> str | None:
-        """Return the full id for a short id in its usual spelling, if cached."""
+        """Return the cached full id for a short id in its usual spelling."""
         return self._full_ids.get((org_id.int, kind, short))
 
     def find(self, org_id: UUID, kind: IdKind, text: str) -> str | None:
-        """Return the full id for a short id in any spelling, if cached."""
-        # Try the usual spelling first: most callers copy an id from a reply.
+        """Return the cached full id for a short id in any spelling."""
+        # Try the usual spelling first, because most callers copy an id from a reply.
         org = org_id.int
         return self._full_ids.get((org, kind, text)) or self._full_ids.get(
             (org, kind, usual_form(text))

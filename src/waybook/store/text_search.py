@@ -1,8 +1,7 @@
 """Full-text search in plans, steps, results, runs and documents.
 
-The lexemes of these rows are in generated columns; research has its own search, in
-`store.research.search`. The queries always use generic query plans: PostgreSQL then assumes the
-default selectivity and uses the full-text index, however frequent the terms are.
+Research has its own search, in `store.research.search`. The queries always use generic query plans:
+PostgreSQL then uses the full-text index, however frequent the terms are.
 """
 
 from collections.abc import Sequence
@@ -16,11 +15,11 @@ from waybook.store.driver.queries import Statement, Value, load
 
 
 class TextHitRow(NamedTuple):
-    """Row found by a search, with the searched text and the ids that lead to its page."""
+    """A row found by a search, with the searched text and the ids that lead to its page."""
 
     id: str
     name: str
-    #: Name of the plan or run that contains the row; None if the row is itself a plan or run.
+    #: Name of the plan or run that contains the row. None if the row is itself a plan or run.
     place: str | None
     body: Json
     at: datetime
@@ -32,7 +31,7 @@ class TextHitRow(NamedTuple):
 
 
 class WorkflowNameRow(NamedTuple):
-    """Workflow with its name and the time at which its latest version was stored."""
+    """A workflow with its name and the time at which its latest version was stored."""
 
     slug: str
     name: str
@@ -51,13 +50,13 @@ SQL = load(
 
 #: Maximum number of matching rows that a query ranks.
 MAX_CANDIDATES: Final = 500
-#: Number of the newest rows of each table that are searched without the full-text index.
+#: Number of newest rows of each table that are searched without the full-text index.
 MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length of the text read for an excerpt: first of a question or instructions, then of a
-#: result or document. Only the first 100,000 characters are indexed.
+#: Maximum length of the text read for an excerpt: of a question or instructions, and of a result or
+#: document. Only the first 100,000 characters are indexed.
 MAX_BRIEF_LENGTH: Final = 20_000
 MAX_BODY_LENGTH: Final = 100_000
-#: Without a title, a step is shown with this many characters of its instructions.
+#: A step without a title is shown with this many characters of its instructions.
 MAX_TITLE_LENGTH: Final = 120
 #: Maximum number of workflows whose names are searched.
 MAX_WORKFLOWS: Final = 500
@@ -74,16 +73,16 @@ KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
-    """Search text, and the parts of it that match beginnings of words."""
+    """A search text, and the parts of it that match beginnings of words."""
 
     text: str
-    #: Search text without its last word; None if the last word must match as a whole word.
+    #: Search text without its last word. None if the last word must match as a whole word.
     before_last: str | None
-    #: Last word of the search text as a prefix, in the syntax of a `tsquery`.
+    #: Last word of the search text as a prefix, in `tsquery` syntax.
     last: str | None
-    #: Full id, if the search text is an id.
+    #: Full id if the search text is an id.
     id: str | None = None
-    #: All words as prefixes, in `tsquery` syntax; None if the text has no words.
+    #: All words as prefixes, in `tsquery` syntax. None if the text has no words.
     beginnings: str | None
 
 

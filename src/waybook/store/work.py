@@ -1,4 +1,4 @@
-"""Query for the open work of an org."""
+"""Counts the open work of an org."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ MAX_PLANS = 1_000
 
 
 class WorkCount(NamedTuple):
-    """Open work of an org; counting stops at `MAX_COUNTED`."""
+    """Open work of an org. Counting stops at `MAX_COUNTED`."""
 
     steps: int = 0
     jobs: int = 0

@@ -218,8 +218,8 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     """Return the validated arguments of a tool call.
 
     Raises:
-        InvalidInput: the arguments do not match the tool's schema. TooLarge: the arguments exceed a
-            limit.
+        InvalidInput: the arguments do not match the tool's schema.
+        TooLarge: the arguments exceed a limit.
     """
     if not is_plain_json(arguments):
         _check(kind, arguments)

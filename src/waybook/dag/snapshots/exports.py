@@ -92,7 +92,7 @@ def texts_of(value: object, place: str) -> list[str]:
 
 
 def read_time(value: object, place: str) -> datetime | None:
-    """Parse a time in RFC 3339 format. A missing time is None."""
+    """Parse a time in RFC 3339 format. A missing time gives None."""
     if value is None or value == "":
         return None
     try:
@@ -153,8 +153,7 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is valid, so no expected counts are computed: nobody knows how often a task will
-        # run.
+        # No stage is valid, so no expected counts are computed: a task may run any number of times.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},

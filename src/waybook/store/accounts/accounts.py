@@ -1,6 +1,6 @@
 """Queries for orgs, users, API tokens and web sessions.
 
-Tokens and sessions are looked up by the hash of their secret, before the org is known.
+A token or session is found by the hash of its secret, before the org is known.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,6 @@ class OrgRow(NamedTuple):
 
 
 class UserRow(NamedTuple):
-    """A user as stored, with one column for each field of `User`."""
-
     id: str
     name: str
     scopes: list[str]
@@ -59,43 +57,38 @@ class TokenRow(NamedTuple):
 
 
 class TokenIdentity(NamedTuple):
-    """Caller that presented a valid API token."""
-
     org_id: UUID
     user: str
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether to update the stored time of last use, which is older than a minute.
+    #: Whether the stored time of last use is older than a minute and should be updated.
     record_use: bool
-    #: Database time of the lookup. Until `recent_until`, further uses need not be recorded.
+    #: Database time of the lookup. Uses until `recent_until` need not be recorded.
     now: datetime
     recent_until: datetime
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes that both the API token and its user have."""
         token, user = map(Scope, self.token_scopes), map(Scope, self.user_scopes)
         return expand_scopes(token) & expand_scopes(user)
 
 
 class SessionUser(NamedTuple):
-    """User who is signed in with a browser."""
-
     org_id: UUID
     session_id: str
-    #: Id of the token with which the user signed in; None if no token was used.
+    #: Token with which the user signed in. None if no token was used.
     token_id: str | None
     name: str
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether to update the stored time of last activity, which is older than a minute.
+    #: Whether the stored time of last activity is older than a minute and should be updated.
     record_use: bool
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes; after sign-in with a token, only those the token has too."""
+        """Return the user's scopes. After sign-in with a token, the token must have them too."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -120,21 +113,19 @@ SQL = load(
 
 
 class LoadedOrg(NamedTuple):
-    """An org and the head of its audit chain."""
-
     org: Org
     head: ChainHead
 
 
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid token whose secret has the hash that is set in the transaction."""
+    """Select the valid token that has the secret hash of this transaction."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
 def check_statement(token: TokenIdentity) -> Statement:
-    """Return a statement that raises `StaleCredential` if the token changed since it was cached."""
+    """Return a statement that raises `StaleCredential` if the cached token has changed."""
     return SQL["check_token"](
         token_id=token.token_id,
         user=token.user,
@@ -148,7 +139,6 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org in `rows`; `last` is the query result with its last audit entry's time."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -206,7 +196,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert the rows for a comparison with the rows that are rebuilt from the audit."""
+    """Convert rows for a comparison with the rows that are rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -227,7 +217,7 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid web session whose secret has the hash that is set in the transaction."""
+    """Select the valid web session that has the secret hash of this transaction."""
     if is_org_known:
         return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]

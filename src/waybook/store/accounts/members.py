@@ -1,4 +1,4 @@
-"""Lookup of users who sign in through OpenID Connect, by issuer and subject."""
+"""Finds users who sign in through OpenID Connect, by issuer and subject."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -9,8 +9,6 @@ from waybook.store.driver.queries import Statement, load
 
 
 class MemberRow(NamedTuple):
-    """Result row of a user lookup: the org, the current time, and the user's columns if found."""
-
     org_id: UUID
     now: datetime
     user_id: str | None
@@ -25,13 +23,12 @@ SQL = load("accounts/members", member=MemberRow, member_of_org=MemberRow)
 class Member(NamedTuple):
     user_id: str
     name: str
-    #: Upper limit for the scopes of this user's credentials.
     scopes: tuple[Scope, ...]
     is_disabled: bool
 
 
 class MemberLookup(NamedTuple):
-    """Result of a user lookup; without a `member` if the org has no such user."""
+    """Result of a user lookup. It has no `member` if the org has no such user."""
 
     org_id: UUID
     now: datetime
@@ -39,7 +36,7 @@ class MemberLookup(NamedTuple):
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    """Select the org with this slug, and its user with this issuer and subject."""
+    """Select the org with this slug, and the user with this issuer and subject."""
     return [
         SQL["name_org_by_slug"](slug=slug),
         SQL["close_directory"](),
@@ -52,12 +49,12 @@ def org_of_slug_statement(slug: str) -> Statement:
 
 
 def member_of_org_statement(issuer: str, subject: str) -> Statement:
-    """Select the transaction's org, and its user with this issuer and subject."""
+    """Select the transaction's org, and the user with this issuer and subject."""
     return SQL["member_of_org"](issuer=issuer, subject=subject)
 
 
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return the org and user selected by `member_statements`; None if there is no org."""
+    """Return the org and the user, or None if there is no org."""
     if not rows:
         return None
     (row,) = rows

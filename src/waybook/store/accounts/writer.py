@@ -1,7 +1,6 @@
-"""Writes orgs with their audit entries, and in the background the times at which tokens were used.
+"""Writes orgs with their audit entries, and the times at which tokens were last used.
 
-The time of a token's last use is telemetry: it is written after the call, with a precision of one
-minute.
+The time of a token's last use is written after the call, with a precision of one minute.
 """
 
 import asyncio
@@ -26,7 +25,6 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that write an org, its changed rows, and its audit entries."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
@@ -61,7 +59,6 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Return the query's statement for a row, with the values that the audit recorded."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }
@@ -79,8 +76,8 @@ def _to_sql_value(value: Json) -> Value:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of token uses waiting to be written. When the queue is full, a use is dropped; the
-#: token's next use will be recorded instead.
+#: Maximum number of token uses waiting to be written. A use that does not fit is dropped, because
+#: the token's next use will be recorded instead.
 MAX_QUEUED: Final = 10_000
 
 
@@ -90,7 +87,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of a token for writing; never wait and never fail."""
+        """Queue the use of a token for writing. This never waits and never fails."""
         if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()

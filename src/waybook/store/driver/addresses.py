@@ -1,4 +1,4 @@
-"""Network timeouts and keepalives added to every PostgreSQL connection string."""
+"""Adds network timeouts and keepalives to PostgreSQL connection strings."""
 
 from functools import lru_cache
 from typing import Final
@@ -10,17 +10,16 @@ from waybook.errors import Misconfigured
 
 #: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Parameters added to a connection string with several hosts, unless it sets them. The time per
-#: host is short, because another host may answer. Only the primary is used.
+#: Default parameters of a connection string with several hosts. The time per host is short, because
+#: another host may answer. Only the primary is used.
 SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
 #: Values of `target_session_attrs` that select the primary.
 PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
 #: Parameters that have one value for each host.
 PER_HOST: Final = ("host", "hostaddr", "port")
-#: Connection parameters added unless the connection string sets them; Unix sockets ignore them.
-#: They detect a peer that vanished without closing the connection: after 25 seconds without
-#: traffic, or 10 seconds after unacknowledged data was sent. The defaults of the operating system
-#: would take about two hours.
+#: Default connection parameters. They detect a peer that vanished without closing the connection,
+#: after 25 seconds without traffic or 10 seconds after unacknowledged data. The defaults of the
+#: operating system would take about two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",
@@ -33,7 +32,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with network timeouts added, unless it already sets them.
+    """Add network timeouts to a connection string, unless it already sets them.
 
     Raises:
         Misconfigured: the connection string is not valid.
@@ -44,7 +43,7 @@ def bounded_dsn(dsn: str) -> str:
 
 
 def require_standby(dsn: str) -> str:
-    """Return the connection string, with a parameter by which only a standby is used.
+    """Add a parameter that selects a standby to a connection string.
 
     >>> require_standby("host=a,b"), require_standby("host=a target_session_attrs=any")
     ('host=a,b target_session_attrs=standby', 'host=a target_session_attrs=any')
@@ -58,7 +57,7 @@ def require_standby(dsn: str) -> str:
 
 @lru_cache(maxsize=16)
 def host_dsns(dsn: str) -> tuple[str, ...]:
-    """Return a connection string for each host of this one, in the same order.
+    """Return a connection string for each host, in order.
 
     >>> host_dsns("host=a,b port=1,2 dbname=d")
     ('dbname=d host=a port=1', 'dbname=d host=b port=2')

@@ -1,9 +1,8 @@
-"""In-process event bus for committed changes of plans and runs.
+"""Delivers committed changes of plans and runs to subscribers.
 
-Publishing only appends to a queue and wakes subscribers, so it never waits. Changes made by this
-process are delivered at once; `pg_notify` exchanges changes with other processes. A subscriber
-receives the events of one org only. `ChangeFeed` is a subscriber that collects changed topics for a
-reader that polls at its own pace.
+Publishing only appends to a queue and wakes subscribers, so it never waits. A subscriber receives
+the events of one org. `pg_notify` exchanges changes with other processes. `ChangeFeed` collects
+changed topics for a reader that polls.
 """
 
 import asyncio
@@ -19,54 +18,52 @@ from waybook.core.events import ChangeEvent
 #: Org, kind and id of a plan or run. The org is an int, because ints hash fast.
 SubjectKey: TypeAlias = tuple[int, str, str]
 
-#: Maximum number of events that wait to be sent to other processes. Events beyond this number are
-#: not sent; the other processes find them by polling.
+#: Maximum number of events that wait to be sent to other processes. Other processes find further
+#: changes by polling.
 MAX_QUEUED = 10_000
 #: Maximum number of past events kept for subscribers that reconnect after a short absence.
 MAX_REPLAYED = 2_000
-#: Maximum number of plans and runs whose last delivered version the bus remembers.
+#: Maximum number of plans and runs whose last version is remembered.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Maximum number of orgs whose events are counted. If an org is no longer counted, a subscriber
-#: that reconnects gets `on_gap`.
+#: Maximum number of orgs whose events are counted. A subscriber of any other org gets `on_gap` when
+#: it reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
-    """Receives the change events of one org; its methods must not block or raise."""
+    """Receives the change events of one org. Its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None: ...
 
     def on_gap(self) -> None:
-        """Handle lost events: assume that every plan and run of the org may have changed."""
+        """Handle lost events: every plan and run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of all events: the server process is stopping."""
+        """Handle the end of all events, because the server is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        #: Random name of this process, by which it recognizes its own notifications.
+        #: Random name by which this process recognizes its own notifications.
         self.sender = secrets.token_hex(4)
-        #: Event that is set while events wait to be sent to other processes.
+        #: Set while events wait to be sent to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Event that is set when the bus gets its first subscriber.
+        #: Set when the bus gets its first subscriber.
         self.is_wanted = asyncio.Event()
-        #: Event that is set when an org gets its first subscriber, so that the poller polls at
-        #: once.
+        #: Set when an org gets its first subscriber. The poller then polls immediately.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         #: Subscribers by org. In all dictionaries of the bus, the org is an int.
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of delivered events of each org. They are counted per org, so that no org learns
-        #: how many events others have. Each count starts at a random number, so that a position
-        #: issued by another process is not valid here.
+        #: Number of events of each org. Each count starts at a random number, so that a position
+        #: from another process is not valid here. No org learns how many events others have.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a committed change to subscribers here, and queue it for other processes."""
+        """Deliver a committed change to subscribers, and queue it for other processes."""
         which = org_id.int, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
@@ -74,7 +71,7 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a change made by another process, unless it was already delivered."""
+        """Deliver a change of another process, unless it was already delivered."""
         which = org_id.int, event.kind, event.id
         if org_id.int in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
@@ -85,7 +82,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events within the block; first replay those after `since`."""
+        """Subscribe to an org's events within the block. First replay the events after `since`."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -94,7 +91,7 @@ class Bus:
             leave()
 
     def subscribe(self, org_id: UUID, subscriber: Subscriber) -> Callable[[], None]:
-        """Subscribe to an org's events; return a function that unsubscribes."""
+        """Subscribe to an org's events. Return a function that unsubscribes."""
         others = self._subscribers.setdefault(org_id.int, [])
         if not others:
             self.has_newcomers.set()
@@ -112,7 +109,7 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """Return the position after the org's latest event, from which a subscriber can resume."""
+        """Return the position after the org's latest event. A subscriber can resume there."""
         return f"{self.sender}.{self._counted(org_id.int)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
@@ -131,7 +128,7 @@ class Bus:
         return [UUID(int=org) for org in self._subscribers]
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """Return the events to be sent to other processes, by org, and clear the queue.
+        """Remove and return the events for other processes, by org.
 
         The caller must send them, because they are not queued again.
         """
@@ -147,7 +144,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Report to all subscribers, also later ones, that no more events follow."""
+        """Report to all subscribers that no more events follow."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -187,14 +184,14 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics kept for a slow reader; if there are more, it gets `ALL_TOPICS`.
+#: Maximum number of changed topics kept for a slow reader. With more, the reader gets `ALL_TOPICS`.
 MAX_TOPICS = 200
-#: Topic that stands for all topics.
+#: Topic that represents all topics.
 ALL_TOPICS = "*"
 
 
 class ChangeFeed:
-    """Collects the topics (such as `plan:ID`) that changed since the last read."""
+    """Collects the topics, such as `plan:ID`, that changed since the last read."""
 
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
@@ -222,7 +219,7 @@ class ChangeFeed:
         return self._ended
 
     async def read(self, seconds: float) -> tuple[str, ...]:
-        """Wait up to `seconds` for changed topics; return them, or an empty tuple on timeout."""
+        """Wait up to `seconds` for changed topics. The result is empty after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._has_news.wait()
@@ -239,7 +236,7 @@ class ChangeFeed:
 
 
 def event_topics(event: ChangeEvent) -> tuple[str, ...]:
-    """Return the subscription topics that match this change event.
+    """Return the subscription topics of a change event.
 
     >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
     ('plan:7', 'plans', 'inbox')
@@ -249,7 +246,7 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
-    """Merge two change events about the same plan or run into one."""
+    """Merge two change events about the same plan or run."""
     if known is None or (known.version <= event.version and not known.list_changed):
         return event
     later = max(known.version, event.version)

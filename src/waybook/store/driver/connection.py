@@ -1,17 +1,14 @@
-"""Database connection that sends several SQL statements per round trip.
+"""A database connection that sends several SQL statements per round trip.
 
-A message is a group of statements that are sent and answered together in the protocol's pipeline
-mode, with values separate from the SQL. Statements are prepared once per connection and then
-executed by name, so the server does not plan them again. A pooler may use another server connection
-for each transaction, which loses prepared statements and settings. Every connection therefore first
-compares the backend's process id to detect a pooler. Behind one, nothing is prepared, and settings
-are sent with each transaction.
+Statements are prepared once per connection and then executed by name, so the server does not plan
+them again. A pooler may use another server connection for each transaction, which loses prepared
+statements and settings. Every connection therefore first compares the backend's process id to
+detect a pooler. Behind a pooler, nothing is prepared, and settings are sent with each transaction.
 
-This class handles the common case itself, faster than psycopg's general pipeline code: a message is
-sent at once and all answers arrive together. Everything else is left to psycopg. Every message has
-a deadline. A connection that broke or missed its deadline is closed, and the pool opens another.
-PostgreSQL ends statements and idle transactions slightly earlier by itself, which also releases the
-locks of a server that vanished.
+This class handles the common case faster than psycopg's general pipeline code: all statements are
+sent in one message, and all answers arrive together. Every message has a deadline. A connection
+that broke or missed its deadline is closed, and the pool opens another. PostgreSQL ends statements
+and idle transactions slightly earlier, which also releases the locks of a server that vanished.
 """
 
 import asyncio
@@ -45,15 +42,15 @@ from waybook.store.driver.wire import (
 )
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: One list of rows per statement. The rows are instances of the query's row class, if it has one.
+#: One list of rows per statement. The rows have the query's row class, if it has one.
 Results: TypeAlias = list[list[Any]]
-#: Statements sent in one round trip; a plain string is not prepared.
+#: Statements sent in one round trip. A plain string is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
-#: Maximum seconds for canceling a statement whose caller no longer waits.
+#: Maximum seconds for canceling a statement that no caller waits for.
 CANCEL_SECONDS = 1.0
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: Transaction states in which all answers have arrived, so a rollback is possible.
+#: Transaction states in which a rollback is possible, because all answers have arrived.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -63,27 +60,24 @@ class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
         set_json_loads(orjson.loads, connection)
         self.connection = connection
-        #: Id of the transaction's org as text, added to statements that take the org.
+        #: Id of the transaction's org. It is added to statements that take the org.
         self.org = NO_ORG
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
-        self._prepared_before = 0  # Number of prepared statements before the last message was sent.
+        self._prepared_before = 0  # Number of prepared statements before the last message.
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop. Kept here, because psycopg forgets it when the
-        #: connection breaks.
+        #: Socket registered with the event loop. psycopg forgets it when the connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
-        #: True if the server did not answer, closed the connection, or became a standby.
+        #: Whether the server did not answer, closed the connection, or became a standby.
         self.is_lost = False
 
-    # Sending
-
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send all statements in one round trip; return only the results of `statements`.
+        """Send all statements in one round trip, and return the results of `statements`.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -144,12 +138,7 @@ class DbConnection:
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
         """Send statements and wait for all results, within a deadline.
 
-        Returns:
-            The index of each statement's result, and the results.
-
-        Raises:
-            TimeoutError: the deadline passed.
-            psycopg.OperationalError: the connection broke.
+        Returns the index of each statement's result, and the results.
         """
         pgconn = self.connection.pgconn
         timer = self._loop.call_later(self._wire.message_seconds, self._expire)
@@ -172,7 +161,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Pass statements to libpq for sending; return for each the index of its result."""
+        """Pass statements to libpq, and return the index of each statement's result."""
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
         self._prepared_before = len(prepared)
         places, sent = [], 0
@@ -199,8 +188,6 @@ class DbConnection:
         make_row = tuple if isinstance(statement, str) else statement.form.make_row
         return self._transformer.load_rows(0, result.ntuples, make_row)
 
-    # Waiting
-
     async def _answers(self) -> list[PGresult]:
         try:
             return await self._collect()
@@ -209,7 +196,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the statements of an abandoned call; close the connection if that fails."""
+        """Cancel the statements of an abandoned call. Close the connection if that fails."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -237,7 +224,6 @@ class DbConnection:
                 ended = False
 
     async def _readable(self) -> None:
-        """Wait until the socket is readable."""
         self._listen()
         self._arrived = self._loop.create_future()
         try:
@@ -246,11 +232,10 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register the socket with the event loop; necessary before every wait.
+        """Register the socket with the event loop before every wait.
 
-        When a socket reports an error, uvloop calls the reader once more and then silently removes
-        it, so an earlier registration may be gone. Renewing a registration that still exists needs
-        no system call.
+        After an error on a socket, uvloop silently removes its reader. Renewing an existing
+        registration needs no system call.
         """
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
@@ -273,14 +258,14 @@ class DbConnection:
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def give_up(self) -> None:
-        """Fail the pending message: another server has become the primary."""
+        """Fail the pending message, because another server has become the primary."""
         if self._arrived is None:
             self.close()
         elif not self._arrived.done():
             self._arrived.set_exception(psycopg.OperationalError("the primary has changed"))
 
     def _hear_unasked(self) -> None:
-        """Read unsolicited messages; close the connection if the server closed it."""
+        """Read unsolicited messages. Close the connection if the server closed it."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -299,20 +284,18 @@ class DbConnection:
             self._heard = None
 
     async def _flush(self) -> None:
-        """Send the rest of a message that was too large to be sent at once."""
+        """Send the rest of a large message."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
             await wait_async(
                 flush_steps(self.connection), self.connection.pgconn.socket, interval=1
             )
 
-    # Cleaning
-
     def is_clean(self) -> bool:
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Roll back an uncommitted transaction; close the connection if that fails."""
+        """Roll back an uncommitted transaction. Close the connection if that fails."""
         await self._end_transaction(ROLLBACK)
 
     def close(self) -> None:
@@ -320,9 +303,9 @@ class DbConnection:
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Roll back a failed message; close the connection if that fails."""
+        """Roll back a failed message. Close the connection if that fails."""
         statements = [ROLLBACK]
-        if len(self._prepared) > self._prepared_before:  # Some may be missing.
+        if len(self._prepared) > self._prepared_before:  # Some of them may not exist.
             self._prepared = set()
             statements.append(DEALLOCATE_ALL)
         await self._end_transaction(*statements)

@@ -1,6 +1,6 @@
-"""Transactions confined to one org, with two round trips each, and an estimated database clock.
+"""Transactions confined to one org, and an estimate of the database clock.
 
-The first message begins the transaction, sets the org, and locks and loads rows; the last one
+The first message begins the transaction, sets the org, and locks and loads rows. The last one
 writes everything and commits. There are no other round trips.
 """
 
@@ -22,21 +22,21 @@ from waybook.tracing import TRACING
 
 
 class Clock:
-    """Estimate of the database clock, based on the time the database reported last.
+    """Estimate of the database clock from the time that the database reported last.
 
-    The estimate is behind by the latency of that answer. A write that relies on the estimate also
-    lets the database check it.
+    The estimate is late by the latency of that answer. A write that relies on the estimate also has
+    the database check it.
     """
 
     def __init__(self) -> None:
         self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        """Store the time that the database has just reported, in any time zone."""
+        """Store the time that the database has just reported."""
         self._last_reading = now.astimezone(UTC), time.monotonic()
 
     def now(self) -> datetime | None:
-        """Return the estimated database time in UTC; None if no time has been reported yet."""
+        """Return the estimated database time in UTC. None if no time has been reported yet."""
         if self._last_reading is None:
             return None
         then, heard = self._last_reading
@@ -49,7 +49,7 @@ COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
-    """Transaction confined to one org, begun by the first statements and ended by the last."""
+    """A transaction confined to one org."""
 
     def __init__(
         self, line: DbConnection, opening: Message, check: CredentialCheck | None = None
@@ -57,12 +57,11 @@ class Transaction:
         self._line = line
         self._opening = opening
         self._check = check
-        #: Whether messages of this transaction are traced. A message shared by several calls is
-        #: not, because it belongs to no single call.
+        #: Whether messages are traced. A message that several calls share is not traced.
         self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send statements in the transaction; the first call also begins it.
+        """Send statements in the transaction. The first call also begins it.
 
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
@@ -92,8 +91,6 @@ class Transaction:
 
 
 class TransactionScope:
-    """Context manager that holds a pooled connection for one transaction."""
-
     def __init__(
         self,
         pool: ConnectionPool,
@@ -105,8 +102,6 @@ class TransactionScope:
         """Create the scope.
 
         The fair queue treats all calls with the same `turn`, usually the org's id, as one org.
-
-        `org` is the id of the org as text, if the org is known.
         """
         self._pool = pool
         self._check = check
@@ -128,7 +123,7 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Use the database through this pool; transactions set `role` if given."""
+        """Use the database through this pool. Transactions set `role` if it is given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: Replaces the current time in tests.
@@ -142,7 +137,6 @@ class Database:
 
     @property
     def group_sizes(self) -> Histogram:
-        """Return how many calls shared each message; see `GroupCommit`."""
         return self._groups.sizes
 
     def close(self) -> None:
@@ -152,20 +146,20 @@ class Database:
         return self.frozen_now or self.clock.now()
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
-        """Return a transaction confined to this org, which is rolled back unless committed."""
+        """Return a transaction confined to this org. It is rolled back unless it is committed."""
         org = str(org_id)
         opening, check = self._opening(BEGIN, org), pending_check(org_id)
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether other calls of the org may share the next message; see `GroupCommit`."""
+        """Return whether other calls of the org may share the next message."""
         return self._groups.has_calls(org_id)
 
     async def commit(self, call: Call) -> Results:
-        """Send a call's statements in one message, possibly shared with other calls, and commit.
+        """Send a call's statements in one message, possibly with other calls, and commit.
 
-        A pending check of the caller's credential is sent as one of the statements, because the
-        message may be sent by another task.
+        The check of the caller's credential must be among the statements, because another task may
+        send the message.
 
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
@@ -189,7 +183,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def is_cluster(self) -> bool:
-        """Return whether the database is a Citus cluster, as detected by the first connection."""
+        """Return whether the database is a Citus cluster."""
         if self.wire.is_cluster is None:
             await self.read_global("select app_now()")
         return bool(self.wire.is_cluster)
@@ -197,11 +191,10 @@ class Database:
     async def read_by_secret(
         self, secret_hash: bytes, *statements: Statement | str, org_id: UUID | None = None
     ) -> Results:
-        """Read the rows that a secret with this hash gives access to, in one round trip.
+        """Read the rows that a secret gives access to, in one round trip.
 
         Row-level security shows only the row with this hash, until a statement sets that row's org.
-        Because the org is not known yet, the fair queue treats each secret as an org. `org_id` is
-        the org that the secret names, if any.
+        Because the org is not known yet, the fair queue treats each secret as an org.
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
@@ -223,21 +216,22 @@ class Database:
         return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """Read the list of orgs in one round trip; no other rows are visible."""
+        """Read the list of orgs in one round trip. No other rows are visible."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Run statements outside any org, where no org's rows are visible."""
+        """Run statements outside any org. No org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     async def check_ready(self) -> None:
-        """Check that the database answers and, after a write found the disk full, has space again.
+        """Check that the database answers. If its disk was full, check that it has space again.
 
         Raises:
-            DiskFull: the disk is still full. Unavailable: the database cannot be reached.
+            DiskFull: the disk is still full.
+            Unavailable: the database cannot be reached.
         """
         probe = ("set local work_mem = '64kB'", wire.SQL["write_temporary_file"]())
         await self.read_global("select app_now()", *(probe if self.wire.is_disk_full else ()))
@@ -248,7 +242,6 @@ class Database:
         return self.pool.dsn
 
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
-        """Write the statements of calls, which already include the checks of their credentials."""
         org = str(org_id)
         opening = self._opening(BEGIN, org)
         async with TransactionScope(self.pool, opening, org_id, org.encode()) as tx:

@@ -1,8 +1,7 @@
-"""Connecting to the first usable server of a connection string with several hosts.
+"""Connects to the first usable server of a connection string with several hosts.
 
-The hosts are tried in order: the next one starts a moment later, or as soon as the one before has
-failed, and the first established connection wins. A silent host thus costs a moment, not a whole
-timeout.
+The next host is tried a moment later, or when the one before has failed. The first connection wins,
+so a silent host costs a moment and not a whole timeout.
 """
 
 import asyncio
@@ -18,12 +17,11 @@ from waybook.store.driver.addresses import bounded_dsn, host_dsns
 STAGGER_SECONDS: Final = 0.25
 
 Opened: TypeAlias = AsyncConnection[TupleRow]
-#: Connects to the single host of a connection string.
 Open: TypeAlias = Callable[[str], Coroutine[Any, Any, Opened]]
 
 
 async def connect(dsn: str, *, autocommit: bool = False) -> Opened:
-    """Open a connection to the first usable host, trying each host once.
+    """Open a connection to the first usable host.
 
     Raises:
         Misconfigured: the connection string is not valid.
@@ -63,7 +61,7 @@ async def _race(
     is_final: Callable[[BaseException], bool],
     tasks: list[asyncio.Task[Opened]],
 ) -> Opened:
-    """Try the hosts one after the other; return the first connection, and drop its task."""
+    """Try the hosts one after the other, and return the first connection."""
     left, running = list(hosts), set[asyncio.Task[Opened]]()
     failure: BaseException | None = None
     while True:

@@ -1,10 +1,9 @@
 """Fair queue over orgs: the waiting org that holds the fewest connections is served first.
 
-Calls of one org wait in order of arrival. Among orgs with equally many connections, the one waiting
-longest is next. An org with too many calls thus delays mainly itself; a call of another org waits
-only until one connection is released. A single active org may hold all connections. With several
-active orgs, each may hold at most three quarters, because it can take seconds until a connection is
-released.
+Calls of one org wait in order of arrival. An org with too many calls delays mainly itself: a call
+of another org waits only until one connection is released. A single active org may hold all
+connections. With several active orgs, each may hold at most three quarters, because it can take
+seconds until a connection is released.
 """
 
 from collections import defaultdict, deque
@@ -15,7 +14,7 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: Maximum number of calls of one org that may wait for a connection at the same time.
+#: Maximum number of calls of one org that may wait for a connection.
 MAX_QUEUED: Final = 256
 
 
@@ -26,17 +25,16 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiting calls, grouped by how many connections their org holds. Within a group, the orgs
-        #: are in the order in which they are served.
+        #: Waiting calls, grouped by how many connections their org holds. In each group, orgs are
+        #: in the order of service.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiting calls. It is usually zero, and then no search for the next call is
-        #: needed.
+        #: Number of waiting calls. It is usually zero, and no search is then needed.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Record that an org is active; None stands for the server itself."""
+        """Record that an org is active. None means the server itself."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -54,7 +52,6 @@ class FairQueue(Generic[T]):
             self._move(org, held, held + 1)
 
     def release(self, org: Hashable) -> None:
-        """Record that an org holds one fewer connection."""
         held = self._held.pop(org)
         if held > 1:
             self._held[org] = held - 1
@@ -79,7 +76,6 @@ class FairQueue(Generic[T]):
         self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Remove a call that no longer waits."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
         if queue is not None and waiting in queue:
@@ -89,7 +85,7 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next call with its org, and count a connection for that org.
+        """Remove and return the next call with its org, and count a connection for the org.
 
         Return None if every waiting org holds its maximum.
         """

@@ -1,19 +1,15 @@
-"""Group commit: concurrent writes of one org share a transaction, and thereby a message.
+"""Group commit: concurrent writes of one org share a message, a transaction and a commit.
 
-A call whose statements are all ready sends them at once in its own transaction, as long as few
-messages of its org are in flight. Otherwise it waits. As soon as a message of the org is answered,
-the waiting calls are sent together: in one message, one transaction and one commit. A call waits at
-most `MAX_WAIT_SECONDS`, even if the messages in flight are not answered, for example because they
-wait for a lock.
+A call is sent in its own transaction while few messages of its org are in flight. Otherwise it
+waits, at most `MAX_WAIT_SECONDS`. When a message of the org is answered, the waiting calls are sent
+together.
 
-A call that needs two messages, a read and a write, waits for one turn of the event loop before
-each. The callers of a group all continue in the same turn, so their next messages form a group
-again; this saves more than the second message costs. A call whose read was sent alone, with no
-other call of its org around, writes at once.
+A call that reads and then writes waits for one turn of the event loop before each message. The
+callers of a group all continue in the same turn, so their next messages form a group again.
 
 If a statement of a group fails, nothing of the group is written, and each call is sent again in its
-own transaction, so an error affects only the call that caused it. If the connection breaks, it is
-unknown whether the group was committed, and all its calls fail with Unavailable.
+own transaction. An error thus affects only the call that caused it. If the connection breaks, all
+calls of the group fail with Unavailable, because it is unknown whether the group was committed.
 """
 
 import asyncio
@@ -35,23 +31,22 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
-#: Number of messages of an org in flight at which further calls of the org wait for a group.
+#: With this many messages of an org in flight, further calls of the org wait for a group.
 MAX_IN_FLIGHT = 3
 #: Maximum number of writing calls in a group. In larger groups, many calls wait for one backend
-#: while the others are idle, and all callers continue at the same time.
+#: while other backends are idle.
 MAX_CALLS = 4
-#: Maximum number of reading calls in a group, in addition to the writing ones. A read is much
-#: faster than a write, and joining a group costs less than a message of its own.
+#: Maximum number of reading calls in a group. A read is much faster than a write, so joining a
+#: group costs less than a separate message.
 MAX_READS = 8
-#: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
+#: Maximum bytes of the parameters of a group. A larger call is sent alone.
 MAX_BYTES = 262_144
-#: Maximum number of waiting calls of an org. Further calls are sent alone; the pool limits them.
+#: Maximum number of waiting calls of an org. Further calls are sent alone.
 MAX_WAITING = 256
-#: Maximum time in seconds for which a call waits while other messages of its org are in flight.
+#: Maximum seconds for which a call waits while other messages of its org are in flight.
 MAX_WAIT_SECONDS = 0.05
-#: Lock timeout of a group. Short, because one call that waits for a lock delays the whole group,
-#: and shorter than PostgreSQL's deadlock timeout. After it, each call is sent alone with the usual
-#: lock timeout.
+#: Lock timeout of a group. It is short, because one call that waits for a lock delays the whole
+#: group. After a timeout, each call is sent alone with the usual lock timeout.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 
 #: Sends statements of an org in one message, with begin and commit.
@@ -59,7 +54,7 @@ Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
 class Call(NamedTuple):
-    """Statements of one call, which are committed together or not at all."""
+    """Statements of one call. All of them are committed, or none."""
 
     org_id: UUID
     #: Id of the plan or run that the statements lock.
@@ -67,9 +62,9 @@ class Call(NamedTuple):
     statements: Message
     #: Called after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: True if the call waits for one turn of the event loop, so that other calls can join it.
+    #: Whether the call waits for one turn of the event loop, so that other calls can join it.
     waits: bool = False
-    #: True if the statements only read, without locks.
+    #: Whether the statements only read, without locks.
     is_read: bool = False
 
 
@@ -78,13 +73,11 @@ class _WaitingCall(NamedTuple):
     size: int
     #: Time of the event loop at which the call began to wait.
     since: float
-    #: Results of the call's statements; None if the call must be sent alone.
+    #: Results of the call's statements. None if the call must be sent alone.
     outcome: asyncio.Future[Results | None]
 
 
 class _OrgCalls:
-    """One org's messages in flight and waiting calls."""
-
     def __init__(self, org_id: UUID) -> None:
         self.org_id = org_id
         self.in_flight = 0
@@ -94,11 +87,11 @@ class _OrgCalls:
         self.timer: asyncio.TimerHandle | None = None
 
     def take_group(self) -> list[_WaitingCall]:
-        """Remove and return the calls to be sent next, in the order in which they lock rows.
+        """Remove and return the calls to send next, in the order in which they lock rows.
 
         All processes lock plans and runs in this order, so that two groups never wait for each
-        other. A group has at most one call per plan or run: a second call would have been decided
-        on the state before the first.
+        other. A group has at most one call per plan or run, because a second call did not see the
+        changes of the first.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
         places = [MAX_CALLS, MAX_READS]
@@ -122,7 +115,7 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Orgs whose group was just answered: its callers continue in this turn of the event loop.
+        #: Orgs whose group was just answered. The callers continue in this turn of the event loop.
         self._returning: set[UUID] = set()
         #: How many calls shared a message.
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
@@ -134,8 +127,8 @@ class GroupCommit:
     async def commit(self, call: Call) -> Results:
         """Send a call in one message, possibly together with other calls, and commit.
 
-        If the caller is canceled while it waits, nothing is sent. If it is canceled while the call
-        is in flight in a group, the call is committed nevertheless.
+        If the caller is canceled while it waits, nothing is sent. A call that is in flight in a
+        group is committed nevertheless.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -166,8 +159,8 @@ class GroupCommit:
         return calls
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
-        """Wait for the results of a group; return None if the call must be sent alone."""
-        # Parameters of a read do not count: they are only a few ids.
+        """Wait for the results of a group. Return None if the call must be sent alone."""
+        # The parameters of a read are only a few ids.
         size = 0 if call.is_read else _size(call.statements)
         if size > MAX_BYTES:
             return None
@@ -188,7 +181,6 @@ class GroupCommit:
             calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
 
     def _end_message(self, calls: _OrgCalls) -> None:
-        """Record that a message was answered, and send the waiting calls."""
         calls.in_flight -= 1
         if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
@@ -204,7 +196,7 @@ class GroupCommit:
             self._limit_wait(calls)
 
     def _send_overdue(self, calls: _OrgCalls) -> None:
-        """Send calls that have waited for too long, in addition to the messages in flight."""
+        """Send calls that have waited too long."""
         calls.timer, loop = None, asyncio.get_running_loop()
         while calls.waiting and loop.time() - calls.waiting[0].since >= MAX_WAIT_SECONDS:
             self._send_next(calls)
@@ -217,7 +209,7 @@ class GroupCommit:
         if group:
             calls.in_flight += 1
             self.sizes.observe(len(group))
-            # A task of its own, so that canceling one caller does not cancel the others.
+            # A separate task, so that canceling one caller does not cancel the others.
             task = asyncio.create_task(self._send_group(calls, group))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -252,13 +244,12 @@ class GroupCommit:
 
 
 def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
-    """Return the results to the calls of a group; None means: send each call alone."""
+    """Give the calls of a group their results. None means that each call must be sent alone."""
     loop, start = asyncio.get_running_loop(), 0
     for call, _, _, outcome in group:
         end = start + len(call.statements)
         if results is not None and not call.is_read:
-            # Called by the event loop, so that an error in the callback does not affect other
-            # calls.
+            # The event loop calls this, so that an error in it does not affect other calls.
             loop.call_soon(call.on_commit)
         if not outcome.done():
             outcome.set_result(None if results is None else results[start:end])

@@ -1,12 +1,11 @@
-"""Leadership: one process per database does the periodic background work for all orgs.
+"""Selects one process per database that does the periodic background work for all orgs.
 
-The leader holds an advisory lock in a transaction that it keeps open on its own connection. The
-lock belongs to the transaction rather than to the session, so that it also works through a pooler,
-and PostgreSQL releases it when the connection ends. An open transaction that has written nothing
-and runs no statement does not hold back vacuum.
+The leader holds an advisory lock in a transaction on its own connection. A lock of the transaction,
+unlike one of the session, also works through a pooler. PostgreSQL releases it when the connection
+ends.
 
-Leadership saves work, and nothing relies on it: background work may run in several processes at
-once. A process that is not the leader does it too, but rarely, in case the leader hangs.
+Leadership only saves work: background work may run in several processes. Another process does it
+too, but rarely, in case the leader hangs.
 """
 
 import asyncio
@@ -24,29 +23,28 @@ from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")
 
-#: Seconds between two attempts to become the leader and between two probes of the leader's
-#: connection; also the maximum seconds to wait for an answer.
+#: Seconds between two attempts to become the leader, and between two probes of the leader's
+#: connection. An answer may take as long.
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
-#: Seconds after which a process that is not the leader does the background work once.
+#: A process that is not the leader does the background work once after this many seconds.
 FALLBACK_SECONDS = 900.0
 
 
 class Leadership:
-    """State of the leadership, and when this process last did each kind of background work."""
+    """The state of the leadership, and the last time of each kind of background work."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start as a process that is not the leader."""
         self.is_leader = False
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
-        #: For each kind of work, the start time of the last finished pass over all orgs.
+        #: Start time of the last finished pass over all orgs, by kind of work.
         self._finished: dict[str, float] = {}
 
     def take_turn(self, work: str) -> bool:
-        """Return whether this process does this work for all orgs now, and remember that it does.
+        """Return whether this process should do this work for all orgs now, and record it.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -67,11 +65,11 @@ class Leadership:
         return True
 
     def finish_turn(self, work: str) -> None:
-        """Record that this work is done for all orgs; its lag counts from the start of its turn."""
+        """Record that this work is done for all orgs."""
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:
-        """Return for each kind of work how many seconds ago its last finished pass began.
+        """Return, for each kind of work, how many seconds ago its last finished pass began.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -88,7 +86,7 @@ class Leadership:
 
 
 async def hold_leadership(database: Database, leadership: Leadership) -> None:
-    """Become the leader if no other process is, and remain it until the connection breaks.
+    """Become the leader if there is no other, until the connection breaks.
 
     Return if another process is the leader.
 

@@ -1,9 +1,8 @@
 """Merges the inserts of several calls in one message into one statement per table.
 
-For PostgreSQL, a statement costs more than another row: it is started and ended, and the checks and
-generated columns of its table are planned. Each call inserts audit entries, a stored answer and
-possibly a result, and no other statement of the message depends on them. Queries with the
-placeholder `merged_rows` are merged.
+A statement costs PostgreSQL more than another row. Each call inserts audit entries, a stored answer
+and possibly a result, and no other statement depends on them. Queries with the placeholder
+`merged_rows` are merged.
 """
 
 from waybook.store.driver.connection import Message
@@ -16,10 +15,8 @@ MERGED = -1
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
     """Merge the inserts of a message, and move them to its end.
 
-    A merged statement has at most `PREPARED_ROW_COUNT` rows, so that it can be prepared.
-
-    Returns:
-        The new message, and for each old statement the index of its result in the new one.
+    A merged statement has at most `PREPARED_ROW_COUNT` rows, so that it can be prepared. Returns
+    the new message, and the index of each old statement's result in it.
     """
     merged: list[Statement | str] = []
     places: list[int] = []

@@ -1,9 +1,8 @@
-"""Change events between processes: PostgreSQL NOTIFY and LISTEN, with polling as fallback.
+"""Sends change events to other processes with NOTIFY, and receives them with LISTEN or by polling.
 
-NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
-transaction takes a server-wide lock when it commits. LISTEN has its own connection. The audit is
-also polled every few seconds: behind a pooler, LISTEN silently receives nothing, and a process
-killed right after a commit sends no notification.
+NOTIFY is never part of the transaction that made the change, because a notifying transaction takes
+a server-wide lock when it commits. The audit is also polled every few seconds: LISTEN silently
+receives nothing behind a pooler, and a process killed right after a commit sends no notification.
 """
 
 import asyncio
@@ -23,15 +22,14 @@ from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
 #: Statement that subscribes to change notifications. The channel name must be the same as in
-#: `notify_change` in `pg_notify.sql`. The statement is not in that file, because LISTEN cannot be
-#: prepared.
+#: `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared, so it is not in that file.
 LISTEN = b"listen waybook_news"
 
-#: Maximum seconds between the time of a change and its commit, which makes the change visible. Each
-#: poll therefore also covers this many seconds before the previous poll.
+#: Maximum seconds between a change and its commit. Each poll also covers this many seconds before
+#: the previous poll.
 OVERLAP_SECONDS = 15.0
 #: Seconds between two probes of the listening connection, and the maximum seconds for an answer.
-#: Without probes, a connection that the network lost would look idle.
+#: Without probes, a lost connection would look idle.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 #: Maximum number of changes that one poll reads.
@@ -39,7 +37,7 @@ MAX_POLLED_CHANGES = 1_000
 
 
 async def send_pending(database: Database, bus: Bus) -> int:
-    """Send the queued events to other processes; return the number of notifications sent.
+    """Send the queued events to other processes, and return the number of notifications.
 
     Raises:
         Unavailable: the events could not be sent; the other processes find the changes by polling.
@@ -58,9 +56,7 @@ async def send_pending(database: Database, bus: Bus) -> int:
 async def listen(database: Database, bus: Bus) -> None:
     """Deliver events from other processes until the connection breaks or the task is canceled.
 
-    Behind a pooler, the function returns at once: LISTEN would receive nothing, and the
-    notifications would be delivered to another client that the pooler assigns to the same server
-    connection.
+    Behind a pooler, the function returns immediately, because LISTEN would receive nothing.
 
     Raises:
         Unavailable: the connection broke.
@@ -87,7 +83,10 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Deliver the events of a NOTIFY message, unless it is invalid or comes from this process."""
+    """Deliver the events of a NOTIFY message from another process.
+
+    An invalid message is ignored.
+    """
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -96,10 +95,10 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Finds changes whose notification did not arrive, in orgs that have subscribers."""
+    """Finds changes whose notification did not arrive."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller; if an org has more than `most` changes, its subscribers get `on_gap`."""
+        """Create a poller. If an org has more than `most` changes, its subscribers get `on_gap`."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

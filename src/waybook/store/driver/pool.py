@@ -1,10 +1,9 @@
-"""Connection pool that opens connections on demand and shares them fairly between orgs.
+"""A connection pool that opens connections on demand and shares them fairly between orgs.
 
 A call that finds no free connection opens one, up to the size of the pool, or waits in the fair
-queue. While the database is unreachable, calls try to connect until their deadline, so they succeed
-as soon as it is back. When a connection breaks, it is closed at once together with the free ones,
-which lead to the same server. If the connection string has several hosts and a new connection
-reaches another primary, all older connections are given up.
+queue. While the database is unreachable, calls try to connect until their deadline. When a
+connection breaks, it is closed together with the free ones, which lead to the same server. If a new
+connection reaches another primary, all older connections are given up.
 """
 
 import asyncio
@@ -24,33 +23,28 @@ from waybook.store.driver.dial import first_opened
 from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
-#: Org of a call as an int, because ints hash fast; None for the server's own calls.
+#: Org of a call as an int, because ints hash fast. None for the server's own calls.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
-#: Default maximum time in seconds for which a call waits for a connection.
+#: Default maximum seconds for which a call waits for a connection.
 ACQUIRE_SECONDS = 10.0
-#: Maximum seconds of the first connection attempt; doubled after each attempt that times out. A
-#: short first attempt loses little time if a packet was lost; doubling gives a slow network the
-#: time it needs.
+#: Maximum seconds of the first connection attempt, doubled after each timeout. A short first
+#: attempt loses little time if a packet was lost, and doubling gives a slow network enough time.
 FIRST_CONNECT_SECONDS = 2.0
 #: Minimum and maximum pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: Maximum seconds for which one call holds a connection. A call that holds it for longer is stuck,
-#: because a message must be answered within seconds.
+#: Maximum seconds for which one call holds a connection. A call that takes longer is stuck.
 MAX_HOLD_SECONDS = 120.0
 #: Texts in the errors of a server or pooler that accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
 class PoolUsage(NamedTuple):
-    """Connections of a pool, and calls that wait for a connection."""
-
     size: int
     #: Number of connections that are open or being opened.
     open: int
     in_use: int
-    #: Number of calls that wait for a connection.
     waiting: int
 
 
@@ -65,19 +59,19 @@ class ConnectionPool:
     ) -> None:
         self.dsn = dsn
         self.size = size
-        #: Maximum time in seconds for which a call waits for a connection.
+        #: Maximum seconds for which a call waits for a connection.
         self.timeout = timeout
         self.wire = WireSettings(lock_timeout)
         self._free: list[DbConnection] = []
         #: Connections in use, with the time each was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Number of connections that are open or being opened; limited by the pool size.
+        #: Number of connections that are open or being opened. The pool size limits it.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
 
     async def acquire(self, org: Org) -> DbConnection:
-        """Return a connection for a call of this org; the caller must return it with `release`.
+        """Return a connection for a call of this org. The caller must `release` it.
 
         Raises:
             Unavailable: no connection was available in time, or the pool is closed.
@@ -159,7 +153,7 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Give up connections to other servers, if the connection string follows the primary."""
+        """Give up connections to other servers if the connection string follows the primary."""
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -172,7 +166,7 @@ class ConnectionPool:
             self._discard(line)
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a free connection, or wait until a connection is released."""
+        """Return a free connection, or wait until one is released."""
         if self._free:
             self._turns.acquire(org)
             return self._free.pop()
@@ -184,12 +178,12 @@ class ConnectionPool:
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        """Open a database connection to the first usable host, retrying until the deadline."""
+        """Connect to the first usable host, and retry until the deadline."""
         open_host = partial(self._connect_host, deadline=deadline)
         return await first_opened(self.dsn, open_host, self._must_share)
 
     async def _connect_host(self, dsn: str, *, deadline: float) -> AsyncConnection[TupleRow]:
-        """Open a database connection to one host, retrying until the deadline."""
+        """Connect to one host, and retry until the deadline."""
         loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
         while True:
             try:
@@ -225,13 +219,13 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Pass this connection, or permission to open one if None, to the next waiting call."""
+        """Give the next waiting call this connection. None is permission to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            # The waiting call has stopped waiting: release its connection and try the next call.
+            # This call has stopped waiting, so release its connection and try the next call.
             self._turns.release(org)
         if line is not None:
             self._free.append(line)

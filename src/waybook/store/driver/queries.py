@@ -1,8 +1,7 @@
-"""Named SQL queries from `.sql` files, and the encoding of their parameters.
+"""Loads named SQL queries from `.sql` files, and encodes their parameters.
 
-Values are sent separately from the SQL text, so they are never quoted. `encode_parameters` supports
-a few types and rejects all others. The module also creates ids, which are UUIDv7, so that rows
-created at about the same time are close together in an index.
+Values are sent separately from the SQL text, so they are never quoted. The module also creates ids.
+They are UUIDv7, so that rows created at about the same time are close together in an index.
 """
 
 import os
@@ -26,7 +25,7 @@ from waybook.json_values import rfc3339
 
 _ID_LENGTH = 36
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
-#: Largest possible id, which sorts after every other id.
+#: The largest possible id. It sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
@@ -44,24 +43,26 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _has_id_format(text: str) -> bool:
-    """Return whether a text of the right length is an id. Cached, because ids repeat."""
+    """Return whether a text of the right length is an id.
+
+    The result is cached, because ids repeat.
+    """
     return _ID.fullmatch(text) is not None
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-#: Parameters of a query as they are sent to the database: each value is text or null.
+#: Parameters of a query as text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: An insert is prepared separately for each number of rows. To limit the number of prepared
-#: statements, only inserts with up to `PREPARED_ROW_COUNT` or exactly `BATCH_SIZE` rows are
-#: prepared.
+#: An insert is prepared separately for each number of rows. Only inserts with up to
+#: `PREPARED_ROW_COUNT` or exactly `BATCH_SIZE` rows are prepared, which limits the number of
+#: prepared statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
-#: Placeholder for rows that `merge_inserts` may insert together with rows of other calls. Such an
-#: insert comes last in its message and returns nothing.
+#: Placeholder for rows that `merge_inserts` may insert together with rows of other calls.
 MERGED_PLACE = "merged_rows"
-#: Placeholder for the transaction's org; `.sql` files write it as the fragment `:org`.
+#: Placeholder for the transaction's org. In `.sql` files, it is the fragment `:org`.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
@@ -72,21 +73,21 @@ _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
 @dataclass(slots=True)
 class AsJson:
-    """Value to be stored as JSON; None becomes SQL null."""
+    """A value to store as JSON. None becomes SQL null."""
 
     value: object
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows for an SQL `values` list: at most 65,535 values, the limit of the protocol."""
+    """Rows for an SQL `values` list. The protocol limits them to 65,535 values."""
 
     rows: Sequence[tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """List of ids, sent as a PostgreSQL array of uuid."""
+    """Ids, sent as a PostgreSQL array of uuid."""
 
     ids: Iterable[str]
 
@@ -99,15 +100,13 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Named tuple with a field per column. Its first field may itself be a row class, which takes the
-#: first columns.
+#: Named tuple with a field per column. Its first field may be another row class.
 RowClass: TypeAlias = type[tuple[Any, ...]]
-#: Function that creates a row object from the column values of one row.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 def column_names(row: RowClass) -> tuple[str, ...]:
-    """Return the column names of a row class, including those of a nested one."""
+    """Return the column names of a row class, including those of a nested row class."""
     names: tuple[str, ...] = getattr(row, "_fields", ())
     nested = _nested_row(row)
     return names if nested is None else (*column_names(nested), *names[1:])
@@ -119,7 +118,7 @@ def _nested_row(row: RowClass) -> RowClass | None:
 
 
 def _row_maker(row: RowClass | None) -> RowMaker:
-    """Return the function that creates rows of this class; without a class, plain tuples."""
+    """Return a function that creates rows of this class. Without a class, rows are tuples."""
     make: RowMaker = getattr(row, "_make", tuple)
     nested = row and _nested_row(row)
     if not nested:
@@ -129,21 +128,19 @@ def _row_maker(row: RowClass | None) -> RowMaker:
 
 
 class PreparedForm(NamedTuple):
-    """SQL text with numbered parameters, and its name as prepared statement, if prepared."""
+    """SQL text with numbered parameters. It has a name if it is prepared."""
 
     name: bytes | None
     text: bytes
     make_row: RowMaker = tuple
-    #: Whether the last parameter is the transaction's org, which the connection adds.
+    #: Whether the last parameter is the transaction's org. The connection adds it.
     takes_org: bool = False
-    #: Query whose inserts are merged, and the number of rows in this form; None if not merged.
+    #: Query whose inserts are merged, and the number of rows. None if inserts are not merged.
     merges: "Query | None" = None
     rows: int = 0
 
 
 class Statement(NamedTuple):
-    """SQL query with its parameters, ready to be sent."""
-
     form: PreparedForm
     parameters: Parameters
 
@@ -153,30 +150,28 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    """Return a statement without parameters that is not prepared. Cached."""
+    """Return a statement without parameters that is not prepared."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
 class Query:
-    """Named SQL query with placeholders for parameters."""
-
     def __init__(self, name: str, text: str, row: RowClass | None = None) -> None:
-        """Create the query; a placeholder after the keyword `values` takes a list of rows."""
+        """Create the query. A placeholder after the keyword `values` takes a list of rows."""
         self.name = name
-        #: Class of the returned rows; plain tuples if None.
+        #: Class of the returned rows. None for tuples.
         self.row = row
         self.make_row = _row_maker(row)
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: Names of the placeholders in order of first use. The org is left out, because the
-        #: connection adds it.
+        #: Names of the placeholders in order of first use. The connection adds the org, so it is
+        #: left out.
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        #: Prepared forms by number of rows; a query that takes no list of rows has only one.
+        #: Prepared forms by number of rows.
         self._forms: dict[int, PreparedForm] = {}
         self._plain = self._form(0, 0)
 
@@ -240,12 +235,9 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
-    """Return the named queries of `store/NAME.sql`, with shared fragments inserted.
+    """Return the named queries of `store/NAME.sql`, with the fragments of `parts.sql` inserted.
 
     `rows` maps query names to row classes.
-
-    Raises:
-        KeyError: the file has no query with one of the names in `rows`.
     """
     texts = _read(name)
     if unknown := rows.keys() - texts.keys():
@@ -263,11 +255,7 @@ def _read(name: str) -> Mapping[str, str]:
 
 
 def expand_parts(body: str) -> str:
-    """Insert the referenced fragments of `parts.sql` into an SQL text, recursively.
-
-    Raises:
-        KeyError: `parts.sql` does not contain a referenced fragment.
-    """
+    """Insert the fragments of `parts.sql` into an SQL text."""
     return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
 
 
@@ -276,7 +264,7 @@ def _without_comments(body: str) -> str:
 
 
 def as_json_text(value: object) -> str:
-    """Return a value as compact JSON text for storage, with keys in the given order."""
+    """Return a value as compact JSON text, with keys in the given order."""
     return orjson.dumps(value).decode()
 
 
@@ -294,7 +282,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Functions that encode parameters, by type of the value; enum members are encoded as text."""
+    """Functions that encode parameters, by type of the value. Enum members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -305,7 +293,10 @@ class _Writers(dict[type, Callable[[Any], bytes | None]]):
 
 @lru_cache(maxsize=4096)
 def _time(at: datetime) -> bytes:
-    """Encode a time for PostgreSQL. Cached, because one call writes the same time many times."""
+    """Encode a time for PostgreSQL.
+
+    The result is cached, because a call writes the same time often.
+    """
     return rfc3339(at).encode()
 
 

@@ -1,8 +1,8 @@
-"""Read replica: a standby that serves reads once it has caught up.
+"""A read replica: a standby that serves reads once it has caught up.
 
 A read goes to the replica only after it has replayed every change that the primary had committed
-when the request arrived. If the replica stays behind for too long, or does not answer, reads go to
-the primary, and the replica is left alone for a while.
+when the request arrived. If the replica is too far behind or does not answer, reads go to the
+primary, and the replica is not used for a while.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayedRow(NamedTuple):
-    """Progress of the standby: the log position it has reached, and its last transaction's age."""
+    """State of the standby: whether it has reached a log position, and its lag."""
 
     is_current: bool
     seconds: float | None
@@ -39,17 +39,15 @@ SQL = load("driver/replica", replayed=ReplayedRow)
 ANSWER_SECONDS = 1.0
 #: Pause in seconds between two checks of a replica that is behind.
 POLL_SECONDS = 0.01
-#: Seconds for which the replica is not used after a failure; doubled with each further failure, up
-#: to the maximum.
+#: Seconds for which the replica is not used after a failure. They double with each failure, up to
+#: the maximum.
 MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 
 
 class ReplicaState(NamedTuple):
-    """State of the replica at a check, and its lag behind the primary."""
-
     is_current: bool
-    #: Upper bound of the lag in seconds; None if the replica does not answer.
+    #: Upper bound of the lag in seconds. None if the replica does not answer.
     lag_seconds: float | None
 
 
@@ -63,11 +61,11 @@ class Replica:
         max_lag_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the state of a replica; reads wait up to `max_lag_seconds` for it to catch up."""
+        """Create the state of a replica. Reads wait up to `max_lag_seconds` for it to catch up."""
         self.database = database
         self._clock = clock
         self.max_lag_seconds = max_lag_seconds
-        #: Result of the last check; None before the first.
+        #: Result of the last check. None before the first.
         self.state: ReplicaState | None = None
         #: Number of requests served by the replica, and by the primary instead.
         self.served = 0
@@ -87,7 +85,7 @@ class Replica:
         return state
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results | None:
-        """Read rows of this org from one snapshot; return None if the replica does not answer."""
+        """Read rows of this org from one snapshot. Return None if the replica does not answer."""
         if self._is_paused():
             return None
         try:
@@ -100,7 +98,7 @@ class Replica:
         if self._is_paused():
             return self.state or UNREACHABLE
         if self._failures:
-            # Let only one request at a time find out whether the replica works again.
+            # Only one request at a time finds out whether the replica works again.
             self._pause()
         (rows,) = await primary.read_global(SQL["flushed"]())
         try:
@@ -129,7 +127,7 @@ class Replica:
             await asyncio.sleep(POLL_SECONDS)
 
     def _fail(self, state: ReplicaState, reason: str) -> ReplicaState:
-        """Use only the primary for a while; after that, open new connections to the replica."""
+        """Use only the primary for a while, and then open new connections to the replica."""
         if not self._failures:
             log.warning("pages are read from the primary, not from the replica: %s", reason)
         self._failures += 1
@@ -148,7 +146,7 @@ class Replica:
 
 @contextmanager
 def open_replica(settings: Settings, role: str | None) -> Iterator[Replica | None]:
-    """Yield the configured read replica, or None; it need not be reachable."""
+    """Yield the configured read replica, or None. It need not be reachable."""
     if settings.replica_url is None:
         yield None
         return

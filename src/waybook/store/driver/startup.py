@@ -1,4 +1,4 @@
-"""Waiting at startup for a database that is still starting."""
+"""Waits at startup for a database that is still starting."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from waybook.store.driver.dial import connect
 #: Called with the error of the last attempt, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
-#: Maximum duration of one connection attempt, and pause between two attempts, both in seconds.
+#: Maximum seconds of a connection attempt, and seconds between two attempts.
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
 #: Error texts of a server that will accept connections later. All other refusals are final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
-    # Error texts of a pooler that cannot reach its database server.
+    # A pooler reports these if it cannot reach its database server.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )
@@ -27,8 +27,7 @@ TRANSIENT: Final = (
 async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:
     """Wait until the database accepts a connection, or refuses one permanently.
 
-    A permanent refusal (a wrong password, an unknown database) is not reported here, but by the
-    first real connection.
+    The first real connection reports a permanent refusal, such as a wrong password.
 
     Raises:
         Misconfigured: the connection string is invalid.
@@ -45,7 +44,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return why the database is not ready; None if it accepts or finally refuses connections."""
+    """Return the reason why the database is not ready, or None."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await connect(dsn)

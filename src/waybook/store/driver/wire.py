@@ -22,11 +22,11 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: Time after which PostgreSQL ends the idle transaction of a vanished Waybook server and releases
-#: its locks.
+#: Time after which PostgreSQL ends the idle transaction of a server that vanished, and releases its
+#: locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Maximum seconds from sending a message to its last answer. Longer than STATEMENT_TIMEOUT, so that
-#: PostgreSQL cancels and reports a slow statement before Waybook gives up the connection.
+#: Maximum seconds from sending a message to its last answer. It is longer than STATEMENT_TIMEOUT,
+#: so that PostgreSQL reports a slow statement before Waybook gives up the connection.
 MESSAGE_SECONDS = 7.5
 #: Statement timeout and message deadline of long commands such as `waybook audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
@@ -34,7 +34,7 @@ PATIENT_MESSAGE_SECONDS = 630.0
 #: A process id that no PostgreSQL backend has. Settings requested with it apply to one transaction.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: Parameters in which a server reports that it refuses writes.
+#: Parameters by which a server reports that it refuses writes.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -44,13 +44,13 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Value in place of the org in a transaction without one. It is not a valid id, so PostgreSQL
-#: refuses statements that take the org.
+#: Value for the org in a transaction without one. It is not a valid id, so PostgreSQL refuses
+#: statements that take the org.
 NO_ORG = b"no org"
 
 
 class KeyConflict(Exception):
-    """Error: a row with this key already exists, because another call inserted the row first."""
+    """A row with this key already exists, because another call inserted it first."""
 
     def __init__(self, constraint: str) -> None:
         super().__init__(constraint)
@@ -58,11 +58,11 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
+    """A call used outdated cached data and wrote nothing. It must be repeated."""
 
 
-#: Errors of SQL statements after which nothing was written, and the error for the caller. The first
-#: two are raised on purpose, by statements that check cached data.
+#: Errors after which nothing was written, and the error for the caller. Statements that check
+#: cached data raise the first two on purpose.
 REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,
@@ -74,16 +74,16 @@ REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
 
 
 class PreparedStatementLost(Exception):
-    """Error: the server does not know a prepared statement, so a pooler must be in use."""
+    """The server does not know a prepared statement, so a pooler must be in use."""
 
 
 def unprepared(statement: Statement) -> Statement:
-    """Return the statement in a form that is not prepared, but sent with its text."""
+    """Return the statement in a form that is not prepared."""
     return Statement(statement.form._replace(name=None), statement.parameters)
 
 
 def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    """Send the data that libpq still buffers; yield whenever the socket must become ready first."""
+    """Send the data that libpq still buffers. Yield when the socket must become ready first."""
     while connection.pgconn.flush():
         ready = yield Wait.RW
         if ready & Ready.R:
@@ -92,17 +92,15 @@ def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
 
 @dataclass(slots=True)
 class WireSettings:
-    """Settings shared by all database connections."""
-
     lock_timeout: str = LOCK_TIMEOUT
     statement_timeout: str = STATEMENT_TIMEOUT
     idle_timeout: str = IDLE_IN_TRANSACTION_TIMEOUT
     message_seconds: float = MESSAGE_SECONDS
     #: Whether a connection pooler sits between this process and PostgreSQL.
     pooled: bool = False
-    #: Whether the database is a Citus cluster; None before the first connection.
+    #: Whether the database is a Citus cluster. None before the first connection.
     is_cluster: bool | None = None
-    #: True after a statement failed because the disk was full, until a check finds space again.
+    #: Whether a statement failed because the disk was full, and no check has found space since.
     is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
@@ -120,7 +118,7 @@ class WireSettings:
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
     def assume_pooler(self) -> None:
-        """Stop using prepared statements and session settings, which a pooler may lose."""
+        """Stop using prepared statements and session settings, because a pooler may lose them."""
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
@@ -129,7 +127,7 @@ class WireSettings:
 def lost_connection(
     error: Exception, connection: AsyncConnection[TupleRow]
 ) -> Busy | Unavailable | None:
-    """Return the caller's error if the connection can no longer be used, else None.
+    """Return the caller's error if the connection can no longer be used.
 
     A pooler does not report whether the server is a standby, so a standby is assumed.
     """
@@ -144,7 +142,7 @@ def lost_connection(
 
 
 def check(results: list[PGresult]) -> None:
-    """Raise the first error in these results, if there is one."""
+    """Raise the first error in these results."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

@@ -1,8 +1,7 @@
-"""Anchor files, which keep the heads of all audit chains outside the database.
+"""Anchor files: copies of the heads of all audit chains, kept outside the database.
 
 A database that was emptied, or replaced by an older copy, is consistent in itself. Only a
-comparison with an anchor file, which has the last entry of each chain, shows that entries are
-missing.
+comparison with an anchor file shows that entries are missing.
 
 The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
 a last line with totals, which reveals truncation.
@@ -42,7 +41,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Number of anchored chains and of their entries, and a digest of the anchor lines."""
+    """Number of anchored chains, number of their entries, and a digest of the anchor lines."""
 
     chains: int
     entries: int
@@ -56,12 +55,12 @@ class Stone(NamedTuple):
     erasure: int
     entries: int
     hash_before: bytes
-    #: Last hash of the chain after the erasure; None if the chain was deleted.
+    #: Last hash of the chain after the erasure. None if the chain was deleted.
     hash_after: bytes | None
 
 
 class ChainRow(NamedTuple):
-    """Position in an audit chain, and the hash of the entry there; None if it is missing."""
+    """A position in an audit chain, and the hash of its entry. None if the entry is missing."""
 
     subject: str
     subject_id: str
@@ -70,8 +69,6 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """Erasure record of one audit chain."""
-
     subject_id: str
     erasure: int
     entries: int
@@ -80,9 +77,6 @@ class StoneRow(NamedTuple):
 
 
 SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=StoneRow)
-
-
-# Anchor files
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -98,7 +92,7 @@ def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> A
 
 
 def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
-    """Return the totals that an anchor file with these anchors would contain."""
+    """Return the totals of an anchor file with these anchors."""
     digest, chains, entries = sha256(), 0, 0
     for anchor in anchors:
         digest.update(anchor.line)
@@ -107,8 +101,6 @@ def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
 
 
 class AnchorFile:
-    """Reader of an anchor file, one line at a time."""
-
     def __init__(self, file: IO[bytes]) -> None:
         """Read the header of the anchor file.
 
@@ -163,9 +155,6 @@ def _read_anchor(values: list[Any]) -> Anchor:
         raise InvalidInput("this audit anchor is damaged: a line names no chain") from None
 
 
-# Chains in the database
-
-
 def ends_statement() -> Statement:
     return SQL["ends"]()
 
@@ -193,14 +182,13 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that do not match the database, each with the stored hash, if any."""
+    """Return the anchors that do not match the database, each with the stored hash."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
 def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
-    """Convert the selected rows to erasure records, grouped by audit chain."""
     stones: dict[str, list[Stone]] = {}
     for row in rows:
         stone = Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
@@ -209,11 +197,10 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the erasure that explains why a chain no longer matches its anchor, if there is one.
+    """Return the erasure that explains why a chain no longer matches its anchor.
 
     `erasures` is the org's number of erasures when the anchor was taken. If the chain has grown
-    since then, the hash of the anchored entry is not in the erasure record and cannot be compared.
-    Erasure records themselves are never erased.
+    since then, the anchored entry's hash is not in the erasure record and cannot be compared.
     """
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -225,7 +212,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor with the hash that an erasure recomputed; None if it deleted the chain."""
+    """Return the anchor with the recomputed hash, or None if the erasure deleted the chain."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

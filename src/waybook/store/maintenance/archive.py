@@ -1,6 +1,6 @@
 """Backup archive: a zip file with COPY data of each org and table, anchors, and a manifest.
 
-The manifest is written last and describes all other members.
+The manifest is written last and describes all other files.
 """
 
 import json
@@ -24,7 +24,7 @@ ANCHORS = "audit-anchor.jsonl"
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
 #: Compression methods of a backup, and the exceptions that the zip library raises for a damaged
-#: file. A file with another method is refused, so its exceptions need not be listed.
+#: file. A file with another method is refused, because it could raise others.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
@@ -34,7 +34,7 @@ Progress = Callable[[int, int, int], None]
 
 
 class Member(NamedTuple):
-    """File in the archive: the rows of one org in one table, in COPY text format."""
+    """A file in the archive: the rows of one org in one table, in COPY text format."""
 
     org_id: str
     table: str
@@ -48,8 +48,6 @@ class Member(NamedTuple):
 
 
 class AppliedMigration(NamedTuple):
-    """Migration that was applied to the database before the backup."""
-
     number: int
     name: str
     digest: str
@@ -59,7 +57,6 @@ class AppliedMigration(NamedTuple):
 class Manifest:
     """Description of all other files in a backup archive."""
 
-    #: Database time of the snapshot.
     at: str
     database: str
     server_version: int
@@ -113,9 +110,6 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
     )
 
 
-# Writing
-
-
 class ArchiveWriter:
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(
@@ -123,7 +117,7 @@ class ArchiveWriter:
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows of one org in one table; return None if there are no rows."""
+        """Write the rows of one org in one table. Return None if there are no rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -139,7 +133,6 @@ class ArchiveWriter:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file in the archive for writing."""
         info = zipfile.ZipInfo(name)
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o600 << 16
@@ -147,7 +140,7 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest and the central directory of the zip file."""
+        """Write the manifest and the zip file's central directory."""
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
@@ -158,7 +151,7 @@ class ArchiveWriter:
 
 
 def count_rows(block: bytes) -> int:
-    """Return the number of rows in a block of COPY data; every row ends in a line break."""
+    """Count the rows in a block of COPY data. Every row ends in a line break."""
     return block.count(b"\n")
 
 
@@ -167,12 +160,7 @@ def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-# Reading
-
-
 class Archive:
-    """Reader for a backup archive."""
-
     def __init__(self, opened: zipfile.ZipFile) -> None:
         """Read the manifest of the backup archive.
 
@@ -209,7 +197,7 @@ class Archive:
 
     @contextmanager
     def anchors(self) -> Iterator[AnchorFile]:
-        """Open the anchors of the audit chains stored in the backup.
+        """Open the anchors in the backup.
 
         Raises:
             InvalidInput: the anchors are damaged.
@@ -255,7 +243,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file looks like a backup archive, and not like an anchor file."""
+    """Return whether a file is a zip file, and not an anchor file."""
     return zipfile.is_zipfile(path)
 
 
@@ -264,7 +252,7 @@ def damaged(why: str) -> InvalidInput:
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Join rows to blocks large enough to hash and compress efficiently."""
+    """Join rows to blocks that are large enough to hash and compress efficiently."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

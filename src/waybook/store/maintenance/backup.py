@@ -1,7 +1,7 @@
-"""Backup of all orgs from one snapshot, as the database owner, during normal operation.
+"""Backs up all orgs from one snapshot, as the database owner, during normal operation.
 
-Forced row-level security shows even the owner only the rows of one org at a time. So one
-transaction reads the orgs one after the other, all in the same snapshot.
+Row-level security shows even the owner only the rows of one org at a time. One transaction reads
+the orgs one after the other.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,6 @@ from waybook.store.maintenance.org_tables import (
 
 
 class SnapshotRow(NamedTuple):
-    """Database name, server version and time of a snapshot."""
-
     database: str
     version: int
     at: datetime
@@ -46,13 +44,13 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: Oldest migration that a backup requires: before it, some kinds of audit chains do not exist.
+#: The oldest migration that a backup requires. Before it, some kinds of audit chains do not exist.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables that a backup omits because their rows are useless in another database, with the reason.
+#: Tables that a backup omits because their rows are useless in another database.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # The rows of the passage tables contain transaction ids, which mean nothing on another server.
+    # These rows contain transaction ids, which mean nothing on another server.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,
@@ -77,8 +75,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Lock the tables before the first query, which takes the snapshot. Otherwise a
-                # backup could miss a change of a table made between the snapshot and the locks.
+                # Lock the tables before the first query takes the snapshot. Otherwise a backup
+                # could miss a change of a table made between the snapshot and the locks.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()
@@ -96,8 +94,6 @@ def _check_migrations(connection: psycopg.Connection) -> None:
 
 
 class _Backup:
-    """One backup of the database, read in a single transaction."""
-
     def __init__(
         self,
         connection: psycopg.Connection,

@@ -1,8 +1,7 @@
-"""Tables of a Citus cluster: finds those not distributed yet, and distributes them.
+"""Finds and distributes the tables of a Citus cluster that are not distributed yet.
 
 The table `org` is copied to every node. Citus does not distribute a table that a local table
-references, so foreign keys are dropped first and created again at the end. Existing rows are copied
-as the owner, who is exempt from the tables' policies meanwhile.
+references, so foreign keys are dropped first and created again at the end.
 """
 
 from contextlib import suppress
@@ -15,8 +14,6 @@ from waybook.store.driver.queries import Query, first_column, first_value, load
 
 
 class ForeignKey(NamedTuple):
-    """Foreign key of a table."""
-
     table: str
     name: str
     definition: str
@@ -24,12 +21,10 @@ class ForeignKey(NamedTuple):
 
 SQL = load("maintenance/cluster_tables")
 
-#: Table of the orgs; every node has a copy.
 DIRECTORY = "org"
 
 
 def is_distributed(connection: psycopg.Connection) -> bool:
-    """Return whether tables of this database are distributed over the nodes of a cluster."""
     return has_citus(connection) and bool(_distributed_tables(connection))
 
 
@@ -43,7 +38,7 @@ def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
-    """Let the maintenance role log in to the nodes, if it exists and tables are distributed.
+    """Allow the maintenance role to log in to the nodes, if it exists and tables are distributed.
 
     If the owner lacks the privilege for this, `owner_role` reports it.
     """
@@ -58,7 +53,7 @@ def allow_foreign_keys(connection: psycopg.Connection) -> None:
 
 
 def distribute_others(connection: psycopg.Connection) -> list[str]:
-    """Distribute the tables that are not yet distributed; return their names in order.
+    """Distribute the tables that are not yet distributed, and return their names.
 
     The caller has opened a transaction that locks them.
     """
@@ -108,7 +103,7 @@ def _table_text(query: Query, table: str) -> sql.Composed:
 
 
 def _key_text(query: Query, key: ForeignKey) -> sql.Composed:
-    # Safe to insert: the definition was read from the database catalog.
+    # The definition was read from the database catalog, so inserting it is safe.
     return sql.SQL(query.text).format(
         table=sql.Identifier(key.table),
         name=sql.Identifier(key.name),

@@ -19,7 +19,7 @@ SQL = load("maintenance/distribute")
 
 
 def distribute(dsn: str) -> list[str]:
-    """Distribute the tables that are not yet distributed; return their names in order.
+    """Distribute the tables that are not yet distributed, and return their names.
 
     Raises:
         Misconfigured: the database has no extension `citus`.

@@ -1,6 +1,6 @@
-"""Erasure of an org with all its rows, and the erasure records that remain.
+"""Erases an org with all its rows. Erasure records remain.
 
-An erasure is one transaction: if it is interrupted, nothing is erased, and it can be repeated.
+An erasure is one transaction: if it is interrupted, nothing is erased.
 """
 
 from collections import Counter
@@ -26,8 +26,6 @@ from waybook.store.maintenance.owner import (
 
 
 class ChainRow(NamedTuple):
-    """Subject, length and last hash of an audit chain."""
-
     subject: str
     subject_id: str
     entries: int
@@ -39,14 +37,14 @@ SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_
 #: Called after every table or audit chain with the number done and the total.
 Progress = Callable[[int, int], None]
 
-#: Tables whose rows a call locks while it works. An erasure locks the same rows before deleting.
+#: Tables whose rows a call locks while it works. An erasure locks the same rows first.
 LOCKED = ("plan", "run", "skill_execution")
-#: Maximum number of passes that delete rows which running calls add during an erasure.
+#: Maximum number of passes that delete rows added during an erasure.
 MAX_PASSES = 5
 
 
 class Erased(NamedTuple):
-    """Result of an erasure; `counts` are the deleted rows by table."""
+    """Result of an erasure. `counts` has the deleted rows by table."""
 
     org_id: UUID
     number: int
@@ -107,7 +105,7 @@ def delete_org_rows(
 
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
-    """Return all tables with rows of orgs, in an order in which their rows can be deleted."""
+    """Return all tables with rows of orgs, in an order in which rows can be deleted."""
     return first_column(owner.fetch(SQL["tables"]))
 
 
@@ -120,12 +118,7 @@ def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
-# Erasure records
-
-
 class ErasureRecord(NamedTuple):
-    """An erasure to be recorded."""
-
     what: str
     by: str
     counts: dict[str, int]
@@ -134,7 +127,7 @@ class ErasureRecord(NamedTuple):
 
 
 def lock_org(owner: OwnerTransaction) -> ChainHead:
-    """Lock the org against new rows; return the head of its chain of erasure records.
+    """Lock the org against new rows, and return the head of its erasure records.
 
     Raises:
         NotFound: the org no longer exists.

@@ -1,6 +1,6 @@
 """Inserts an exported plan or run: its final rows, and its audit chain unchanged.
 
-The rows come from a replay of the audit entries, so the rows and the audit agree by construction.
+The rows come from a replay of the audit entries, so rows and audit always agree.
 """
 
 import json
@@ -21,8 +21,6 @@ from waybook.store.driver.queries import AsJson, Statement, load
 
 
 class FreeId(NamedTuple):
-    """Result of looking up an id: whether it is taken, and the database time."""
-
     is_taken: bool
     now: datetime
 
@@ -39,12 +37,10 @@ TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
 class Copy(NamedTuple):
-    """A plan or run to be inserted."""
-
     id: str
     #: The rows produced by a replay of the audit.
     rows: Rows
-    #: Column values with long texts, by row id; the audit contains only their hashes.
+    #: Long texts by row id. The audit contains only their hashes.
     texts: Mapping[str, Row]
     entries: list[SealedEntry]
 
@@ -154,7 +150,7 @@ def _head(entries: list[SealedEntry]) -> Row:
 
 
 def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
-    """Return the creation time and author of each row of this kind, by row id, from the audit."""
+    """Return the creation time and author of each row of this kind, from the audit."""
     created: dict[str, Row] = {}
     for entry in entries:
         for change in audit.changes_of(json.loads(entry.details)):

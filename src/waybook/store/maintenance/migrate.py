@@ -1,15 +1,16 @@
 """Schema migrations, and diagnostic SQL statements.
 
-Migrations are numbered `.sql` files, forward only, each run in its own transaction. An advisory
-lock lets one process migrate while the others wait. A file edited after it ran, or a database newer
-than this program, is rejected. Migrations run as the owner, never as the serving role.
+Migrations are numbered `.sql` files, forward only, each run in its own transaction. One process
+migrates while the others wait. A file edited after it ran, or a database newer than this program,
+is rejected. Migrations run as the owner, never as the serving role.
 
-While a fleet is upgraded, servers of the previous version use the migrated schema. A migration that
-allows this names the oldest migration a program must know, in a line such as `-- Oldest compatible
-migration: 0023`. Without such a line, only programs that know the migration can use the schema.
+While several servers are upgraded, servers of the previous version use the migrated schema. A
+migration that allows this names the oldest migration a program must know, in a line such as `--
+Oldest compatible migration: 0023`. Without such a line, only programs that know the migration can
+use the schema.
 
-The table of vectors is not part of a migration: it is created as soon as an external server has
-pgvector. On the embedded server it is dropped, because earlier versions created it there.
+The table of vectors is not part of a migration. It is created when an external server has pgvector,
+and dropped on the embedded server.
 """
 
 import re
@@ -36,8 +37,6 @@ from waybook.store.maintenance.migration_statements import apply, execute_each
 
 
 class ServerRow(NamedTuple):
-    """Properties of the database server and of the current database role."""
-
     version: str
     role: str
     superuser: bool
@@ -48,15 +47,15 @@ class ServerRow(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow)
 
-#: Maximum number of attempts to lock the tables of a migration, and the pause between two.
+#: Maximum number of attempts to lock the tables of a migration, and seconds between two attempts.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
 #: Line of a migration that says which programs can use the migrated schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role for an owner that is exempt from row-level security: the owner switches to it before
-#: changing rows of an org.
+#: An owner that is exempt from row-level security switches to this role before it changes rows of
+#: an org.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
@@ -65,8 +64,8 @@ class VectorTable(Enum):
 
     MAKE = "make"
     LEAVE = "leave"
-    #: Drop the table of vectors. This works even if pgvector was built for another processor,
-    #: because it runs no code of the extension.
+    #: This works even if pgvector was built for another processor, because it runs no code of the
+    #: extension.
     DROP = "drop"
 
 
@@ -98,7 +97,6 @@ class Migration:
 
 
 def bundled_migrations() -> list[Migration]:
-    """Return the migrations included in this program, in order."""
     migrations = []
     for file in files("waybook.store").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
@@ -110,7 +108,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Apply migrations up to the latest, or to `up_to`; return the names of those applied.
+    """Apply migrations up to the latest, or to `up_to`, and return their names.
 
     Raises:
         Misconfigured: the server is too old, the database too new, a file edited, or SQL refused.
@@ -200,10 +198,10 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 
 
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
-    """Apply a migration unless it is already applied; return whether it was applied now.
+    """Apply a migration unless it is already applied, and return whether it was applied now.
 
-    While a migration waits for a table lock, every call on that table waits behind it. So if a lock
-    is not available soon, for example during a backup, the request is canceled and repeated later.
+    While a migration waits for a table lock, every call on that table waits too. If a lock is not
+    available soon, the request is therefore canceled and repeated later.
 
     Raises:
         Busy: the tables stayed locked by other transactions.
@@ -238,7 +236,6 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
 
 
 def _drop_vectors(connection: psycopg.Connection) -> None:
-    """Drop the pgvector table, if an earlier version created it."""
     if _holds(connection, "has_vectors"):
         connection.execute(_text("drop_vectors"))
 
@@ -258,7 +255,7 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Return the digests of the applied migrations by number; None if the database is empty."""
+    """Return the digests of the applied migrations by number. None if the database is empty."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -299,8 +296,8 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     """Create `MAINTENANCE_ROLE` if it is missing, and grant it to the owner.
 
-    If the owner may not create or grant the role, the server still works, and `owner_role` reports
-    the missing grant.
+    If the owner may not do this, the server still works, and `owner_role` reports the missing
+    grant.
     """
     if not _holds(connection, "lacks_maintenance_role"):
         return
@@ -314,16 +311,16 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # The migration lock covers one database only, so the migration of another database on this
-    # server may be creating the role.
+    # The migration lock covers one database, so the migration of another database on this server
+    # may be creating the role.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Grant the role to the owner: since PostgreSQL 16, the creator of a role cannot switch to it
-    # without a grant. This fails if an administrator has already granted it.
+    # Since PostgreSQL 16, the creator of a role cannot switch to it without a grant. This fails if
+    # an administrator has already granted the role.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

@@ -1,8 +1,8 @@
 """Executes the statements of a migration, each in its own message.
 
-Citus refuses schema changes in a message with several statements. On a distributed database, a
-table created by a migration is distributed before the next statement. A migration that Citus
-refuses in its published form has a second form in `migrations/cluster`.
+Citus refuses schema changes in a message with several statements. On a distributed database, a new
+table is distributed before the next statement. A migration that Citus refuses has a second form in
+`migrations/cluster`.
 """
 
 import re
@@ -17,14 +17,14 @@ from waybook.store.maintenance.cluster_tables import (
     is_distributed,
 )
 
-#: Comments, texts, quoted names and function bodies: a semicolon in them ends no statement.
+#: Comments, texts, quoted names and function bodies. A semicolon in them ends no statement.
 _OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 #: Errors with which Citus refuses a statement.
 _REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the SQL statements of a text, without those that are empty.
+    """Return the SQL statements of a text. Empty statements are left out.
 
     >>> split_statements("create table a (); insert into a values (';'); -- The end;")
     ['create table a ()', "insert into a values (';')"]
@@ -49,7 +49,7 @@ def execute_each(connection: psycopg.Connection, text: bytes) -> None:
 
 
 def apply(connection: psycopg.Connection, title: str, text: str) -> None:
-    """Execute the statements of a migration, in the transaction that the caller has opened.
+    """Execute the statements of a migration, in the caller's transaction.
 
     Raises:
         Misconfigured: the database is distributed, and Citus refuses a statement.

@@ -13,8 +13,6 @@ from waybook.store.driver.queries import Query, first_column, load
 
 
 class OrgTable(NamedTuple):
-    """A table with its columns in order and its estimated number of rows."""
-
     name: str
     columns: tuple[str, ...]
     has_extension_type: bool
@@ -31,17 +29,16 @@ def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
-    """Return the ids of all orgs, including erased ones; needs a transaction."""
+    """Return the ids of all orgs, including erased ones. This needs a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # While this setting is on, the rows of all orgs in table `org` are visible; turn it off before
-    # reading one org.
+    # While this setting is on, the rows of all orgs in the table `org` are visible.
     _show_directory(connection, visible=False)
     return orgs
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Confine the transaction to this org; rows of other orgs are hidden."""
+    """Confine the transaction to this org."""
     _set(connection, SQL["enter_org"], str(org_id))
 
 

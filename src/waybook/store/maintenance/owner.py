@@ -25,15 +25,15 @@ from waybook.store.maintenance.owner_role import confine
 
 Rows: TypeAlias = list[Any]
 
-#: How long a transaction of the owner waits for locks held by calls of the org.
+#: How long the owner's transaction waits for locks of the org's calls.
 LOCK_TIMEOUT = "30s"
 
 
 class OwnerTransaction:
-    """Transaction of the database owner, confined to one org if `org_id` is set."""
+    """A transaction of the database owner. It is confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Wrap the connection's current transaction; every statement gets this org's id."""
+        """Wrap the connection's current transaction. Every statement gets this org's id."""
         self._connection = connection
         self._org_id = org_id
 
@@ -57,7 +57,7 @@ class OwnerTransaction:
         return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run an UPDATE or DELETE that returns `org_id`; return the number of affected rows.
+        """Run an UPDATE or DELETE that returns `org_id`, and return the number of affected rows.
 
         Raises:
             Refused: rows of another org were affected; this rolls back the transaction.
@@ -78,7 +78,7 @@ class OwnerTransaction:
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query once per set of values; each run must affect exactly one row.
+        """Run a query once per set of values. Each run must affect exactly one row.
 
         Raises:
             Refused: a run affected no row or several, or a row of another org.
@@ -101,7 +101,7 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The SQL comes from a file; only names from the catalog are inserted, quoted by the driver.
+        # The SQL comes from a file, and the driver quotes the names from the catalog.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -123,14 +123,14 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """Database connection of the owner; each task runs in a transaction of its own."""
+    """A database connection of the owner. Each task runs in its own transaction."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
-        """Open a transaction confined to this org, which is committed at the end of the block.
+        """Open a transaction confined to this org. It is committed at the end of the block.
 
         Raises:
             Busy: a concurrent call did not release its locks in time.
@@ -180,19 +180,17 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Length, old and new last hash of an audit chain that an erasure deleted or recomputed."""
+    """The length, old hash and new hash of an audit chain that an erasure deleted or recomputed."""
 
     subject: str
     subject_id: str
     entries: int
     seal_before: bytes
-    #: Last hash after the erasure; None if the chain was deleted.
+    #: Last hash after the erasure. None if the chain was deleted.
     seal_after: bytes | None = None
 
 
 class Erasure(NamedTuple):
-    """Stored record of one erasure."""
-
     number: int
     at: datetime
     by: str
@@ -205,8 +203,6 @@ class Erasure(NamedTuple):
 
 
 class ErasureRow(NamedTuple):
-    """Row of an erasure record; its tombstones are in another table."""
-
     number: int
     at: datetime
     by: str
@@ -217,7 +213,7 @@ class ErasureRow(NamedTuple):
 
 
 class TombstoneRow(NamedTuple):
-    """Row of a tombstone, with the number of the erasure record that it belongs to."""
+    """Row of a tombstone, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -228,8 +224,6 @@ class TombstoneRow(NamedTuple):
 
 
 class ErasureHeadRow(NamedTuple):
-    """Stored number and hash of the last erasure record of an org."""
-
     erasures: int
     erasure_hash: bytes | None
 
@@ -243,7 +237,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Length and last hash of an audit chain, as of the last time its hashes were recomputed."""
+    """Length and last hash of an audit chain after its hashes were last recomputed."""
 
     entries: int
     seal: bytes
@@ -275,13 +269,13 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """Give an erasure record the next number of its org's chain, and its hash."""
+    """Give an erasure record the next number in its org's chain, and its hash."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
 
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
-    """Return number and reason of the first invalid erasure record, or None if all are valid.
+    """Return the number of the first invalid erasure record and the reason, or None.
 
     `head` is the expected end of the chain, if the org's row still exists.
     """
@@ -309,7 +303,6 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 def read_erasures(
     erasures: Iterable[ErasureRow], tombstones: Iterable[TombstoneRow]
 ) -> list[Erasure]:
-    """Convert the selected rows to erasure records with their tombstones."""
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
         for number, rows in groupby(tombstones, key=lambda row: row.erasure)
@@ -321,5 +314,5 @@ def read_erasures(
 
 
 def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    """Return the head of the org's chain of erasure records, or None if the org does not exist."""
+    """Return the head of the org's erasure records, or None if the org does not exist."""
     return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

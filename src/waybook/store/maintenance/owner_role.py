@@ -1,4 +1,4 @@
-"""Role of the database owner: report for operators, and enforcement of row-level security.
+"""Examines the role of the database owner, and enforces row-level security for it.
 
 A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
 `waybook_maintenance` for each transaction that changes an org: see decision 0045.
@@ -15,7 +15,7 @@ from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 
 class RoleRow(NamedTuple):
-    """Current database role, its exemptions, and whether the maintenance role exists."""
+    """The current database role, its exemptions, and whether the maintenance role exists."""
 
     name: str
     superuser: bool
@@ -32,7 +32,7 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Message if Waybook refuses to change an org with this role: the reason, and how to fix it.
+    #: Reason why Waybook refuses to change an org with this role, and how to fix it.
     refusal: str | None = None
 
     @property

@@ -1,7 +1,7 @@
-"""Restore of a backup into an empty database, as the database owner, in one transaction.
+"""Restores a backup into an empty database, as the database owner, in one transaction.
 
-Row-level security stays forced: rows are loaded org by org, and the database rejects a row of
-another org.
+Rows are loaded org by org. Row-level security is forced, so the database rejects a row of another
+org.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ SQL = load("maintenance/restore")
 
 
 def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
-    """Load a backup archive into an empty database, and migrate the database to the latest version.
+    """Load a backup archive into an empty database, and apply the latest migrations.
 
     Raises:
         InvalidInput: the archive is damaged, or was made by a newer program.
@@ -108,8 +108,6 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """Restores one backup archive, in a single transaction."""
-
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress
     ) -> None:

@@ -1,7 +1,6 @@
-"""Deletion of expired calls, answers, sessions and, if configured, archived plans and runs.
+"""Deletes expired calls, answers and sessions and, if configured, archived plans and runs.
 
-Retention runs periodically as the database owner. An advisory lock lets only one process at a time
-do it.
+This runs periodically as the database owner, in one process at a time.
 """
 
 import contextlib
@@ -34,8 +33,6 @@ from waybook.store.maintenance.owner import (
 
 
 class ArchivedRow(NamedTuple):
-    """Archived plan or run, with the head of its audit chain."""
-
     id: str
     audit_seq: int
     audit_hash: bytes
@@ -48,17 +45,16 @@ RUN_QUERIES = load("maintenance/archived_runs")
 #: Maximum number of rows, or of plans and runs, deleted in one transaction.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of logged calls moved into a new partition; limited, because no call can be logged
-#: meanwhile.
+#: Maximum number of logged calls moved into a new partition. No call can be logged meanwhile.
 MAX_MOVED_ROWS = 50_000
 #: Days for which the deletion of a passage stays recorded. After that, no process has the passage
-#: in its cache any more: see `app.request.vector_cache`.
+#: in its cache: see `app.request.vector_cache`.
 DELETIONS_DAYS = 2
 #: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: Lock timeout of DDL statements. Short, because all access to the call log waits behind them.
+#: Lock timeout of DDL statements. It is short, because all access to the call log waits for them.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -72,7 +68,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """State of one retention pass; `stopped` says when to end it."""
+    """State of one retention pass. `stopped` returns whether to end it."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -81,7 +77,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org; yield None if the pass must stop or has no lock."""
+        """Open a transaction in this org. Yield None if the pass must stop or has no lock."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -89,7 +85,7 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Run a retention pass; return the deleted rows by table, and the dropped partitions."""
+    """Run a retention pass, and return the deleted rows by table."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -105,9 +101,6 @@ def apply_retention(
     for org_id in erased:
         erase_late_rows(owner_dsn, org_id)
     return {table: rows for table, rows in sorted(gone.items()) if rows}
-
-
-# Partitions
 
 
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
@@ -196,7 +189,7 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop the partitions of the call log that end before `before`; return their number."""
+    """Drop the partitions of the call log that end before `before`, and return their number."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -218,9 +211,6 @@ def _end_of(name: str) -> datetime:
 
 def _midnight(day: date) -> str:
     return f"{day.isoformat()} 00:00:00+00"
-
-
-# Rows
 
 
 def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
@@ -266,14 +256,14 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs; return its last id, or "" at the end."""
+    """Erase the next batch of plans or runs. Return its last id, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
         for row in rows
-        # Keep a plan or run with a broken audit chain, so that it can be investigated.
+        # A plan or run with a broken audit chain stays, so that it can be investigated.
         if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
     ]
     if stones:
@@ -302,5 +292,5 @@ def _delete_in_order(
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Try to take the retention lock until the transaction ends; return whether it was free."""
+    """Try to take the retention lock until the transaction ends. Return whether it was free."""
     return bool(first_value(owner.fetch(SQL["only_one"])))

@@ -44,9 +44,9 @@ def check_serving_role(dsn: str, role: str) -> None:
 
 
 def check_schema(dsn: str, role: str) -> None:
-    """Check that this program can use the schema of the database, without changing it.
+    """Check that this program can use the schema of the database.
 
-    The schema may be newer than this program, if its migrations state that this program can use it.
+    The schema may be newer if its migrations state that this program can use it.
 
     Raises:
         Misconfigured: migrations are missing, the schema is too new, a file was edited, or the user
@@ -54,23 +54,19 @@ def check_schema(dsn: str, role: str) -> None:
         Unavailable: the database cannot be reached as this user.
     """
     with owner_connection(dsn) as connection:
-        # The first migration creates the role, so a missing table is reported first.
+        # The first migration creates the role, so report a missing table first.
         if not _holds(connection, SQL["is_migrated"]):
             judge_schema([], bundled_migrations())
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-        # The privilege to read the list of applied migrations is granted by a migration.
+        # A migration grants the privilege to read the list of applied migrations.
         readable = _holds(connection, SQL["can_read_migrations"])
         judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
 
 
 def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
-    """Raise an error if a program with the `bundled` migrations cannot use the `applied` schema.
-
-    Raises:
-        Misconfigured: as for `check_schema`.
-    """
+    """Raise an error if a program with the `bundled` migrations cannot use the `applied` schema."""
     known = {migration.number: migration for migration in bundled}
     done = {migration.number for migration in applied}
     pending = [migration.title for number, migration in sorted(known.items()) if number not in done]

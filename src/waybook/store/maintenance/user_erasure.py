@@ -1,4 +1,4 @@
-"""Erasure of a user: a pseudonym replaces the name everywhere, and audit hashes are recomputed."""
+"""Erases a user: a pseudonym replaces the name everywhere, and audit hashes are recomputed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -40,28 +40,22 @@ from waybook.store.packed_answers import pack, unpack
 
 
 class NamedChain(NamedTuple):
-    """Audit chain that contains the name of the user to erase."""
-
     subject: str
     subject_id: str
 
 
 class ColumnRow(NamedTuple):
-    """Database column that may contain a user's name, or refer to a user."""
-
     table: str
     column: str
 
 
 class AnswerRow(NamedTuple):
-    """JSON text composed by the server, and the ctid of its row."""
-
     place: str
     text: str
 
 
 class PackedAnswerRow(NamedTuple):
-    """Compressed answer to a call, with the key of its row."""
+    """A compressed answer, with the key of its row."""
 
     tool: str
     key: str
@@ -78,17 +72,16 @@ SQL = load(
     packed_answers=PackedAnswerRow,
 )
 
-#: Number of compressed answers that are read at once.
 PACKED_BATCH_SIZE = 1_000
-#: Texts that may precede a user's name in a stored value: none, the start of a plan's rejection
-#: reason, or a channel.
+#: Texts that may precede a user's name in a stored value: the start of a plan's rejection reason,
+#: or a channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
 def erase_user(
     owner_dsn: str, org_id: UUID, to: Pseudonymization, by: str, progress: Progress
 ) -> Erased:
-    """Replace the user's name by a pseudonym everywhere; delete the user and all tokens.
+    """Replace the user's name by a pseudonym everywhere, and delete the user and all tokens.
 
     Raises:
         NotFound: the name does not occur in this org.
@@ -116,9 +109,6 @@ def erase_user(
     return Erased(org_id, number, row_counts, to.pseudonym)
 
 
-# Deletion of the user
-
-
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
     rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(first_column(rows))
@@ -139,13 +129,10 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     return {**rows, "agent": agents, "saved_view": views}
 
 
-# The name in the audit
-
-
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Replace the user's name in all audit chains that contain it, and recompute their hashes.
+    """Replace the user's name in all audit chains, and recompute their hashes.
 
     Raises:
         Refused: a chain is invalid; new hashes would hide this.
@@ -183,11 +170,7 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Refuse an erasure if the audit chain is invalid.
-
-    Raises:
-        Refused: the chain is invalid; new hashes would hide this.
-    """
+    """Refuse an erasure if the audit chain is invalid, because new hashes would hide this."""
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
             f"the audit of {name} is broken, and resealing it would hide that; nothing was "
@@ -210,7 +193,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """User erasure: org, pseudonym, ids of the deleted rows, and who requested it."""
+    """A user erasure: org, pseudonym, ids of the deleted rows, and the user who requested it."""
 
     org_id: UUID
     to: Pseudonymization
@@ -219,7 +202,7 @@ class UserErasure(NamedTuple):
 
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
-    """Recompute the org's audit chain without the user's name; add an entry about the erasure."""
+    """Recompute the org's audit chain without the user's name, and add an entry about it."""
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -246,7 +229,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that records the deletion of the user's rows, if there are any."""
+    """Return the audit entry that records the deletion of the user's rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -271,9 +254,6 @@ def _farewell(
             details=as_json_text({**details, "changes": group_changes(changes)}),
         )
     ]
-
-
-# The name in other tables
 
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
@@ -302,7 +282,7 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _renamed_packed_answers(owner: OwnerTransaction, to: Pseudonymization) -> int:
-    """Replace the name in compressed answers, which SQL cannot search."""
+    """Replace the name in compressed answers, because SQL cannot search them."""
     changed, after = 0, PackedAnswerRow("", "", b"")
     while rows := owner.fetch(
         SQL["packed_answers"], tool=after.tool, key=after.key, most=PACKED_BATCH_SIZE

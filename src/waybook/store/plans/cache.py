@@ -1,17 +1,13 @@
-"""In-memory caches for plans, and for the plan of each step.
+"""Caches plans in memory, and the plan of each step.
 
 A call decides on the cached plan, then sends one message that locks the plan if it is unchanged,
 writes, and commits. If the plan has changed, nothing is written, and the call is repeated with the
 plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
 
-If several processes serve calls on a plan, a process notices that others have changed it. Its next
-calls on the plan first read what has changed; see `refresh.py`. While a process notices such
-changes, it also checks each of its other plans a few times, because a call on an outdated copy
-fails together with the message that it shares with other calls. If a plan changes even between that
-read and the commit, the next calls lock the plan before they decide.
-
-Calls name steps, but plans are locked and loaded by plan id. A step never moves to another plan, so
-its plan id is looked up once and cached.
+If other processes also change a plan, the next calls on it first read the changes; see
+`refresh.py`. A process that notices such changes also checks each of its other plans a few times,
+because a call on an outdated copy fails together with the calls that share its message. If a plan
+changes even between that read and the commit, the next calls lock the plan before they decide.
 """
 
 from collections import OrderedDict
@@ -32,7 +28,7 @@ MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
 #: Number of calls that load a plan from the database after a conflict on it.
 RELOADS_AFTER_CONFLICT = 8
-#: Number of consecutive checks that must find a plan unchanged before it is used unchecked again. A
+#: Number of checks in a row that must find a plan unchanged before it is used unchecked again. A
 #: check costs a fraction of a call; a repeated call costs more than two.
 CHECKS_AFTER_CHANGE = 4
 #: Maximum number of checks that must find plans unchanged before new plans are used unchecked.
@@ -41,27 +37,27 @@ MAX_CHECKS_OF_NEW_PLANS = 32
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the cached plan lists every session it ever had, so that an unlisted session is new.
+    #: Whether the cached plan lists every session it ever had. An unlisted session is then new.
     all_sessions: bool
-    #: Number of the period (see `PlanCache`) in which the plan was first cached or last checked.
+    #: Period (see `PlanCache`) in which the plan was first cached or last checked.
     period: int = 0
 
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Create an empty cache for the `most` plans written last."""
+        """Create a cache for the `most` plans written last."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
-        #: Number of calls now using each plan.
+        #: Number of calls that use each plan now.
         self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
         #: Plans that other processes change too, with the number of checks left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: While this is not zero, other processes are assumed to change plans too. New plans, and
-        #: plans not checked in this period, then count as shared. A check that finds a plan
-        #: unchanged lowers it by one.
+        #: While this is not zero, other processes are assumed to change plans too. Plans not
+        #: checked in this period then count as shared. A check that finds a plan unchanged lowers
+        #: it by one.
         self._checks_of_new_plans = 0
-        #: Number of periods so far in which other processes changed plans.
+        #: Number of periods in which other processes changed plans.
         self._period = 0
 
     def begin_use(self, which: PlanKey) -> None:
@@ -74,7 +70,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan; None if it must first be read from the database or checked."""
+        """Return the cached plan. None if it must first be read from the database or checked."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
@@ -85,7 +81,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan even if others may have changed it; None for a new session."""
+        """Return the cached plan even if others may have changed it. None for a new session."""
         entry = self._plans.get(which)
         if entry is None:
             return None
@@ -96,7 +92,7 @@ class PlanCache:
         return which in self._wary or self._at_work.get(which, 0) > 1
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a plan that was just written, keeping the known sessions of its old entry."""
+        """Cache a plan that was just written, and keep the sessions of its old entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             self._shared.pop(which, None)
@@ -126,7 +122,7 @@ class PlanCache:
         self._plans.clear()
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process has changed; the next calls read the database."""
+        """Remove a plan that another process has changed. The next calls read the database."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
@@ -169,8 +165,7 @@ class PlanCache:
 def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]:
     """Return the step texts worth caching: short texts of unfinished steps.
 
-    With `is_checked`, the texts come from the old cache entry, so their number and lengths were
-    checked before.
+    With `is_checked`, the texts come from the old cache entry and fit already.
     """
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]

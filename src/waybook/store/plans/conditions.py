@@ -1,4 +1,4 @@
-"""Conversion of database rows to the conditions of a plan."""
+"""Converts database rows to the conditions of a plan."""
 
 from typing import Any
 

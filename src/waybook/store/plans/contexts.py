@@ -1,7 +1,6 @@
 """Queries for step contexts: beginnings of texts, pages of lists, and parts of long texts.
 
-Each text is read only up to a given length, so the amount read is bounded regardless of the amount
-stored.
+Each text is read only up to a given length, so the amount read is limited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +19,14 @@ QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """Beginning of a text, and its full length; values other than strings are never cut."""
+    """The beginning of a text, and its full length. Only strings are cut."""
 
     value: Json
     length: int
 
 
 class StoredArtifact(NamedTuple):
-    """Artifact with its metadata, the start of its content, and the matching passage, if any."""
+    """An artifact with its metadata, the start of its content, and the matching passage."""
 
     id: str
     step_id: str | None
@@ -41,7 +40,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """Subject of a step, for a search, and the plan it belongs to."""
+    """The subject of a step for a search, and the step's plan."""
 
     plan_id: str
     question: str
@@ -98,7 +97,7 @@ class ArtifactRow(NamedTuple):
 
 
 class TextSliceRow(NamedTuple):
-    #: Length of the whole text of which `text` is a part; None if there is no such text.
+    #: Length of the whole text. None if there is no such text.
     length: int | None
     text: str
 
@@ -158,14 +157,14 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select artifacts of a plan; `parts` has the number of the passage to read, by artifact id."""
+    """Select artifacts of a plan. `parts` has the number of the passage to read, by artifact id."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one text of a plan; `which` is the text's id or audit entry number."""
+    """Select a part of one text of a plan. `which` is the text's id or audit entry number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -207,5 +206,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of the list, which every row of a page repeats."""
+    """Return the total length of the list. Every row of a page repeats it."""
     return rows[0].total if rows else 0

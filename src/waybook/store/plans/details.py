@@ -22,8 +22,6 @@ MAX_SOURCES = 200
 
 
 class HistoryEntry(NamedTuple):
-    """Audit entry as shown in the history of a plan."""
-
     seq: int
     at: datetime
     event: str
@@ -39,8 +37,6 @@ class HistoryEntry(NamedTuple):
 
 
 class Research(NamedTuple):
-    """Artifact in a list, without its text."""
-
     id: str
     step_id: str | None
     kind: str
@@ -50,13 +46,10 @@ class Research(NamedTuple):
     created_at: datetime
     created_by: str
     sources: int
-    #: Total number of artifacts of the plan.
     total: int = 0
 
 
 class Source(NamedTuple):
-    """Source cited by an artifact."""
-
     artifact_id: str
     title: str
     url: str | None
@@ -64,7 +57,7 @@ class Source(NamedTuple):
 
 
 class StepStatusChange(NamedTuple):
-    """Status change of a step, with the actor who caused it."""
+    """A status change of a step, with the actor who caused it."""
 
     step_id: str
     at: datetime
@@ -74,8 +67,6 @@ class StepStatusChange(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Row with the submitted result of a step."""
-
     summary: Json
     confidence: float | None
     report: Json
@@ -91,7 +82,6 @@ class StatusChangesRow(NamedTuple):
     at: datetime
     actor: str
     session: str | None
-    #: Id and new status of each step whose status changed.
     moves: list[tuple[str, str]]
 
 
@@ -144,7 +134,6 @@ def research_statement(plan_id: str, most: int) -> Statement:
 
 
 def added_statement(plan_id: str) -> Statement:
-    """Select the number of steps that were added after work on the plan had begun."""
     return SQL["added"](plan_id=plan_id)
 
 
@@ -153,7 +142,7 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the instructions of these steps, in full if `whole`, else their beginnings."""
+    """Select the instructions of these steps, or only their beginnings."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
@@ -166,7 +155,6 @@ def status_changes_statement(
 
 
 def step_statements(plan_id: str, step_id: str) -> list[Statement]:
-    """Select result, conditions, reviews, sources and status changes of a step."""
     named = {"plan_id": plan_id, "step_id": step_id}
     return [
         SQL["result"](step_id=step_id),
@@ -190,7 +178,6 @@ def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
 
 
 def read_status_changes(rows: Iterable[StatusChangesRow]) -> list[StepStatusChange]:
-    """Convert the selected rows to status changes, oldest first."""
     return [
         StepStatusChange(
             step_id, row.at.astimezone(UTC), StepStatus(status), row.actor, row.session
@@ -213,7 +200,7 @@ def output_statement(output_id: str) -> Statement:
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
-    """Select the latest version of each output of the org, continuing after this time and id."""
+    """Select the latest version of each output of the org, after this time and id."""
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 

@@ -14,26 +14,26 @@ MAX_ARTIFACTS = 5
 
 
 class PreviousReview(NamedTuple):
-    """Earlier, decided review of the same step."""
+    """An earlier, decided review of the same step."""
 
     review_id: str
     feedback: str | None
     decision: str
     decided_by: str
     decided_at: datetime
-    #: Result that was reviewed; None if the step had no result, or it is too long to be read.
+    #: Result that was reviewed. None if there was no result, or if it is too long.
     result_summary: Json
     result_length: int
 
 
 class ReviewArtifact(NamedTuple):
-    """Artifact of the step under review, or output of its plan, without the content."""
+    """An artifact of the step under review, or an output of its plan, without the content."""
 
     review_id: str
     id: str
     kind: str
     title: str
-    #: Total number of artifacts of the step, or outputs of the plan, listed or not.
+    #: Number of artifacts of the step or outputs of the plan, including those that are not listed.
     total: int
 
 
@@ -41,7 +41,6 @@ SQL = load("plans/evidence", previous_reviews=PreviousReview, review_artifacts=R
 
 
 def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
-    """Select for each of these reviews the previous review of its step, and the artifacts."""
     ids = [*review_ids]
     return (
         SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),

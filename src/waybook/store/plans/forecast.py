@@ -1,4 +1,4 @@
-"""Query for the completed steps on which the forecast of a plan is based."""
+"""Selects the completed steps on which the forecast of a plan is based."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,10 @@ MAX_FINISHED_STEPS = 500
 
 
 class FinishedStepRow(NamedTuple):
-    #: Whether the step belongs to the plan for which the forecast is made.
     is_own: bool
     title: str | None
     seconds: float
-    #: Reported cost of the step in millionths of a dollar; None if no cost was reported.
+    #: Reported cost of the step in millionths of a dollar. None if no cost was reported.
     cost_micros: int | None
 
 
@@ -22,5 +21,4 @@ SQL = load("plans/forecast", finished_steps=FinishedStepRow)
 
 
 def finished_steps_statement(plan_id: str) -> Statement:
-    """Select the completed steps of a plan, and of the newest completed plans."""
     return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=MAX_FINISHED_STEPS)

@@ -33,7 +33,7 @@ class PlanCountRow(NamedTuple):
 
 
 class ReviewRecord(NamedTuple):
-    """Review, open or decided, with all the data that a reviewer needs to decide."""
+    """A review with all the data that a reviewer needs to decide."""
 
     id: str
     plan_id: str
@@ -48,7 +48,7 @@ class ReviewRecord(NamedTuple):
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Time at which the query ran, by the database clock.
+    #: Database time of the query.
     now: datetime
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -58,8 +58,6 @@ class ReviewRecord(NamedTuple):
 
 
 class ReviewOutcomeRow(NamedTuple):
-    """A review with its decision, if any, and the time at which its plan ended."""
-
     id: str
     plan_id: str
     step_id: str
@@ -78,7 +76,7 @@ class PendingCounts(NamedTuple):
     reviews: int
     #: Number of runs waiting for a person's feedback on a stage.
     runs: int
-    #: Time at which the query ran, by the database clock.
+    #: Database time of the query.
     now: datetime
 
     @property

@@ -62,28 +62,22 @@ TIMES = frozenset(
 
 
 class LoadedPlan(NamedTuple):
-    """Plan, database time, and head of the plan's audit chain."""
-
     plan: Plan
     now: datetime
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the loaded plan; its time is moved forward if its last audit entry is later."""
+        """Return the loaded plan with a time that is not before its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
 class PlanRequest(NamedTuple):
-    """The plan to load, and which parts of it."""
-
     plan_id: str
-    #: Ids of the steps whose texts are loaded too.
     texts: tuple[str, ...] = ()
-    #: Whether to also load the texts of the steps that the caller could claim next.
+    #: Whether to load the texts of the steps that the caller could claim next.
     candidates: bool = False
-    #: User and session of the caller; the user is empty if there is no caller.
+    #: User and session of the caller. The user is empty if there is no caller.
     holder: Holder = Holder("")
-    #: Whether the last review of the plan is loaded too.
     review: bool = True
 
 
@@ -110,7 +104,7 @@ LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    """Lock and select a plan; select the answer stored under the idempotency key."""
+    """Lock and select a plan, and select the answer stored under the idempotency key."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
@@ -119,7 +113,6 @@ def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
 
 
 def steps_statement(wanted: PlanRequest) -> Statement:
-    """Select the steps of a plan, with the requested texts."""
     plan_id, texts = wanted.plan_id, Ids(wanted.texts)
     user, session = wanted.holder
     if wanted.candidates:
@@ -144,7 +137,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan if its cached copy is current; otherwise make the whole message fail."""
+    """Lock a plan if its cached copy is current. Otherwise the whole message fails."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -170,7 +163,6 @@ def plan_of_step_statement(step_id: str) -> Statement:
 
 
 def brief_statement(plan_id: str | None) -> Statement:
-    """Select the columns of a plan that never change."""
     return SQL["brief"](plan_id=plan_id)
 
 
@@ -180,12 +172,12 @@ def results_within_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def results_cut_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the results of a plan's steps, each truncated to `most` characters of JSON."""
+    """Select the results of a plan's steps, each cut to `most` characters of JSON."""
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected rows to a plan; return None if it does not exist."""
+    """Convert the selected rows to a plan. Return None if it does not exist."""
     plans, steps, (call,), *reviews = results
     if not plans:
         return None
@@ -205,7 +197,7 @@ def build_plan(
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Build a plan from these parts; `session` is the caller's, if it is known in the plan."""
+    """Build a plan from its parts. `session` is the caller's, if the plan knows it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,
@@ -241,7 +233,7 @@ def stored_rows_statement(plan_id: str) -> Statement:
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert rows for a comparison with the rows rebuilt from the audit; leave out nulls."""
+    """Convert rows for a comparison with the rows rebuilt from the audit. Nulls are left out."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {
@@ -253,7 +245,7 @@ def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRow
 
 @lru_cache(maxsize=8_000)
 def _step(columns: tuple[Any, ...]) -> Step:
-    """Convert a row to a step. Cached, because most steps rarely change."""
+    """Convert a row to a step. The result is cached, because most steps rarely change."""
     row = StepRow(*columns)
     return Step(
         StepId(row.id),
@@ -277,7 +269,6 @@ def _step(columns: tuple[Any, ...]) -> Step:
 
 
 def read_text(row: list[Any]) -> StepText:
-    """Convert the columns with a step's texts."""
     instructions, result_schema, required, *rest = row
     stored = rest[0] if rest else None
     return StepText(

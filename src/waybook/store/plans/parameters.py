@@ -1,4 +1,4 @@
-"""Conversion of row values from the audit to parameters of SQL statements."""
+"""Converts row values from the audit to parameters of SQL statements."""
 
 from waybook.json_values import Json
 from waybook.store.audit import Patch
@@ -13,23 +13,17 @@ JSON_FIELDS = frozenset(
 
 
 def scalar(value: Json) -> Value:
-    """Return the value of a column that does not contain JSON.
-
-    Raises:
-        TypeError: the value is a list or an object.
-    """
     if isinstance(value, list | dict):
         raise TypeError("a column of one value was given a structure")
     return value
 
 
 def scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the values of these columns, none of which contains JSON."""
     return tuple([scalar(patch.values[name]) for name in names])
 
 
 def fill(query: Query, values: dict[str, Json], **extra_values: Value) -> Statement:
-    """Return the query with its parameters filled from the row and from `extra_values`."""
+    """Return the query with parameters from the row and from `extra_values`."""
     row_values = {
         place: AsJson(values[place]) if place in JSON_FIELDS else scalar(values[place])
         for place in query.places

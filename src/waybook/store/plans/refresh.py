@@ -1,9 +1,7 @@
-"""Reads that bring the cached copy of a plan up to date, without a lock.
+"""Brings the cached copy of a plan up to date, without a lock.
 
-If several processes serve calls on a plan, each finds that others have changed it. Every change of
-a plan is in its audit, so a copy can be updated from the audit entries after the last one that it
-contains. Without a copy, or if an entry has a change that cannot be applied here, the whole plan is
-read.
+Every change of a plan is in its audit, so new audit entries are applied to the copy. The whole plan
+is read if there is no copy, or if an entry has a change that cannot be applied here.
 
 A decision on a plan that was read without a lock is committed only if the plan still has the same
 audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
@@ -33,9 +31,9 @@ from waybook.store.plans.rows import ChangeRow, PlanRow
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
 
-#: Maximum number of audit entries applied to a copy; after more, the whole plan is read.
+#: Maximum number of audit entries applied to a copy. With more, the whole plan is read.
 MAX_ENTRIES: Final = 16
-#: Maximum stored size in bytes of an audit entry whose details are read.
+#: Maximum bytes of an audit entry whose details are read.
 MAX_DETAILS_BYTES: Final = 32_768
 
 #: Converts a value from the audit to the type of a field.
@@ -46,13 +44,16 @@ class Field(NamedTuple):
     """A field of a plan or step: its index in the named tuple, and the conversion of its values."""
 
     place: int
-    #: Converts values other than null; None if no conversion is needed.
+    #: Converts values other than null. None if no conversion is needed.
     convert: Convert | None = None
 
 
 @lru_cache(maxsize=4_096)
 def _time(text: str) -> datetime:
-    """Convert a time. Cached, because a plan is read many times with the same times."""
+    """Convert a time.
+
+    The result is cached, because a plan is read many times with the same times.
+    """
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is UTC else at.astimezone(UTC)
 
@@ -61,7 +62,7 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Fields of plans and steps that agents' calls change. After a change of any other field, the whole
+#: Fields of plans and steps that agents' calls change. After a change of another field, the whole
 #: plan is read.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
@@ -80,7 +81,7 @@ STEP_FIELDS: Final[Mapping[str, Field]] = {
     "fail_reason": Field(Step._fields.index("fail_reason")),
     "silent_holders": Field(Step._fields.index("silent_holders")),
 }
-#: Rows and fields that the class `Plan` does not have, so their changes are ignored.
+#: Rows and fields that the class `Plan` does not have. Their changes are ignored.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
 )
@@ -100,7 +101,7 @@ _CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?
 _RESULT: Final = re.compile(
     "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
 )
-#: Matches a second field or change in a packed result, and perhaps also text of the result itself.
+#: Matches a second field or change in a packed result. It may also match text of the result itself.
 _SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
 _PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
@@ -118,11 +119,7 @@ def changes_statement(loaded: LoadedPlan) -> Statement:
 
 
 def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | None:
-    """Apply the selected audit entries to a cached plan.
-
-    Return None if the plan must be read again: its last cached entry is not in the audit, there are
-    too many new entries, or one has a change that cannot be applied.
-    """
+    """Apply audit entries to a cached plan. Return None if the plan must be read again."""
     plan, _, head = loaded
     if not 0 < len(rows) <= MAX_ENTRIES + 1:
         return None
@@ -157,7 +154,7 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
 
 
 def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
-    """Apply a claim or a result in its usual packed form; return False for any other entry."""
+    """Apply a claim or a result in its usual packed form. Return False for any other entry."""
     packed, at = row.packed or "", row.at.astimezone(UTC)
     match = _CLAIM.fullmatch(packed)
     if match is not None:
@@ -183,7 +180,6 @@ def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
 
 
 def _apply_changes(plan: list[Any], steps: list[Step], details: str) -> None:
-    """Apply the changes of an audit entry to the fields of a plan and its steps."""
     for entity, row_id, fields in changed_rows(orjson.loads(details)):
         if entity == Entity.STEP:
             place = _place(steps, row_id)
@@ -208,7 +204,7 @@ def _place(steps: list[Step], step_id: str | None) -> int:
 def _set_fields(
     row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
 ) -> None:
-    """Set the changed fields of a plan or step, converted to the types of the class `Plan`."""
+    """Set the changed fields of a plan or step, converted to their types."""
     for name, values in fields.items():
         field = known.get(name)
         if field is not None:
@@ -236,7 +232,7 @@ def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:
-    """Select a whole plan, including the texts of at most one step."""
+    """Select a whole plan, with the texts of at most one step."""
     user, session = wanted.holder
     plan_id = wanted.plan_id
     if wanted.candidates:
@@ -246,7 +242,7 @@ def plan_statement(wanted: PlanRequest) -> Statement:
 
 
 def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected row to a plan; None if there is no such plan, or it has no steps."""
+    """Convert the selected row to a plan. None if there is no such plan, or it has no steps."""
     if not rows:
         return None
     *columns, is_known_session, conditions, step_rows, text = rows[0]
@@ -263,7 +259,7 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
     """Convert columns selected by `step_list_of_plan` to steps, in plan order."""
     rows.sort(key=_STEP_ORDER)
-    # One expression without function calls, because this is most of the time of reading a plan.
+    # One expression without function calls, because reading a plan takes most of its time here.
     return tuple(
         [
             Step(

@@ -27,15 +27,15 @@ class PlanRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """Audit entry of a plan, with the database time of the read."""
+    """An audit entry of a plan, with the database time of the read."""
 
     seq: int
     at: datetime
     hash: bytes
     now: datetime
-    #: Details as JSON text: an empty object if packed, None if long.
+    #: Details as JSON text. An empty object if they are packed, None if they are long.
     details: str | None
-    #: Packed details, and the columns of the entry that they refer to.
+    #: Packed details, and the columns that they refer to.
     packed: str | None
     step_id: str | None
     actor: str
@@ -61,7 +61,7 @@ class StepRow(NamedTuple):
     max_attempts: int | None
     silent_holders: int | None
     copied_from: str | None
-    #: Instructions, result schema, required sources and stored sources; None if not requested.
+    #: Instructions, result schema, required sources and stored sources. None if not requested.
     text: list[Any] | None = None
 
 
@@ -75,7 +75,7 @@ class CallRow(NamedTuple):
     #: Answer stored under the same idempotency key: hash of the arguments, error flag, and the body
     #: as JSON or packed.
     answer: list[Any] | None
-    #: Conditions, each as a list of the fields of `ConditionRow`, if the plan has any.
+    #: Conditions of the plan, each as a list of the fields of `ConditionRow`.
     conditions: list[list[Any]] | None
 
 
@@ -132,16 +132,16 @@ class PlanBrief(NamedTuple):
     output_media_type: str | None = None
     formatting_instructions: str | None = None
     skill: str | None = None
-    #: Id of the plan's skill execution; None once the execution is completed.
+    #: Id of the plan's skill execution. None once the execution is completed.
     skill_execution_id: str | None = None
 
 
 class ResultRow(NamedTuple):
     step_id: str
-    #: Result of the step; None if the results of all steps together are too large to be loaded.
+    #: Result of the step. None if the results of all steps together are too large.
     result: Json
     confidence: float | None
-    #: Size of the result in bytes of JSON.
+    #: Bytes of the result as JSON.
     octets: int
 
 

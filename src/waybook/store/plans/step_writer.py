@@ -1,4 +1,4 @@
-"""Writes the steps of plans: new, changed and removed steps, and their results."""
+"""Writes the steps of plans, and their results."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from waybook.store.plans.parameters import fill, scalar
 SQL = load("plans/step_writer")
 
 #: The most frequent change: one call completes a step and starts another. These are the new
-#: statuses, and the fields that change besides the result and the session.
+#: statuses, and the fields that change.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
 STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
@@ -23,7 +23,7 @@ SESSION_FIELDS = {"held_session"}
 def step_statements(
     before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements for the steps that a rule added, changed or removed."""
+    """Return the SQL statements for the steps that a decision added, changed or removed."""
     written: list[Statement] = []
     if made := patches.inserts[Entity.STEP]:
         written += _new_steps(decision.plan, made)
@@ -60,7 +60,7 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step, which may already be skipped."""
+    """Return the row of a new step. The step may already be skipped."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)

@@ -1,8 +1,7 @@
-"""Writes plans: turns the changes that a rule decided on into SQL statements.
+"""Writes plans: turns decided changes into SQL statements.
 
-No other module writes plans. The statements write rows, audit entries and the stored answer. They
-are sent in one message with the commit, so all are written or none. The rows are written from the
-same changes that the audit records.
+No other module writes plans. The statements write rows, audit entries and the stored answer, and
+are committed together. The rows are written from the same changes that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,9 +27,9 @@ from waybook.store.plans.step_writer import step_statements
 
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
 
-#: Columns of a plan that is not a copy; both are null.
+#: Columns of a plan that is not a copy. Both are null.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
-#: Fields that only some artifacts have; all other artifacts get the value None.
+#: Fields that only some artifacts have. Other artifacts get the value None.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
 )
@@ -52,8 +51,7 @@ def statements(
 ) -> LedgerWrite:
     """Return the SQL statements that write a decision, in an order that foreign keys allow.
 
-    If the plan comes from the cache and gets new audit entries, the first statement locks the plan
-    and fails if it has changed.
+    If the plan comes from the cache, the first statement fails if the plan has changed.
     """
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
@@ -76,14 +74,13 @@ def statements(
 
 
 def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
-    """Select the stalled ones of the plans that are due for a check; schedule their next checks."""
+    """Select stalled plans among those due for a check, and schedule their next checks."""
     return SQL["check_stalls"](patience=patience_seconds, most=most)
 
 
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Insert a skill execution with its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -94,7 +91,6 @@ def start_skill(
 def complete_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Mark a skill execution as completed, and insert its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -105,7 +101,6 @@ def complete_skill(
 def store_standalone(
     artifact_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Insert research that belongs to no plan, with its audit entries."""
     patches = Patches(entry.changes)
     sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
     (made,) = patches.inserts[Entity.ARTIFACT]
@@ -118,9 +113,6 @@ def store_standalone(
 
 def _head(sealed: list[SealedEntry]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
-
-
-# Plan
 
 
 def _plan(
@@ -166,9 +158,6 @@ def _plan(
     return [changed, SQL["update_budget"](id=plan.id, budget=AsJson(values["budget"]))]
 
 
-# Other rows
-
-
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     made = patches.inserts[Entity.CONDITION]
     if made:
@@ -200,7 +189,7 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """Insert artifacts with their texts; the audit has only hashes of long texts."""
+    """Insert artifacts with their texts. The audit has only hashes of long texts."""
     for patch in patches.inserts[Entity.ARTIFACT]:
         text = decision.texts.get(patch.id)
         values = patch.values if text is None else {**patch.values, "content": text}
@@ -236,8 +225,8 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: Functions that write rows which reference the plan or its steps, by kind of row. They run after
-#: the plan and its steps are written.
+#: Functions that write rows which reference the plan or its steps. They run after the plan and its
+#: steps are written.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

@@ -1,7 +1,7 @@
 """Queries for artifacts and sources, and for their search index of passages and vectors.
 
 Passages and vectors are derived from artifacts and sources. They are not audited and can be
-rebuilt. Vectors are written to the table of the search backend in use.
+rebuilt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +23,9 @@ from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
 class Backend(StrEnum):
-    #: Vectors are quantized, stored in an ordinary table, and ranked by the Waybook process.
+    #: Vectors are quantized and stored in an ordinary table. The Waybook process ranks them.
     PORTABLE = "portable"
-    #: Vectors are stored in a halfvec table and ranked by the pgvector extension.
+    #: Vectors are stored in a halfvec table. The pgvector extension ranks them.
     PGVECTOR = "pgvector"
 
 
@@ -36,7 +36,7 @@ class LatestRow(NamedTuple):
 
 
 class ArtifactRow(NamedTuple):
-    """Artifact with its content, and the ids of its previous and next version."""
+    """An artifact with its content, and the ids of its previous and next version."""
 
     id: str
     plan_id: str | None
@@ -68,8 +68,6 @@ class CitedSourceRow(NamedTuple):
 
 
 class UnindexedRow(NamedTuple):
-    """Artifact that is not yet in the search index."""
-
     id: str
     plan_id: str | None
     kind: str
@@ -96,7 +94,7 @@ SQL = load(
 def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
-    """Select a plan's latest artifact of this kind and title, and the sources the plan cites."""
+    """Select a plan's latest artifact of this kind and title, and the sources it cites."""
     return [
         SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
         SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
@@ -104,7 +102,7 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Lock a kind and title; select the latest standalone artifact with this kind and title."""
+    """Lock a kind and title, and select the latest standalone artifact with them."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -135,10 +133,9 @@ def source_statement(source_id: str, most: int) -> Statement:
 
 
 #: Settings of a transaction that runs a vector search. Without `hnsw.iterative_scan`, the index
-#: returns a few rows of any org and stops; with it, the scan continues until enough rows of this
-#: org are found. Strict order would drop rows found out of order; relaxed order drops none, and the
-#: rows are sorted afterwards. The last setting keeps the planner from sorting rows that the index
-#: already returns in order.
+#: returns a few rows of any org and stops. Relaxed order keeps rows that are found out of order;
+#: they are sorted afterwards. The last setting keeps the planner from sorting rows that the index
+#: returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -171,18 +168,18 @@ def nearest_in_plan_statement(**values: Value) -> Statement:
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without a vector of this model: all, or only those added since `since`."""
+    """Select passages without a vector of this model, or only those added since a time."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
 SOURCE = "source"
-#: Character that separates the tags of a passage in one text.
+#: Separates the tags of a passage in one text.
 SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """Artifact or source as it is added to the search index."""
+    """An artifact or source to add to the search index."""
 
     id: str
     subject: str
@@ -195,8 +192,6 @@ class IndexedSubject:
 
 
 class PassageDraft(NamedTuple):
-    """Passage to be inserted into the search index."""
-
     subject: IndexedSubject
     part: int
     body: str
@@ -222,7 +217,7 @@ def index_artifact(
     text: str,
     created_at: datetime,
 ) -> IndexedSubject:
-    """Prepare an artifact for the search index, with its tags as part of the title."""
+    """Prepare an artifact for the search index. Its tags become part of the title."""
     return IndexedSubject(
         id=artifact_id,
         subject="artifact",
@@ -249,7 +244,6 @@ def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject
 
 
 def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
-    """Split the texts of artifacts and sources into passages for the search index."""
     return [
         PassageDraft(subject, part, body)
         for subject in subjects
@@ -258,7 +252,7 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """Return the text to embed for a passage; the title is repeated to give it more weight."""
+    """Return the text to embed for a passage. The title is repeated to give it more weight."""
     return f"{title}\n{title}\n{body}"
 
 
@@ -279,7 +273,6 @@ def index_statements(
 def vectors_statement(
     parts: Sequence[tuple[str, int]], meanings: Embeddings, org_id: UUID
 ) -> Statement:
-    """Insert the embedding vectors of these passages."""
     pairs = zip(parts, meanings.vectors, strict=True)
     rows = [(subject, part, vector) for (subject, part), vector in pairs]
     if meanings.backend is Backend.PORTABLE:
@@ -307,12 +300,11 @@ def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Select artifacts missing in the search index: all, or those stored since a time."""
+    """Select artifacts missing in the search index, or only those stored since a time."""
     return SQL["without_passages"](since=since, most=most)
 
 
 def read_unindexed(rows: Iterable[UnindexedRow]) -> list[IndexedSubject]:
-    """Convert the rows of `unindexed_statement` for the search index."""
     return [
         index_artifact(
             artifact_id=row.id,

@@ -2,8 +2,7 @@
 
 A packed embedding, which `research.ranking` reads, has a key of twenty bytes (subject and part) and
 256 bytes, one per dimension. An exact embedding has another 128 bytes with the remainders, half a
-byte per dimension; in rows of earlier versions they are missing and count as zero. A passage is
-quarantined if indexing it broke the database connection.
+byte per dimension. A passage is quarantined if indexing it broke the database connection.
 
 The HNSW index of pgvector contains the vectors of all orgs, so a search in a small org would scan
 many vectors of others. Each vector therefore has extra dimensions with a random direction per org,
@@ -36,33 +35,32 @@ EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Number of embeddings read in one message of about two megabytes.
 PAGE_ROWS = 8_192
 #: If at most this many passages match the filters of a search, their embeddings are read and ranked
-#: on their own.
+#: directly.
 FEW = 2_000
 
-#: How much the extra dimensions add to the similarity of vectors of the same org. Large enough that
-#: a search skips equally similar passages of other orgs, and small enough that the index graph
-#: stays connected.
+#: Added similarity of vectors of the same org. It is large enough that a search skips passages of
+#: other orgs, and small enough that the index graph stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
 
 class Key(NamedTuple):
-    """Key of a passage; keys sort in the same order as in the database."""
+    """Key of a passage. Keys sort in the same order as in the database."""
 
     subject_id: str
     part: int
 
 
-#: The lowest key, which sorts before every other one.
+#: The lowest key. It sorts before every other one.
 FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when embeddings were read, so that later changes can be found."""
+    """State of the database when embeddings were read. Later changes can be found with it."""
 
-    #: Id of the oldest transaction still running at the read; its writes were not visible yet.
+    #: Id of the oldest transaction still running at the read. Its writes were not visible yet.
     running: int
-    #: OID of the database; another value means that the database was replaced.
+    #: OID of the database. Another value means that the database was replaced.
     database: int
     #: Database time of the read, in seconds since the epoch.
     at: float
@@ -80,8 +78,6 @@ class StateRow(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """Packed embeddings of a page, and the org's number of erasures."""
-
     packed: bytes | None
     erasures: int
 
@@ -133,7 +129,7 @@ class Changes(NamedTuple):
 
     added: bytes
     deleted: bytes
-    #: False if there are too many changes, so that all embeddings must be read again.
+    #: False if there are too many changes. All embeddings must then be read again.
     complete: bool
     snapshot: Snapshot
 
@@ -147,7 +143,7 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
 
 
 def page_statements(model: str, after: Key) -> list[Statement]:
-    """Select the state of the database, and then the page of embeddings after a key."""
+    """Select the state of the database, and the page of embeddings after a key."""
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
     return [_snapshot_statement(), page]
 
@@ -157,7 +153,6 @@ def _snapshot_statement() -> Statement:
 
 
 def read_page(states: list[StateRow], rows: list[PageRow]) -> tuple[bytes, Snapshot]:
-    """Return the packed embeddings of a page, and the state of the database."""
     (row,) = rows
     return row.packed or b"", Snapshot(*states[0], row.erasures)
 
@@ -180,18 +175,17 @@ def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
-    """Count the passages that match the filters; select their embeddings if there are few."""
+    """Count the passages that match the filters, and select their embeddings if there are few."""
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the exact embeddings of the matching passages; None if there are too many."""
+    """Return the exact embeddings of the matching passages. None if there are too many."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
-    """Select the exact embeddings of a plan's artifacts and of their sources."""
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
@@ -200,17 +194,15 @@ def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
 
 
 def nearest_statement(model: str, keys: bytes) -> Statement:
-    """Select the exact embeddings of passages with these packed keys."""
     return SQL["nearest"](model=model, **_key_arrays(keys))
 
 
 def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Value) -> Statement:
-    """Select the exact embeddings of passages with these keys that match the filters."""
     return SQL["nearest_fitting"](model=model, **_key_arrays(keys), most=most, **filters)
 
 
 def _key_arrays(keys: bytes) -> dict[str, Value]:
-    """Return packed keys as query parameters; the ids have no hyphens, which PostgreSQL accepts."""
+    """Return packed keys as query parameters. PostgreSQL accepts ids without hyphens."""
     texts = [keys[start : start + KEY_BYTES].hex() for start in range(0, len(keys), KEY_BYTES)]
     subjects = ",".join([text[:32] for text in texts])
     parts = ",".join([str(int(text[32:], 16)) for text in texts])
@@ -225,7 +217,7 @@ def last_key(packed: bytes, record_bytes: int = RECORD_BYTES) -> Key:
 def without_embeddings_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without an embedding of this model: all, or those added since a time."""
+    """Select passages without an embedding of this model, or only those added since a time."""
     return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
 
 
@@ -241,7 +233,7 @@ def count_statement() -> Statement:
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return a vector, extended by the org's vector, as pgvector text with five decimals.
+    """Return a vector with the org's extra dimensions as pgvector text.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -251,7 +243,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return an org's pseudorandom vector, nearly orthogonal to those of other orgs."""
+    """Return an org's pseudorandom vector. It is nearly orthogonal to those of other orgs."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

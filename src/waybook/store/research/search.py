@@ -4,8 +4,8 @@ Full-text search ranks passages by the share of the query that their words cover
 ranks them by vector similarity, either in the database with pgvector or in this process with
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
-The best query plan depends on the search terms, the filters and the org's number of passages, so
-PostgreSQL plans these queries again for each set of parameters; all other queries have one plan.
+The best query plan depends on the search terms, the filters and the number of passages, so
+PostgreSQL plans these queries again for each set of parameters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class CapabilitiesRow(NamedTuple):
 
 
 class HitRow(NamedTuple):
-    """Artifact or source that a search found, with the passage that matches."""
+    """An artifact or source that a search found, with the passage that matches."""
 
     subject: str
     id: str
@@ -67,16 +67,16 @@ SQL = load(
     sources_of=SourceRow,
 )
 
-#: Maximum number of passages in each ranked list of a search.
+#: Maximum number of passages in each ranked list.
 MAX_RANKED = 50
 #: Maximum number of ranked passages that contain some of the query's words, and of those that
 #: contain all.
 CANDIDATES = 2_000
-#: Maximum number of passages, newest first, that a search scans without the full-text index.
+#: Maximum number of newest passages that a search scans without the full-text index.
 MAX_UNINDEXED_SCAN = 5_000
-#: Minimum share of the query that a passage's words must cover. It is higher when semantic search
-#: is used too: otherwise a passage with one common word would displace a passage that says the same
-#: in other words.
+#: Minimum share of the query that a passage's words must cover. It is higher with semantic search,
+#: because a passage with one common word would otherwise displace a passage that says the same in
+#: other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
@@ -91,11 +91,11 @@ SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchCapabilities:
-    """Search features of the server; they do not change while the program runs."""
+    """Search features of the server. They do not change while the program runs."""
 
-    #: Backend of semantic search; None if only full-text search is available.
+    #: Backend of semantic search. None if only full-text search is available.
     backend: Backend | None
-    #: Whether a full-text index exists; if not, searches scan the newest passages.
+    #: Whether a full-text index exists. Otherwise searches scan the newest passages.
     indexed: bool
 
     @property
@@ -111,20 +111,17 @@ class SearchCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Search filters; without filters, the search covers the whole org."""
+    """Search filters. Without filters, the search covers the whole org."""
 
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: An artifact must have all of these tags. Sources have no tags, so with tags no source
-    #: matches.
+    #: An artifact must have all of these tags. Sources have no tags, so no source matches.
     tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryVector:
-    """Embedding of a search query, its embedding model, and the org to search in."""
-
     vector: Vector
     model: str
     org_id: UUID
@@ -135,7 +132,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the wanted backend; "auto" selects the best available one."""
+    """Return the search features with the wanted backend. "auto" selects the best available one."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -161,7 +158,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return the ranked list of the full-text search and, with pgvector, of the semantic search."""
+    """Return the results of the full-text search and, with pgvector, of the semantic search."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -170,7 +167,7 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    """Select these artifacts and sources (at least one), with the passage found in each."""
+    """Select these artifacts and sources, with the passage found in each."""
     return SQL["hits"](rows=Rows([*passages]))
 
 
@@ -214,7 +211,7 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the filters as query parameters; None for a missing filter."""
+    """Return the filters as query parameters. A missing filter gives None."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

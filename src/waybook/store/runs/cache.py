@@ -1,10 +1,10 @@
-"""In-memory cache of runs, with the held jobs and the next free jobs.
+"""Caches runs in memory, with the held jobs and the next free jobs.
 
-Most workers of a run reach the same process. There, a call decides on the cached run, and then
-sends one message that updates the run if it is unchanged, writes, and commits. Every claim and
-every result changes the audit number of the run, so an unchanged number also proves that the cached
-jobs are unchanged. Calls on a run take turns in this process, in order of arrival, see `turns.py`;
-a change by another process makes the update fail. See `update_unchanged_run` in `runs/writer.sql`.
+A call decides on the cached run, and then sends one message that updates the run if it is
+unchanged, writes, and commits. Every claim and every result changes the audit number of the run, so
+an unchanged number also proves that the cached jobs are unchanged. Calls on a run take turns in
+this process, see `turns.py`; a change by another process makes the update fail. See
+`update_unchanged_run` in `runs/writer.sql`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,19 +25,18 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import JobRow, RunBriefRow
 
-#: Model and type of the jobs that a call asks for; None means any.
+#: Model and type of the jobs that a call asks for. None means any.
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
 #: Maximum number of held jobs of a cached run. The cache lists all of them, so that it knows
 #: whether a caller holds one.
 MAX_HELD_JOBS = 256
-#: Maximum number of opened steps of a cached run, which limits the memory of the cache.
+#: Maximum number of opened steps of a cached run. It limits the memory of the cache.
 MAX_STEPS = 1_000
 #: Minimum and maximum number of free jobs that are read together.
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: Maximum age of the list of free jobs. An older list may lack jobs that have become claimable
-#: because a delay or lease ended.
+#: Maximum age of the list of free jobs. An older list may lack jobs whose delay or lease has ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -50,14 +49,14 @@ class FreeJobs(NamedTuple):
     """First free jobs that match a filter, in the order of claiming."""
 
     jobs: tuple[Job, ...]
-    #: Whether the list is complete: reading the jobs again now would find no other free ones.
+    #: Whether the list contains all free jobs.
     is_complete: bool
     #: Database time at which the jobs were read.
     read_at: datetime
 
 
 class CachedRun(NamedTuple):
-    """Run at one position of its audit chain, with its held and free jobs."""
+    """A run at one position of its audit chain, with its held and free jobs."""
 
     run: Run
     dag_slug: str
@@ -87,12 +86,11 @@ class CachedRun(NamedTuple):
         return ()
 
     def is_free(self, job: Job, wanted: JobRequest) -> bool:
-        """Return whether the cache still lists this job as free."""
         free = self.free.get(filter_of(wanted))
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
-        """Return the run after this decision; None if it has ended or has become too large."""
+        """Return the run after this decision. None if it has ended or has become too large."""
         run, held, free, others = decision.run, {**self.held}, self.free, set[str]()
         for job in decision.jobs.values():
             if job.unit is None:
@@ -102,7 +100,7 @@ class CachedRun(NamedTuple):
             if job.status is JobStatus.PROCESSING:
                 held[job.id] = job
             elif job.status in _WAITS_FOR_CLAIM:
-                free = {}  # The database may have free jobs that come before those of the cache.
+                free = {}  # The database may have free jobs that come before those in the cache.
         if not _can_be_cached(run, len(held)):
             return None
         self.documents.discard(decision.documents)
@@ -154,7 +152,7 @@ def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statemen
 
 
 def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | None:
-    """Convert the selected rows to a cached run; None if the run cannot be cached."""
+    """Convert the selected rows to a cached run. None if the run cannot be cached."""
     loaded = load.read_run(results)
     brief, held, free = results[LOAD_STATEMENT_COUNT:]
     if loaded is None or not _can_be_cached(loaded.run, len(held)):
@@ -176,6 +174,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
 
 
 def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Keep the jobs up to the first one in progress: a heartbeat may still renew its lease."""
+    """Keep the jobs up to the first one in progress. A heartbeat may still renew its lease."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < most, now)

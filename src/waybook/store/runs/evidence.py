@@ -1,4 +1,4 @@
-"""Query for the documents of a stage that awaits feedback."""
+"""Selects the documents of a stage that awaits feedback."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from waybook.store.driver.queries import Statement, load
 
 #: Maximum number of documents listed for a stage.
 MAX_DOCUMENTS = 8
-#: Number of characters of a document's Markdown from which its first lines are taken.
+#: A document's first lines are taken from this many characters of its Markdown.
 BEGINNING_LENGTH = 600
 
 
@@ -18,7 +18,7 @@ class StageDocument(NamedTuple):
     model: str
     lineage: str
     beginning: str
-    #: Total number of documents of the stage, listed or not.
+    #: Number of documents of the stage, including those that are not listed.
     total: int
 
 

@@ -1,4 +1,4 @@
-"""Queries for the completed runs on which forecasts are based, and for recently used models."""
+"""Selects the completed runs on which forecasts are based, and recently used models."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class FinishedRunRow(NamedTuple):
     """Duration, cost and number of jobs of a completed run."""
 
     seconds: float
-    #: Reported cost of the run in millionths of a dollar; None if no usage was reported.
+    #: Reported cost of the run in millionths of a dollar. None if no usage was reported.
     cost_micros: int | None
     jobs: int
 

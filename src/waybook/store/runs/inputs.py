@@ -1,4 +1,4 @@
-"""Queries for the documents that are inputs of a job, and a cache of such documents."""
+"""Selects and caches the documents that are inputs of a job."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,7 +18,10 @@ MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
-    """Document with the length, author and time of its text, and the text itself if it was read."""
+    """A document with the length, author and time of its text.
+
+    The text is included if it was read.
+    """
 
     document: Document
     length: int
@@ -49,7 +52,6 @@ def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) 
 
 
 def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
-    """Convert the selected rows to documents, keyed by id."""
     return {
         row.id: DocumentInfo(
             Document(
@@ -89,8 +91,8 @@ class DocumentCache:
     """
 
     def __init__(self) -> None:
-        #: Documents that were looked up, by stage and document key, and then by lineage. The
-        #: lineage None has those of all lineages.
+        #: Documents by stage and document key, and then by lineage. The lineage None has all
+        #: documents.
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
         #: Number of times that documents were written, by stage and document key.
         self._writes: dict[tuple[str, str], int] = {}
@@ -101,7 +103,7 @@ class DocumentCache:
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return how often documents were written in each slot; call this before reading them."""
+        """Return how often documents were written in each slot. Call this before reading them."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
@@ -110,7 +112,10 @@ class DocumentCache:
         writes: Sequence[int],
         documents: Iterable[DocumentInfo],
     ) -> None:
-        """Cache the documents read for these slots, unless a slot was written to since `writes`."""
+        """Cache the documents of these slots.
+
+        A slot that was written to since `writes` is skipped.
+        """
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:

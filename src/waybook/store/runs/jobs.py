@@ -65,12 +65,12 @@ MAX_OPEN_COUNTED = 1_000
 
 
 class JobRequest(NamedTuple):
-    """Filters for claiming a job, and the seconds without a heartbeat after which a lease ends."""
+    """Filters for claiming a job, and the seconds after which a lease ends without a heartbeat."""
 
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Holder whose current job is returned again; None if the caller wants a further job.
+    #: Holder whose current job is returned again. None if the caller wants a further job.
     holder: Holder | None
 
 
@@ -98,7 +98,6 @@ def _holder_values(request: JobRequest) -> dict[str, str | None]:
 
 
 def claimable_statement(run_id: str, request: JobRequest) -> Statement:
-    """Lock and select the next claimable job of a run."""
     job_type, lease = request.job_type, request.lease_seconds
     if request.model is None:
         return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
@@ -108,7 +107,6 @@ def claimable_statement(run_id: str, request: JobRequest) -> Statement:
 
 
 def run_with_claimable_job_statement(request: JobRequest) -> Statement:
-    """Select a run in which the caller holds or can claim a job."""
     return SQL["run_with_claimable_job"](
         model=request.model,
         job_type=request.job_type,
@@ -140,7 +138,7 @@ def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement
 
 
 def parts_statement(job_id: str) -> Statement:
-    """Select the earlier parts of the document that a job continues, in order."""
+    """Select the earlier parts of the document that a job continues."""
     return SQL["parts"](job_id=job_id)
 
 
@@ -220,7 +218,7 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    """Select what a copy of a run needs: its finished jobs, and its documents without texts."""
+    """Select the finished jobs and the documents that a copy of a run needs."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 

@@ -1,7 +1,4 @@
-"""Queries that load runs, with a lock or as a snapshot, and versions of workflow definitions.
-
-The versions of a definition are kept forever; each run uses one version.
-"""
+"""Queries that load runs, with a lock or as a snapshot, and versions of workflow definitions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +40,7 @@ SQL = load(
     definitions_named=DefinitionRow,
     versions=VersionRow,
 )
-#: Maximum number of open runs, latest start first, searched for runs that await feedback.
+#: Maximum number of newest open runs searched for runs that await feedback.
 MAX_NEWEST_RUNS = 1_000
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
@@ -53,8 +50,6 @@ LOAD_STATEMENT_COUNT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """Run with its workflow definition, the database time, and the head of its audit chain."""
-
     run: Run
     dag_slug: str
     dag_version: int
@@ -102,7 +97,7 @@ def rows_statement(run_id: str) -> Statement:
 
 
 def read_run(results: Results) -> LoadedRun | None:
-    """Convert the selected rows to a run; return None if it does not exist."""
+    """Convert the selected rows to a run. Return None if it does not exist."""
     runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None

@@ -1,9 +1,9 @@
-"""Commits decisions on one cached run in batches, one message after the other.
+"""Commits decisions on one cached run in batches.
 
-Each call decides on the state after the previous call, even before that one is committed: the next
-batch is decided while PostgreSQL writes the current one, and sent as soon as that is committed. If
-a message fails, nothing of its batch is written, all decisions based on it are dropped, and each of
-these calls runs again on the locked run.
+Each call decides on the state after the previous call, even before that one is committed. The next
+batch is decided while PostgreSQL writes the current one. If a message fails, nothing of its batch
+is written, all decisions based on it are dropped, and each of these calls runs again on the locked
+run.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ from waybook.store.runs import writer
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
 
-#: Function that executes statements in one transaction.
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 MAX_CALLS = 16
 
 
 class DroppedDecision(Exception):
-    """An earlier decision, on which this one is based, was not committed; nothing was sent."""
+    """An earlier decision, on which this one is based, was not committed. Nothing was sent."""
 
 
 class DecidedCall(NamedTuple):
     """A call's decisions on the cached run, ready to be written."""
 
-    #: The run before and after the decisions; no `after` if the next call must lock the run.
+    #: The run before and after the decisions. There is no `after` if the next call must lock the
+    #: run.
     before: CachedRun
     after: CachedRun | None
     writes: Sequence[RunWrite]
@@ -45,7 +45,7 @@ class DecidedCall(NamedTuple):
 class _Waiting(NamedTuple):
     call: DecidedCall
     written: asyncio.Future[None]
-    #: Context variables of the call; a batch is sent with those of its first call.
+    #: Context variables of the call. A batch is sent with those of its first call.
     context: Context
 
 
@@ -61,8 +61,7 @@ class CommitPipeline:
         self._tasks: set[asyncio.Task[None]] = set()
         #: Whether a batch is in flight. Only then do calls wait for the next batch.
         self.is_sending = False
-        #: The run after all decisions, including those not committed yet, while a batch is in
-        #: flight.
+        #: The run after all decisions, committed or not, while a batch is in flight.
         self.state: CachedRun | None = None
 
     async def commit(self, call: DecidedCall) -> None:
@@ -84,7 +83,7 @@ class CommitPipeline:
         await written
 
     async def _write(self, calls: Sequence[DecidedCall]) -> None:
-        """Send a batch; then send the next one or, if this one failed, drop the waiting calls."""
+        """Send a batch, and then the next one. If this one failed, drop the waiting calls."""
         first, last, is_written, committed = calls[0], calls[-1], False, None
         try:
             writes = [write for call in calls for write in call.writes]
@@ -106,7 +105,7 @@ class CommitPipeline:
             self._end(committed, ended)
 
     def _drop_waiting(self) -> int:
-        """Drop the decisions of all waiting calls and report it to them; return their number."""
+        """Drop the decisions of all waiting calls, and return their number."""
         dropped, self._waiting = self._waiting, []
         for waiting in dropped:
             _settle(waiting.written, DroppedDecision())
@@ -115,13 +114,13 @@ class CommitPipeline:
     def _send_next(self, ended: int) -> None:
         """Send the next batch: half of the calls that wait or are expected soon.
 
-        The workers whose calls have ended are expected to call again. Those calls are decided while
+        Workers whose calls have ended are expected to call again. Those calls are decided while
         this batch is in flight.
         """
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        # A task of its own, so that canceling one call does not affect the others.
+        # A separate task, so that canceling one call does not affect the others.
         task = asyncio.create_task(self._write_for_all(batch), context=batch[0].context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -145,7 +144,7 @@ def _settle(written: asyncio.Future[None], error: BaseException | None) -> None:
     """Report the outcome of a batch to one of its calls.
 
     An error that one call may have caused, such as a rejected value, is reported as StaleCache:
-    nothing was written, every call runs again on the locked run, and only the cause fails.
+    every call runs again on the locked run, and only the cause fails.
     """
     if written.done():
         return

@@ -20,9 +20,9 @@ class RunSummaryRow(NamedTuple):
     #: Started stages in order: slug, whether completed, whether it has feedback, numbers of closed
     #: and failed steps, and models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: Number of available documents; None if they were not counted.
+    #: Number of available documents. None if they were not counted.
     documents_available: int | None
-    #: Time since which the run awaits feedback; None if this was not requested.
+    #: Time since which the run awaits feedback. None if this was not requested.
     awaiting_since: datetime | None
 
 
@@ -78,7 +78,7 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: The step or, for a whole stage, the stage that the event is about; None for the run itself.
+    #: The step or stage that the event is about. None for the run itself.
     subject: str | None
 
 
@@ -140,8 +140,6 @@ class SecondsRow(NamedTuple):
 
 
 class OpenJobsRow(NamedTuple):
-    """Open jobs of a step, counted by status and model."""
-
     stage_slug: str
     step_key: str
     status: str
@@ -152,8 +150,6 @@ class OpenJobsRow(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """Job in progress, with its holder."""
-
     name: str
     stage: str
     step_key: str
@@ -164,7 +160,7 @@ class WorkerRow(NamedTuple):
 
 
 class FailedJobRow(NamedTuple):
-    """Failed job that is not retried automatically."""
+    """A failed job that is not retried automatically."""
 
     job_id: str
     stage: str
@@ -181,7 +177,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document; without its text if the texts before it reached the limit."""
+    """Latest version of a document. The text is missing if earlier texts reached the limit."""
 
     id: str
     stage: str
@@ -197,8 +193,6 @@ class DocumentRow(NamedTuple):
 
 
 class OriginalDocumentRow(NamedTuple):
-    """Latest version of a document, with its job and the hash of its text."""
-
     id: str
     stage: str
     step_key: str
@@ -216,12 +210,11 @@ class DocumentTextRow(NamedTuple):
 
 
 class DocumentSliceRow(NamedTuple):
-    """Part of a document's text, from an offset."""
+    """A part of a document's text, from an offset."""
 
     document_key: str
     model: str
     version: int
-    #: Length of the whole text.
     length: int
     content: str
     by: str | None
@@ -242,7 +235,7 @@ class AvailableRow(NamedTuple):
 
 
 class ReadableRow(NamedTuple):
-    """Document that is available to readers, without its text."""
+    """A document that is available to readers, without its text."""
 
     resource_id: str
     stage: str
@@ -253,11 +246,10 @@ class ReadableRow(NamedTuple):
     reviewer: str | None
     version: int
     created_at: datetime
-    #: Length of the rendered document's Markdown in characters.
+    #: Length of the Markdown in characters.
     length: int
-    #: Id of the document from which this document was rendered.
+    #: Id of the document from which this one was rendered.
     document_id: str
-    #: Job that produced this version.
     job_id: str
 
 

@@ -32,7 +32,7 @@ class RunSlot:
     """One run's place in the cache, with the turns and decisions of its calls."""
 
     def __init__(self) -> None:
-        #: The run with all changes that are committed.
+        #: The run with all committed changes.
         self.cached: CachedRun | None = None
         self.turns = TurnQueue()
         self.pipeline = CommitPipeline(self._end_batch)
@@ -53,8 +53,6 @@ class RunSlot:
         self.cached = state
         self.turns.leave(calls)
 
-    # Cached run
-
     def may_use_cache(self) -> bool:
         """Return whether the next call may use the cached run, and count that call."""
         if self._locks_left:
@@ -63,12 +61,12 @@ class RunSlot:
         return True
 
     def mark_contended(self) -> None:
-        """Forget a run that another process changed; the next calls lock it in the database."""
+        """Forget a run that another process changed. The next calls lock it in the database."""
         self.cached = None
         self._locks_left = LOCKS_AFTER_CONFLICT
 
     def put(self, loaded: CachedRun | None) -> None:
-        """Cache a run that was just read; keep the lists of free jobs that are still valid."""
+        """Cache a run that was just read. Lists of free jobs that are still valid stay."""
         before = self.cached
         if loaded and before and before.head[:2] == loaded.head[:2]:
             others = before.free if len(before.free) < MAX_FILTERS else {}
@@ -77,12 +75,10 @@ class RunSlot:
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run; forget the run if it missed a change."""
+        """Apply a committed decision to the cached run. Forget the run if it missed a change."""
         if self.cached is not None and self.cached.head.seq < head.seq:
             is_next = self.cached.head[:2] == before[:2]
             self.cached = self.cached.advance(decision, head) if is_next else None
-
-    # Free jobs
 
     def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
         """Return whether the database may have free jobs that are missing in the cache."""
@@ -102,7 +98,7 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job; None if the caller holds a job, or if no job is free."""
+        """Reserve the first free job. None if the caller holds a job, or if no job is free."""
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None
@@ -123,7 +119,7 @@ class RunCache:
         self._most = most
 
     def slot(self, which: RunKey) -> RunSlot:
-        """Return the slot of a run; a new slot may replace the slot of another run."""
+        """Return the slot of a run. A new slot may replace the slot of another run."""
         slot = self._slots.get(which)
         if slot is None:
             if len(self._slots) >= self._most:
@@ -133,7 +129,7 @@ class RunCache:
         return slot
 
     def _evict(self) -> None:
-        """Remove an unused slot: one without a cached run, or the one used longest ago."""
+        """Remove an unused slot: one without a cached run, or else the one used longest ago."""
         idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
         empty = (which for which in idle if self._slots[which].cached is None)
         which = next(empty, idle[0] if idle else None)

@@ -1,4 +1,4 @@
-"""Rows of runs that contain long texts; the audit has only hashes of these texts."""
+"""Rows of runs that contain long texts. The audit has only hashes of these texts."""
 
 from datetime import datetime
 
@@ -9,7 +9,6 @@ from waybook.store.driver.queries import Value
 
 
 def document_row(run_id: str, document: NewDocument, now: datetime) -> tuple[Value, ...]:
-    """Return the row of a new document, with its text."""
     made = document.origin
     return (
         document.id,
@@ -49,11 +48,6 @@ def _hash(patch: Patch) -> str:
 
 
 def to_number(value: Json) -> int:
-    """Return a JSON value that is an integer.
-
-    Raises:
-        TypeError: the value is not an integer.
-    """
     if not isinstance(value, int):
         raise TypeError("a number was expected")
     return value

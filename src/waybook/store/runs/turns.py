@@ -1,4 +1,4 @@
-"""Turns of the calls on one run, in order of arrival.
+"""Gives the calls on one run their turns, in order of arrival.
 
 A call that locks the run has a turn to itself. Consecutive calls on the cached run share a turn:
 each decides on the state after the previous one.
@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 from waybook.errors import Busy
 
-#: Maximum seconds that a call waits for its turn; the same as for a database lock.
+#: Maximum seconds that a call waits for its turn, the same as for a database lock.
 TURN_TIMEOUT_SECONDS = 5.0
-#: Maximum number of calls that share a turn: two batches. The limit keeps the time between a call's
-#: decision and its message short.
+#: Maximum number of calls that share a turn: two batches. It keeps the time between a decision and
+#: its message short.
 MAX_SHARED = 32
 
 
 class _Waiter(NamedTuple):
-    #: Future that is set when the turn begins.
     granted: asyncio.Future[None]
     is_shared: bool
 
@@ -35,7 +34,7 @@ class TurnQueue:
         return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that no other call shares; `end` ends it.
+        """Wait for a turn that no other call shares. `end` ends it.
 
         Raises:
             Busy: the turn did not come in time.
@@ -46,7 +45,7 @@ class TurnQueue:
             self._is_alone = True
 
     async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that other calls may share; `leave` ends it.
+        """Wait for a turn that other calls may share. `leave` ends it.
 
         Raises:
             Busy: the turn did not come in time.
@@ -79,7 +78,7 @@ class TurnQueue:
             raise
 
     def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that stopped waiting or, if it has none, begin the next turns."""
+        """End the turn of a call that stopped waiting. If it has none, begin the next turns."""
         if waiter.granted.cancelled() or not waiter.granted.done():
             self._begin_next()
         elif waiter.is_shared:

@@ -12,7 +12,7 @@ from waybook.store.runs.rows import ReadableRow
 
 
 class RunJobRow(NamedTuple):
-    """Job in a list, with the tokens and cost of all its attempts."""
+    """A job in a list, with the tokens and cost of all its attempts."""
 
     id: str
     stage: str
@@ -33,7 +33,7 @@ class RunJobRow(NamedTuple):
     output_tokens: int
     cost_micros: int
     results: int
-    #: Total number of jobs that match the filters, including those on other pages.
+    #: Number of jobs that match the filters, including those on other pages.
     total: int
 
     @property
@@ -69,8 +69,6 @@ class RunModelUsageRow(NamedTuple):
 
 
 class JobCountRow(NamedTuple):
-    """Number of jobs of a step, by model and status."""
-
     stage: str
     step_key: str
     model: str
@@ -79,8 +77,6 @@ class JobCountRow(NamedTuple):
 
 
 class JobTimesRow(NamedTuple):
-    """A started job with its times."""
-
     id: str
     stage: str
     step_key: str
@@ -115,7 +111,7 @@ SQL = load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSelection:
-    """Filters of a list of jobs; a job must match all that are set."""
+    """Filters of a list of jobs. A job must match all that are set."""
 
     job_id: str | None = None
     stage: str | None = None
@@ -125,7 +121,6 @@ class JobSelection:
 
 
 def jobs_statement(run_id: str, selection: JobSelection, most: int, skipped: int = 0) -> Statement:
-    """Select the jobs of a run that match the filters, each with its usage."""
     return SQL["run_jobs"](
         run_id=run_id,
         job_id=selection.job_id,
@@ -159,7 +154,7 @@ def job_times_statement(run_id: str, most: int) -> Statement:
 
 
 def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    """Select all versions of the documents with the same key or the same lineage as this one."""
+    """Select all versions of the documents with the same key or lineage as this one."""
     return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
 
 
@@ -176,7 +171,6 @@ def document_text_statement(run_id: str, resource_id: str, most: int) -> Stateme
 
 
 def read_jobs(rows: Sequence[RunJobRow]) -> tuple[RunJobRow, ...]:
-    """Convert the selected rows to jobs, with times in UTC."""
     return tuple(
         row._replace(
             ready_at=row.ready_at.astimezone(UTC),
@@ -188,7 +182,6 @@ def read_jobs(rows: Sequence[RunJobRow]) -> tuple[RunJobRow, ...]:
 
 
 def read_times(rows: Sequence[JobTimesRow]) -> tuple[JobTimesRow, ...]:
-    """Convert the selected rows to times of jobs in UTC, earliest start first."""
     return tuple(
         row._replace(
             started_at=row.started_at.astimezone(UTC), completed_at=in_utc(row.completed_at)

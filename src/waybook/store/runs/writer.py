@@ -1,4 +1,4 @@
-"""Writes runs: turns the changes that rules decided on into SQL statements for rows and audit."""
+"""Writes runs: turns decided changes into SQL statements for rows and audit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -40,10 +40,10 @@ MAX_ROWS = 1_000
 
 
 class RunWrite(NamedTuple):
-    """A decision on a run, with its numbered and hashed audit entries, ready to be written."""
+    """A decision on a run with its sealed audit entries, ready to be written."""
 
     decision: RunDecision[object]
-    #: The jobs that the decision changes, before the change, by id.
+    #: The jobs that the decision changes, as they were before, by id.
     loaded: Mapping[str, Job]
     write_context: WriteContext
     sealed: list[SealedEntry]
@@ -53,7 +53,7 @@ class RunWrite(NamedTuple):
 def seal_decision(
     decision: RunDecision[object], loaded: Mapping[str, Job], write_context: WriteContext
 ) -> RunWrite:
-    """Add a decision's audit entries to the chain of the run; return them with the decision."""
+    """Add a decision's audit entries to the chain of the run."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head = write_context.head
     if sealed:
@@ -158,7 +158,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Update the audit position of a cached run; if only one job changes, update that too.
+    """Update the audit position of a cached run. If only one job changes, update that too.
 
     The job is then removed from `patches`.
     """
@@ -171,7 +171,7 @@ def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Va
 
 
 def _awaiting_since(run: Run) -> datetime | None:
-    """Return the time since which the run awaits feedback; None if it has ended or has work."""
+    """Return the time since which the run awaits feedback. None if it has ended or has work."""
     if run.completed_at is not None or run.canceled_at is not None:
         return None
     is_waiting, since = False, None
@@ -254,7 +254,6 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
 def _job_updates(
     writes: Sequence[RunWrite], patches: Sequence[Patch]
 ) -> Iterator[dict[str, Value]]:
-    """Yield the new values of the jobs that the decisions changed."""
     loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
     for decision, before, (now, *_), *_ in writes if patches else ():
         loaded = {**before, **loaded}
