@@ -1,17 +1,16 @@
-"""Budget for evaluating conditions, counted in operations and bytes, not in time.
+"""Limits the work for evaluating conditions, counted in operations and not in time.
 
-The rates are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
+The costs are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
 
-- each node of the expression costs 1, paid before the evaluation starts;
-- each iteration of a macro costs 1 plus the number of nodes in its body;
-- copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`;
-- comparing lists and maps costs `COMPARED_PAIR` per list, map and element, at any depth;
-- searching a list for an element costs `COMPARED_ITEM` for each comparison;
-- an error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_ERROR`;
-- searching a text costs by both lengths, see `waybook.conditions.functions`.
+- Each node of the expression costs 1, paid before the evaluation starts.
+- Each iteration of a macro costs 1 plus the number of nodes in its body.
+- Copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`.
+- Comparing lists and maps costs `COMPARED_PAIR` per list, map and element, at any depth.
+- Searching a list for an element costs `COMPARED_ITEM` for each comparison.
+- An error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_ERROR`.
+- Searching a text costs by both lengths, see `waybook.conditions.functions`.
 
-The conditions of a step share one budget, since one call evaluates them all: see `SharedBudget`.
-`Frame` is the state of one evaluation.
+The conditions of a step share one budget, because one call evaluates them all.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """Error for an exhausted budget; unlike other errors, it always ends the evaluation."""
+    """The budget is exhausted. Unlike other errors, this one always ends the evaluation."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
         self.at = at
@@ -47,7 +46,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """Remaining budget for evaluating one condition.
+    """Limit on the work for evaluating one condition, and the part of it that is left.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)
@@ -63,11 +62,10 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """Return the cost so far, never more than the limit."""
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:
-        """Charge the cost of an operation, before it is executed.
+        """Charge the cost of an operation. Call this before the operation runs.
 
         Raises:
             BudgetExceeded: the operation would cost more than the remaining budget.
@@ -79,10 +77,10 @@ class Budget:
 
 
 class SharedBudget:
-    """Budget shared by all conditions that one tool call evaluates, in order.
+    """A budget for all conditions that one tool call evaluates.
 
-    Each condition may spend the remaining budget minus a reserve for the later conditions, so
-    that an expensive condition does not prevent cheap ones from being evaluated.
+    Each condition may spend the remaining budget minus a reserve for the later conditions, so that
+    an expensive condition does not prevent cheap ones from being evaluated.
 
     >>> shared = SharedBudget(conditions=2)
     >>> first = shared.next_budget()
@@ -110,15 +108,12 @@ class SharedBudget:
 
 @dataclass(slots=True)
 class Frame:
-    """State of one evaluation: variables, macro variables, and budget.
-
-    It is mutable, but only this evaluation changes it.
-    """
+    """State of one evaluation: variables, macro variables, and budget."""
 
     values: Mapping[str, Json]
     bound: list[Json]
     budget: Budget
 
 
-#: Evaluates a part of a condition; returns a CEL value or raises a `ConditionError`.
+#: Evaluates a part of a condition. It returns a CEL value or raises a `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

@@ -1,4 +1,4 @@
-"""Check of a condition: its nesting depth, and the variables and functions that it uses."""
+"""Checks the nesting depth of a condition, and the variables and functions that it uses."""
 
 from waybook.conditions.functions import SIGNATURES, Signature
 from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
@@ -6,8 +6,8 @@ from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 
-#: Maximum depth of the expression tree. Each member access, operator, call and argument is a level;
-#: a chain of `&&` or `||` is one level, regardless of its length.
+#: Maximum depth of the expression tree. A chain of `&&` or `||` is one level, regardless of its
+#: length.
 MAX_TREE_DEPTH = 64
 
 _SUGGESTED_FUNCTION = {

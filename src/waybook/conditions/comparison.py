@@ -1,7 +1,6 @@
 """Conditions that compare one field with one value, as a form shows them.
 
-Every such condition can be written as field, operator and value, and read back. All other
-conditions are edited as text.
+All other conditions are edited as text.
 """
 
 import json
@@ -43,8 +42,8 @@ TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 class Comparison:
     """Field, operator and value of a condition, as texts of a form.
 
-    If the value is a number, `true`, `false`, `null` or a text in double quotes, it is read as
-    JSON; any other value is a text.
+    A value that is a number, `true`, `false`, `null` or a text in double quotes is read as JSON.
+    Any other value is a text.
     """
 
     field: str
@@ -65,7 +64,7 @@ def is_field(text: str) -> bool:
 
 
 def write_comparison(comparison: Comparison) -> str:
-    """Return the condition as an expression; whether it compiles is not checked.
+    """Return the condition as an expression. It may not compile.
 
     >>> write_comparison(Comparison(field="result.n", operator="==", value="0"))
     'result.n == 0'
@@ -80,7 +79,9 @@ def write_comparison(comparison: Comparison) -> str:
 
 
 def read_comparison(source: str) -> Comparison | None:
-    """Return field, operator and value of an expression; None if it has another form.
+    """Return field, operator and value of an expression.
+
+    None if the expression has another form.
 
     >>> read_comparison("confidence < 0.5")
     Comparison(field='confidence', operator='<', value='0.5')
@@ -106,7 +107,6 @@ def read_comparison(source: str) -> Comparison | None:
 
 
 def _path(node: Node) -> str | None:
-    """Return the source text of a field; None if the node is not a field."""
     match node:
         case Name(name=name):
             return name
@@ -124,7 +124,6 @@ def _path(node: Node) -> str | None:
 
 
 def _value_text(node: Node) -> str | None:
-    """Return a literal as the text of a form field; None if the node is not a literal."""
     match node:
         case Literal(value=str() as text):
             return _plain_or_quoted(text)
@@ -136,7 +135,7 @@ def _value_text(node: Node) -> str | None:
 
 
 def _plain_or_quoted(text: str) -> str:
-    """Return a text unchanged if a form would read it back as this text, else in double quotes."""
+    """Quote a text unless a form would read it back unchanged."""
     is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
     return text if is_kept and _json_literal(text) is None else _quote(text)
 

@@ -1,15 +1,14 @@
 """Branch conditions: compiled when a plan is written, evaluated when a step completes.
 
-The language is a subset of CEL over JSON values, with CEL's semantics:
+The language is a subset of CEL over JSON values:
 
 - literals, lists, and maps with string keys; fields, indexes, `has()`, `in`;
 - `+ - * / %`, `== != < <= > >=`, `&& || ! ?:`, and `===`, `!==` as other spellings;
 - `size contains startsWith endsWith`, and the macros `exists all filter`;
 - the variables `result`, `confidence`, `report`, `step` and `plan`.
 
-The mapping of JSON to CEL is in `waybook.conditions.values`, the limits are in
-`waybook.conditions.budget`. Types are checked only during evaluation, as in CEL without its type
-checker.
+`waybook.conditions.values` converts JSON to CEL, and `waybook.conditions.budget` has the limits.
+Types are checked only during evaluation, as in CEL without its type checker.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ MAX_SOURCE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of a condition: whether it fired, its error if any, and its cost."""
+    """Result of a condition: whether it fired, its error, and its cost."""
 
     fired: bool
     error: str | None
@@ -44,9 +43,9 @@ class Condition:
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Evaluate the condition with these values; return an error in the result, never raise it.
+        """Evaluate the condition with these values.
 
-        Without a budget, the full default budget applies.
+        An error is part of the result and never raised.
 
         >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
         >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})
@@ -69,7 +68,7 @@ class Condition:
 
 
 def compile_condition(source: str) -> Condition:
-    """Compile a condition; raise all errors in its text here, not during evaluation.
+    """Compile a condition. All errors in its text are raised here, not during evaluation.
 
     Raises:
         BadExpression: the text does not compile; the error's details contain `position`, `source`

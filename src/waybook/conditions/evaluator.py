@@ -1,4 +1,4 @@
-"""Compiler that turns each node of a checked syntax tree into a Python function."""
+"""Turns each node of a checked syntax tree into a Python function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: For each macro variable, the index of its value in the frame.
+#: Index in the frame of each macro variable's value.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
@@ -57,7 +57,7 @@ _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Compiled condition: entry function, cost, and number of macro variables."""
+    """A compiled condition: entry function, cost, and number of macro variables."""
 
     run: Run
     cost: int
@@ -70,7 +70,7 @@ def program(tree: Node) -> Program:
 
 
 def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
-    """Evaluate a compiled condition with these variables, and return the result.
+    """Evaluate a compiled condition with these variables.
 
     Raises:
         ConditionError: the evaluation results in a CEL error. BudgetExceeded: the budget is
@@ -82,11 +82,7 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
 
 @singledispatch
 def _compiled(node: Node, scope: Scope) -> Run:
-    """Return the function that evaluates a node, by the node's type."""
     raise NotImplementedError(node, scope)
-
-
-# Values
 
 
 @_compiled.register(Literal)
@@ -125,9 +121,6 @@ def _map(node: MapOf, scope: Scope) -> Run:
     return lambda frame: {key: item(frame) for key, item in entries}
 
 
-# Access
-
-
 @_compiled.register(Select)
 def _select(node: Select, scope: Scope) -> Run:
     operand, field, at = _compiled(node.operand, scope), node.field, node.at
@@ -144,9 +137,6 @@ def _has(node: Has, scope: Scope) -> Run:
 def _index(node: Index, scope: Scope) -> Run:
     operand, key, at = _compiled(node.operand, scope), _compiled(node.key, scope), node.at
     return lambda frame: index(operand(frame), key(frame), at, frame.budget)
-
-
-# Operators
 
 
 @_compiled.register(Binary)
@@ -183,9 +173,6 @@ def _both(node: Both, scope: Scope) -> Run:
 def _conditional(node: Conditional, scope: Scope) -> Run:
     parts = (node.condition, node.then, node.otherwise)
     return functions.conditional(node.at, *(_compiled(part, scope) for part in parts))
-
-
-# Calls
 
 
 @_compiled.register(Call)

@@ -1,9 +1,8 @@
-"""Functions and macros of the condition language, with their signatures.
+"""Functions and macros of the condition language.
 
 Python's substring search may take time proportional to the product of both lengths on short texts,
-and takes linear time on long ones. `contains` charges the worst case. `&&`, `||`, `exists` and
-`all` absorb errors: if one operand decides the result, errors in other operands are ignored. True
-decides `||` and `exists`; false decides `&&` and `all`. If no operand decides, the first error is
+so `contains` charges the worst case. `&&`, `||`, `exists` and `all` absorb errors: if one operand
+decides the result, errors in other operands are ignored. If no operand decides, the first error is
 raised.
 """
 
@@ -25,8 +24,6 @@ _COMPARISONS_PER_UNIT = 256
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Number of arguments, and whether the receiver is optional."""
-
     arguments: int
     bare: bool
     example: str
@@ -51,7 +48,7 @@ def size(value: Json, at: int) -> int:
 
 
 def contains(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Evaluate `contains`: return whether the part occurs in the text."""
+    """Evaluate `contains`."""
     if len(text) < _LINEAR_SEARCH:
         budget.spend(len(text) * len(part) // _COMPARISONS_PER_UNIT, at)
     else:
@@ -123,7 +120,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `filter`, which keeps elements with a true body; an error ends it."""
+    """Return a function for `filter`, which keeps elements with a true body."""
 
     def run(frame: Frame) -> Json:
         selected: list[Json] = []
@@ -141,7 +138,7 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
 
 
 def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
-    """Return a function for `condition ? then : otherwise`; it evaluates one branch only."""
+    """Return a function for `condition ? then : otherwise`. It evaluates only one branch."""
 
     def run(frame: Frame) -> Json:
         verdict = condition(frame)
@@ -155,8 +152,6 @@ def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
 
 
 def negation(at: int, operand: Run) -> Run:
-    """Return a function that evaluates `!operand`."""
-
     def run(frame: Frame) -> Json:
         verdict = operand(frame)
         if type(verdict) is bool:
@@ -167,7 +162,7 @@ def negation(at: int, operand: Run) -> Run:
 
 
 def _elements(node: Macro, group: Json) -> Iterable[Json]:
-    """Return the elements of a list, or the keys of a map in order."""
+    """Return the elements of a list, or the keys of a map."""
     if type(group) is list or type(group) is dict:
         return group
     raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
@@ -176,7 +171,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the first error, `known` or else `new`, and charge the budget for ignoring one."""
+    """Return the first error, and charge the budget for ignoring an error."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

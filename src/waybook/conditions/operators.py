@@ -1,9 +1,9 @@
 """Operators: arithmetic, comparison, membership, and access to fields and elements.
 
-Integers have 64 bits, and an overflow is an error; doubles follow IEEE 754, also for division by
-zero. Arithmetic does not mix `int` and `double`. Any two values may be compared with `==`: values
-of different types are unequal, except that an `int` and a `double` are compared as doubles.
-Ordering is defined for two numbers, two strings or two bools.
+Integers have 64 bits, and an overflow is an error. Doubles follow IEEE 754, also for division by
+zero. Arithmetic does not mix `int` and `double`. Values of different types are unequal, except that
+an `int` and a `double` are compared as doubles. Two numbers, two strings or two bools can be
+ordered.
 """
 
 import operator
@@ -62,7 +62,7 @@ def multiply(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """Divide numbers; integer division truncates toward zero."""
+    """Divide numbers. Integer division truncates toward zero."""
     if type(left) is int and type(right) is int:
         if right == 0:
             raise ConditionError("division by zero", at)
@@ -96,7 +96,7 @@ def _within(value: int, at: int) -> int:
 
 
 def _cut_quotient(left: int, right: int) -> int:
-    """Return the integer quotient truncated toward zero, as in CEL, unlike Python's `//`.
+    """Return the integer quotient truncated toward zero, as in CEL. Python's `//` rounds down.
 
     >>> _cut_quotient(-5, 3), -5 // 3
     (-1, -2)
@@ -178,7 +178,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare two values without recursion, as they may be nested deeper than Python's stack."""
+    """Compare two values without recursion. They may be nested deeper than Python's stack."""
     waiting = [(left, right)]
     while waiting:
         first, other = waiting.pop()
@@ -197,7 +197,7 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
-    """Return the pairs of elements to compare; None if the lengths differ."""
+    """Return the pairs of elements to compare. None if the lengths differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR * (1 + len(first)), at)
@@ -207,7 +207,7 @@ def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -
 def _map_pairs(
     first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """Return the pairs of values to compare; None if the keys differ."""
+    """Return the pairs of values to compare. None if the keys differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
@@ -242,11 +242,6 @@ at_least = _ordering(">=", operator.ge)
 
 
 def select(value: Json, field: str, at: int) -> Json:
-    """Return the field of a map.
-
-    Raises:
-        ConditionError: there is no such field, or the value is not a map.
-    """
     if type(value) is dict:
         if field not in value:
             raise _missing(field, at)
@@ -256,7 +251,7 @@ def select(value: Json, field: str, at: int) -> Json:
 
 
 def has(value: Json, field: str, at: int) -> bool:
-    """Return whether a map has the field; raise an error for other types, as in CEL."""
+    """Return whether a map has the field. As in CEL, other types raise an error."""
     if type(value) is dict:
         return field in value
     raise ConditionError(
@@ -265,11 +260,6 @@ def has(value: Json, field: str, at: int) -> bool:
 
 
 def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
-    """Return the element of a list, or the value at a key of a map.
-
-    Raises:
-        ConditionError: there is no such element, or the value cannot be indexed this way.
-    """
     if type(value) is list:
         element = value[_place(key, len(value), at)]
         return element if type(element) in SCALAR_TYPES else to_cel_value(element, at)
@@ -282,7 +272,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """Return a list index as an integer; as in CEL, accept a double without a fraction."""
+    """Return a list index as an integer. As in CEL, a double without a fraction is accepted."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

@@ -48,7 +48,7 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the syntax tree node for a function call, or for a macro call in expanded form.
+    """Return the node for a function call. A macro call is expanded.
 
     Raises:
         ConditionError: a macro is called with invalid arguments.
@@ -128,9 +128,6 @@ def parse(source: str) -> Node:
     return tree
 
 
-# Operators
-
-
 def _expression(cursor: Cursor) -> Node:
     cursor.enter()
     tree = _either(cursor)
@@ -170,7 +167,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse repeated `!` or `-`; as in CEL, each pair cancels out without a type check."""
+    """Parse repeated `!` or `-`. As in CEL, each pair cancels out without a type check."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")
@@ -188,9 +185,6 @@ def _odd(cursor: Cursor, sign: str) -> bool:
     while cursor.skip(sign):
         odd = not odd
     return odd
-
-
-# Members
 
 
 def _member(cursor: Cursor) -> Node:
@@ -261,9 +255,6 @@ def _number(cursor: Cursor) -> Literal:
     return Literal(at, read_double(token.text, negative=negative))
 
 
-# Lists, maps and arguments
-
-
 def _arguments(cursor: Cursor) -> tuple[Node, ...]:
     opened = cursor.take()
     if cursor.skip(")"):
@@ -276,7 +267,7 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
 
 
 def _list(cursor: Cursor) -> Node:
-    """Parse a list; as in CEL, accept a trailing comma, and even a comma without elements."""
+    """Parse a list. As in CEL, a trailing comma is accepted, and even a comma without elements."""
     opened = cursor.take()
     items: list[Node] = []
     if not cursor.skip(","):

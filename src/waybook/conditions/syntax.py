@@ -1,4 +1,4 @@
-"""Syntax tree of a condition: built by the parser, read by the checker and the evaluator.
+"""Syntax tree of a condition.
 
 Each node has `at`, the source offset for errors. A chain of `&&` or `||` is a single node with many
 operands, so that a long chain does not make the tree deep.
@@ -36,8 +36,6 @@ class MacroName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Base class of all syntax tree nodes."""
-
     at: int
 
 
@@ -148,7 +146,6 @@ class MapOf(Node):
 
 
 def children(node: Node) -> list[Node]:
-    """Return the direct children of a node, in the order of its fields."""
     nodes: list[Node] = []
     for name in node.__slots__:
         part: object = getattr(node, name)
@@ -158,7 +155,7 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Yield every node with its depth; without recursion, which could exceed Python's stack."""
+    """Yield every node with its depth. Recursion could exceed Python's stack."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -167,5 +164,5 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def size(tree: Node) -> int:
-    """Return the number of nodes, which is the cost of one evaluation."""
+    """Return the number of nodes. It is the cost of one evaluation."""
     return sum(1 for _ in walk(tree))

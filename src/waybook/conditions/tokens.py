@@ -1,7 +1,4 @@
-"""Tokenizer for CEL's lexical grammar, cursor over tokens, and values of literals.
-
-Numbers are limited to CEL's ranges; strings are returned with their escapes replaced.
-"""
+"""Splits a condition into tokens by CEL's lexical grammar, and reads literals."""
 
 import re
 from dataclasses import dataclass
@@ -91,7 +88,7 @@ def tokenize(source: str) -> list[Token]:
     return tokens
 
 
-#: Maximum nesting depth of brackets, conditional branches and arguments in a condition.
+#: Maximum nesting depth of brackets, conditional branches and arguments.
 MAX_NESTING_DEPTH = 32
 
 _WORD_ADVICE = {
@@ -106,8 +103,6 @@ _WORD_ADVICE = {
 
 
 class Cursor:
-    """Cursor over the tokens of one condition, from left to right."""
-
     __slots__ = ("_nesting", "_next", "_tokens", "token")
 
     def __init__(self, source: str) -> None:
@@ -123,7 +118,7 @@ class Cursor:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Return whether a minus sign and a number come next, which form one literal."""
+        """Return whether a minus sign and a number come next. Together they form one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
@@ -133,14 +128,14 @@ class Cursor:
         return token
 
     def skip(self, symbol: str) -> bool:
-        """Consume the next token if it is this symbol; return whether it was consumed."""
+        """Consume the next token if it is this symbol, and return whether it was."""
         if not self.peek_is(symbol):
             return False
         self.take()
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Consume the next token, which must be this symbol.
+        """Consume the next token. It must be this symbol.
 
         Raises:
             ConditionError: the next token is not this symbol.
@@ -155,7 +150,7 @@ class Cursor:
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
 
     def enter(self) -> None:
-        """Increase the nesting depth; raise an error if it is too deep.
+        """Increase the nesting depth.
 
         Raises:
             ConditionError: the nesting is too deep.
@@ -209,12 +204,12 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
 
 
 def read_double(text: str, *, negative: bool) -> float:
-    """Return the value of a double literal; as in CEL, it is infinite if out of range."""
+    """Return the value of a double literal. As in CEL, it is infinite if out of range."""
     return -float(text) if negative else float(text)
 
 
 def read_string(token: str, at: int) -> str:
-    r"""Return the text of a string token: unquoted, escapes replaced, line ends made `\n`.
+    r"""Return the text of a string token, with escapes replaced and line ends as `\n`.
 
     >>> read_string(r"'caf\u00e9'", 0), read_string(r"r'\d'", 0)
     ('café', '\\d')
@@ -230,7 +225,10 @@ def read_string(token: str, at: int) -> str:
 
 
 def _read_raw(body: str, at: int) -> str:
-    """Return the content of a raw string; as in CEL, reject an odd number of final backslashes."""
+    """Return the content of a raw string.
+
+    As in CEL, it must not end in an odd number of backslashes.
+    """
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
             "this raw string ends in a backslash", at, "write it without r and doubled"

@@ -20,14 +20,14 @@ from typing import TypeAlias
 
 
 class ConditionError(Exception):
-    """Error in a condition. During evaluation, CEL's `&&` and `||` may ignore it.
+    """An error in a condition. During evaluation, `&&` and `||` may ignore it.
 
     >>> str(ConditionError("unknown name 'score'", 0, "did you mean result.score?"))
     "unknown name 'score' at position 0; did you mean result.score?"
     """
 
     def __init__(self, text: str, at: int, advice: str = "", *, hint: str | None = None) -> None:
-        """Store the message, position, advice, and the corrected text `hint`."""
+        """Store the message, position and advice. `hint` is the corrected text."""
         self.text = text
         self.at = at
         self.advice = advice
@@ -61,7 +61,7 @@ _MAX_DOUBLE_LENGTH = 1024  # Longest integer in bits that fits into a double.
 
 
 def to_cel_value(value: Json, at: int) -> Json:
-    """Convert one JSON value to a CEL value; nested values are converted when accessed.
+    """Convert one JSON value to a CEL value. Nested values are converted when accessed.
 
     >>> to_cel_value("text", 0), to_cel_value(7, 0), to_cel_value(2**64, 0)
     ('text', 7, 1.8446744073709552e+19)
@@ -87,7 +87,7 @@ def kind(value: Json) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text in quotes, truncated to a readable length.
+    """Return the text in quotes, cut to a readable length.
 
     >>> quoted("score"), quoted("x" * 1000)
     ("'score'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")

@@ -1,9 +1,9 @@
 """Audit entries, and the row changes that they record.
 
 A change is the old and the new value of one field of one row. The changes of an entry are applied
-to the rows, and the entry is written to the audit, so a replay of the audit always gives the stored
-rows. The field `*` is the whole row: a change from null creates it, a change to null removes it.
-Long texts are stored once, in their rows; the audit has only their hashes.
+to the rows and written to the audit, so a replay of the audit always gives the stored rows. The
+field `*` is the whole row: a change from null creates it, a change to null removes it. Long texts
+are stored once, in their rows; the audit has only their hashes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +35,6 @@ class Event(StrEnum):
 
 
 class Entity(StrEnum):
-    """Kind of database row that a change refers to."""
-
     PLAN = "plan"
     STEP = "step"
     CONDITION = "condition"
@@ -61,8 +59,6 @@ class Entity(StrEnum):
 
 
 class Change(NamedTuple):
-    """Change of one field of one database row, with the old and the new value."""
-
     entity: Entity
     id: str
     field: str
@@ -70,7 +66,6 @@ class Change(NamedTuple):
     new: Json
 
     def as_json(self) -> dict[str, Json]:
-        """Return the change as in replies and exports."""
         return {
             "entity": self.entity,
             "id": self.id,
@@ -81,10 +76,10 @@ class Change(NamedTuple):
 
 
 def group_changes(changes: Iterable[Change]) -> list[Json]:
-    """Return changes in the form in which audit entries store them, grouped by row, in order.
+    """Return changes in the form that audit entries store, grouped by row.
 
-    A group consists of the entity, the id, and the changed fields. A field has the old and the
-    new value, or only the new value if the old value is null.
+    A group consists of the entity, the id, and the changed fields. A field has the old and the new
+    value, or only the new value if the old value is null.
 
     >>> group_changes(
     ...     [
@@ -105,7 +100,7 @@ def group_changes(changes: Iterable[Change]) -> list[Json]:
 
 
 class Entry(NamedTuple):
-    """Audit entry to be written: its event, its details, and the row changes it records."""
+    """An audit entry to write: its event, its details, and the row changes."""
 
     event: Event
     details: Mapping[str, Json]
@@ -113,7 +108,7 @@ class Entry(NamedTuple):
 
 
 def as_json(value: object) -> Json:
-    """Return a field's value as JSON: times in RFC 3339, enumerations as their values.
+    """Return a field's value as JSON. Times are in RFC 3339 format.
 
     >>> as_json("a"), as_json(None), as_json((1, 2))
     ('a', None, [1, 2])
@@ -130,7 +125,7 @@ def as_json(value: object) -> Json:
 
 
 def text_hash(*texts: str) -> str:
-    """Return the SHA-256 hash that audit entries contain in place of one or more texts.
+    """Return the SHA-256 hash that audit entries contain in place of texts.
 
     >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
     ('ca978112', False)

@@ -1,4 +1,4 @@
-"""Decision context: the time, the actor, the actor's scopes, and the org's review policy."""
+"""The inputs of a decision: time, actor, the actor's scopes, and the org's review policy."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -10,8 +10,6 @@ from waybook.errors import Forbidden, NextCall
 
 
 class Channel(StrEnum):
-    """Channel through which a call arrived, such as MCP or the dashboard."""
-
     MCP = "mcp"
     DASHBOARD = "dashboard"
     CLI = "cli"
@@ -22,7 +20,7 @@ class Channel(StrEnum):
 class ReviewPolicy(StrEnum):
     """Policy of an org that says who may decide a review."""
 
-    #: An agent may submit its user's decision; the review records that it was relayed.
+    #: An agent may submit its user's decision. The review records that it was relayed.
     RELAYED = "relayed"
     #: Only a user with the review scope may decide, on a web page or with a credential other than
     #: the one that requested the review.
@@ -30,12 +28,12 @@ class ReviewPolicy(StrEnum):
 
 
 class Actor(NamedTuple):
-    """User, channel and optional session of a call, as audit entries record them."""
+    """User, channel and session of a call, as audit entries record them."""
 
     user: str
     channel: Channel
     session: str | None = None
-    #: The actor's credential; a person and the person's agent have different ones.
+    #: The actor's credential. A person and the person's agent have different ones.
     principal: str | None = None
     #: Whether the credential has the review scope.
     reviews: bool = False
@@ -52,13 +50,11 @@ class DecisionContext(NamedTuple):
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: The org's review policy; set only for rules that depend on it.
+    #: The org's review policy. It is set only for rules that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
 class Scope(StrEnum):
-    """Permission carried by a credential."""
-
     PLAN_READ = "plan:read"
     PLAN_WRITE = "plan:write"
     RUN_WRITE = "run:write"
@@ -66,7 +62,7 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-#: Scopes included in each scope: writing and reviewing include reading, and the administrator scope
+#: Scopes included in each scope. Writing and reviewing include reading, and the administrator scope
 #: includes all.
 IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
@@ -90,9 +86,9 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Raise an error if the review policy does not let the actor decide.
+    """Raise an error if the review policy does not allow the actor to decide.
 
-    `requested_as` is the credential that requested the review, if known.
+    `requested_as` is the credential that requested the review.
 
     Raises:
         Forbidden: a person has to decide, and the actor is not known to be a person.

@@ -1,9 +1,8 @@
 """Change events of plans and runs, and notifications.
 
-A change event has only the id of the changed plan or run and numbers, no content; subscribers read
-the change with their own permissions. `encode_batches` packs events into short payloads for other
-processes; `decode_batch` reads them and ignores malformed input. A notification reports something
-that may need a person's attention.
+A change event has only ids and numbers; subscribers read the change with their own permissions.
+`encode_batches` packs events into short payloads for other processes. A notification reports
+something that may need a person's attention.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: Maximum bytes of a PostgreSQL NOTIFY payload, which must be below 8,000.
+#: Maximum bytes of a PostgreSQL NOTIFY payload. It must be below 8,000.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -25,7 +24,7 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """Event that reports a changed plan or run, with the number of its latest audit entry."""
+    """A changed plan or run, with the number of its latest audit entry."""
 
     kind: str
     id: str
@@ -35,15 +34,13 @@ class ChangeEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Change events of one org, and the process that sent them."""
-
     sender: str
     org_id: UUID
     events: tuple[ChangeEvent, ...]
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield NOTIFY payloads that together contain all these events, each within the size limit."""
+    """Yield NOTIFY payloads that together contain all these events."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:
@@ -57,7 +54,7 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
 
 
 def decode_batch(payload: str) -> EventBatch | None:
-    """Return the events in a NOTIFY payload; None if it is not valid."""
+    """Return the events in a NOTIFY payload. None if the payload is not valid."""
     head = _HEAD.match(payload)
     if head is None:
         return None
@@ -97,7 +94,7 @@ class NotificationKind(StrEnum):
 
 
 class Notification(NamedTuple):
-    """Message about one plan or run, with ids, names and counts, but never results."""
+    """A message about one plan or run. It has ids, names and counts, but never results."""
 
     kind: NotificationKind
     subject_id: str
@@ -105,7 +102,7 @@ class Notification(NamedTuple):
 
 
 def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
-    r"""Return the text on one line, shortened to at most `most` characters.
+    r"""Return the text on one line, cut to `most` characters.
 
     >>> shorten("Rivers\n of  Asia"), shorten("abcdef", 4)
     ('Rivers of Asia', 'abc…')

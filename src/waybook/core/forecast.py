@@ -1,4 +1,4 @@
-"""Forecasts of time and cost from finished work: median or sum, with a 5 to 95 % range."""
+"""Forecasts of time and cost from finished work, with a 5 to 95 % range."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ HIGH_QUANTILE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Expected value with the range that covers 90 % of the history."""
+    """An expected value, with the range that covers 90 % of the history."""
 
     middle: float
     low: float
     high: float
 
     def format(self, show: Callable[[float], str]) -> str:
-        """Return the estimate as text, with the range unless it looks the same as the value.
+        """Return the estimate as text. The range is left out if it looks the same as the value.
 
         >>> Estimate(middle=60, low=30, high=90).format(format_seconds)
         '1 min (5 to 95 %: 30 s to 1 min)'
@@ -36,9 +36,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Expected time and cost of work, and what they are based on."""
+    """Expected time and cost of work, and the work they are based on."""
 
-    #: Time in seconds, and cost in millionths of a dollar; None if there is too little history.
+    #: Time in seconds, and cost in millionths of a dollar. None if there is too little history.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str
@@ -71,7 +71,7 @@ def format_micros(micros: float) -> str:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which this share of the values is, interpolated between neighbors.
+    """Return the value below which this share of the values lies.
 
     >>> quantile([4, 1, 2, 3], 0.5), quantile([7], 0.95)
     (2.5, 7.0)
@@ -84,7 +84,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def estimate_median(values: Sequence[float]) -> Estimate | None:
-    """Return the median and the range of comparable work; None if there is too little of it.
+    """Return the median and the range of comparable work. None if there is too little of it.
 
     >>> estimate_median([10, 20, 30])
     Estimate(middle=20.0, low=11.0, high=29.0)
@@ -98,10 +98,10 @@ def estimate_median(values: Sequence[float]) -> Estimate | None:
 
 
 def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
-    """Return the expected sum of `count` more values; None if there are too few values so far.
+    """Return the expected sum of `count` more values. None if there are too few values so far.
 
     The expected sum is `count` times the mean. The values are taken as independent, so the range
-    grows with the square root of `count`; for a `count` of 1 it is the range of the values.
+    grows with the square root of `count`.
 
     >>> estimate_sum([10, 10, 10, 10, 10], 4)
     Estimate(middle=40.0, low=40.0, high=40.0)
@@ -122,7 +122,7 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
 def make_forecast(seconds: Estimate | None, cost: Estimate | None, basis: str) -> Forecast | None:
     """Return a forecast, or None if neither time nor cost can be estimated.
 
-    A time below one second is left out, because such a forecast is useless.
+    A time below one second is left out.
 
     >>> print(make_forecast(Estimate(middle=0.0, low=0.0, high=0.0), None, "5 steps"))
     None

@@ -1,4 +1,4 @@
-"""Detection of hidden characters, which are invisible or change how text is displayed.
+"""Finds hidden characters, which are invisible or change how text is displayed.
 
 Texts are stored unchanged. Replies list the hidden characters in their texts, and pages show them
 as code points. Characters that languages and emoji need are exempt: joiners between emoji or
@@ -25,7 +25,8 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: Maximum number of fields with hidden characters that a reply names; the others are counted.
+#: Maximum number of fields with hidden characters that a reply names. Other fields are only
+#: counted.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -41,12 +42,11 @@ _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
 #: Characters after which a variation selector is hidden text: ASCII except keycap bases,
 #: whitespace, and hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences with hidden characters; matched before single hidden characters.
+#: Legitimate sequences with hidden characters. They are matched before single hidden characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
-        # Legitimate after a symbol, a non-ASCII letter or a keycap base. Ideographs have other
-        # variation selectors.
+        # These are legitimate after a symbol, a non-ASCII letter or a keycap base.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -55,8 +55,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that occur in no hidden character (`_PLAIN`), and beginnings of the JSON escape sequences
-#: of control characters (`_ESCAPED`).
+#: Bytes that occur in no hidden character, and beginnings of the JSON escapes of control
+#: characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -69,21 +69,24 @@ def _odd() -> re.Pattern[str]:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Return a pattern that matches hidden characters by kind, but no legitimate sequences."""
+    """Return a pattern that matches hidden characters, but no legitimate sequences."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Return whether JSON may contain hidden characters; fast, as it runs on every reply."""
-    # JSON escapes control characters except DEL; both escapes and DEL are rare.
+    """Return whether JSON may contain hidden characters.
+
+    This is fast, because every reply is checked.
+    """
+    # JSON escapes control characters except DEL. Both are rare.
     if json.isascii() and b"\\" not in json and b"\x7f" not in json:
         return False
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 
 def contains_hidden(text: str) -> bool:
-    """Return whether a text may contain hidden characters; fast for most texts."""
+    """Return whether a text may contain hidden characters. This is fast for most texts."""
     return _has_odd(text.encode("utf-8", "surrogatepass"))
 
 
@@ -110,7 +113,7 @@ def count_hidden(text: str) -> dict[str, int]:
 
 
 def escape_hidden(text: str) -> str:
-    r"""Return the text with each hidden character replaced by its visible code point number.
+    r"""Replace each hidden character by its code point number.
 
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
@@ -129,7 +132,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Return counts of hidden characters by field and kind; `more` counts unlisted fields.
+    r"""Count hidden characters by field and kind. `more` is the number of other fields.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}

@@ -12,14 +12,12 @@ DURATION_BOUNDS: Final = (
 
 
 class Histogram:
-    """Numbers of observed values in buckets, and the sum of the values."""
-
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Create empty buckets; `bounds` are their upper bounds, ascending."""
+        """Create empty buckets with these upper bounds, in ascending order."""
         self.bounds = bounds
-        #: Values per bucket; the last bucket has no upper bound.
+        #: Values per bucket. The last bucket has no upper bound.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 

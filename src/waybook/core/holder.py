@@ -1,4 +1,4 @@
-"""Holder of a step or job: a user and, optionally, a session (a named conversation)."""
+"""The holder of a step or job: a user and, optionally, a session."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ class Holder(NamedTuple):
     """User and session that hold a step or job.
 
     Callers choose session names freely, so a session identifies a conversation only together with
-    the user. It does not matter which of the user's credentials is used.
+    the user.
     """
 
     user: str
@@ -16,8 +16,7 @@ class Holder(NamedTuple):
     def is_same_conversation(self, other: "Holder | None") -> bool:
         """Return whether this holder and `other` are certainly the same conversation of one user.
 
-        Without a session, two agents of one user cannot be distinguished, so the result is
-        False; such a holder is recognized only by the attempt number.
+        Without a session, two agents of one user cannot be distinguished, so the result is False.
 
         >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
         True

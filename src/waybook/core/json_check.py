@@ -1,4 +1,4 @@
-"""Check of JSON values from callers: can they be stored, and how large are they."""
+"""Checks whether JSON values from callers can be stored, and how large they are."""
 
 from math import isfinite
 from typing import Any, Final
@@ -10,8 +10,8 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits for `is_plain_json`: levels below the first, values per object or array, and characters of
-#: all names and texts in it.
+#: Limits for `is_plain_json`: nesting levels, values per object or array, and characters of all
+#: names and texts.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -34,11 +34,6 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size of a call's arguments if it is within the limit.
-
-    Raises:
-        TooLarge: the size exceeds the limit of a call.
-    """
     if size > MAX_BODY:
         raise TooLarge(
             f"the arguments are longer than the limit of {MAX_BODY:,} bytes",
@@ -50,7 +45,7 @@ def _bounded(size: int) -> int:
 def is_plain_json(value: object) -> bool:
     """Return whether a JSON object or array is small and can certainly be stored.
 
-    This is true of most arguments; the others need `check_json`, which takes longer.
+    Other values need `check_json`, which takes longer.
     """
     # Serialize only small values, because orjson crashes if it runs out of memory.
     if type(value) not in CONTAINERS or not _is_small(value, MAX_PLAIN_DEPTH):
@@ -59,7 +54,7 @@ def is_plain_json(value: object) -> bool:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return False
-    # In this JSON, NUL is escaped, and numbers that are not finite are `null`, like None.
+    # This JSON escapes NUL, and contains `null` for None and for numbers that are not finite.
     return b"\\u0000" not in text and b"null" not in text
 
 
@@ -80,7 +75,7 @@ def _is_small(container: Any, depth: int) -> bool:  # noqa: ANN401 - an object o
 
 
 def check_json(value: object, depth: int = 0) -> int:
-    """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
+    """Return the rough size of a JSON value in bytes, and reject values that cannot be stored.
 
     Raises:
         InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or is
@@ -103,7 +98,7 @@ def check_json(value: object, depth: int = 0) -> int:
     if isinstance(value, list):
         size = 2
         for inner in value:
-            # Long lists are mostly small integers, which need no further check.
+            # Long lists are mostly small integers. These need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)

@@ -1,9 +1,8 @@
-"""Codes of orgs at the end of secrets, which tell a cluster on which node the secret is stored.
+"""Codes of orgs at the end of secrets. They say on which node of a cluster a secret is stored.
 
-Tokens, web sessions and links are looked up by the hash of their secret. A single server has one
-index of the hashes; a cluster would have to ask every node. So a secret created in a cluster ends
-with the code of its org. The code is not part of the hash and grants no access: the org's node must
-have the hash.
+Tokens, web sessions and links are looked up by the hash of their secret. A cluster would have to
+ask every node, so a secret created in a cluster ends with the code of its org. The code is not part
+of the hash and grants no access: the org's node must have the hash.
 """
 
 from string import ascii_letters, digits
@@ -20,7 +19,7 @@ _MAX_ID: Final = 2**128
 
 
 def with_org(secret: str, org_id: UUID) -> str:
-    """Return the secret with the code of its org.
+    """Append the code of its org to a secret.
 
     >>> with_org("s" * 43, UUID(int=63))[43:]
     'aaaaaaaaaaaaaaaaaaaabb'
@@ -33,7 +32,7 @@ def with_org(secret: str, org_id: UUID) -> str:
 
 
 def org_in(secret: str) -> UUID | None:
-    """Return the org whose code a secret ends with, or None if it has no valid code.
+    """Return the org whose code ends a secret, or None if there is no valid code.
 
     >>> org = UUID("01234567-89ab-7def-8123-456789abcdef")
     >>> org_in(with_org("s" * 43, org)) == org, org_in("s" * 43), org_in("9" * 65)
@@ -49,7 +48,7 @@ def org_in(secret: str) -> UUID | None:
 
 
 def without_org(secret: str) -> str:
-    """Return a secret without the code of its org.
+    """Remove the code of its org from a secret.
 
     >>> without_org(with_org("s" * 43, UUID(int=1))) == without_org("s" * 43) == "s" * 43
     True

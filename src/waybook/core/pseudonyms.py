@@ -1,4 +1,4 @@
-"""Pseudonymization: replaces a person's name in fields that the server writes.
+"""Replaces a person's name by a pseudonym in fields that the server writes.
 
 Only fields that record authorship are changed (actor, holder, requester, decider), because
 authorship is personal data. Content belongs to the org, so free text that mentions the name stays.
@@ -11,17 +11,17 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields that contain a person's name or credential, or the reason why something ended, are
-#: recognized by these suffixes and names.
+#: Row fields with these suffixes or names contain a person's name or credential, or a reason that
+#: may name a person.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Keys in replies and in the details of audit entries are recognized in the same way.
+#: The same for keys in replies and in the details of audit entries.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
 
 def rejection_reason(user: str) -> str:
-    """Return the text that the server records as the reason when a user rejects a plan.
+    """Return the reason that the server records when a user rejects a plan.
 
     >>> rejection_reason("ann")
     'rejected by ann'
@@ -36,7 +36,7 @@ class Pseudonymization(NamedTuple):
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """Return the value with the person's name replaced, or unchanged if it does not contain it.
+        """Replace the person's name in a value, if the value contains it.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
@@ -74,7 +74,6 @@ def is_person_detail(word: str) -> bool:
 
 
 def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
-    """Return the details of an audit entry with the person's name replaced."""
     fields: dict[str, Json] = {
         word: to.replace(value) if is_person_detail(word) else value
         for word, value in details.items()
@@ -86,7 +85,7 @@ def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> d
 
 
 def _renamed_change(change: Json, to: Pseudonymization) -> Json:
-    """Return one element of an audit entry's changes, with the person's name replaced.
+    """Replace the person's name in one element of an audit entry's changes.
 
     >>> _renamed_change(["step", "1", {"held_by": [None, "ann"]}], Pseudonymization("ann", "x"))
     ['step', '1', {'held_by': [None, 'x']}]
@@ -101,7 +100,6 @@ def _renamed_change(change: Json, to: Pseudonymization) -> Json:
 
 
 def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Json:
-    """Convert each old and new value in the changes of one row."""
     match group:
         case [entity, row_id, dict() as fields]:
             converted: dict[str, Json] = {
@@ -134,7 +132,7 @@ def remove_member_details(
 ) -> dict[str, Json]:
     """Remove the personal data of erased users from an org's audit entry.
 
-    Identifying fields are blanked; token permissions and times are kept.
+    Token permissions and times are kept.
     """
     changes = details.get("changes")
     if not isinstance(changes, list):
@@ -152,7 +150,7 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 
 
 def _blank(value: Json, to: Pseudonymization) -> Json:
-    """Blank the identifying fields of a user's row; other values stay unchanged."""
+    """Blank the identifying fields of a user's row."""
     if not isinstance(value, dict):
         return value
     blank: dict[str, Json] = {
@@ -163,7 +161,7 @@ def _blank(value: Json, to: Pseudonymization) -> Json:
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """Return a stored answer with the name replaced in error messages and in fields for persons.
+    """Replace the name in the error messages and person fields of a stored answer.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

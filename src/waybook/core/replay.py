@@ -1,6 +1,6 @@
-"""Replay of audit entries, which must always give the stored rows.
+"""Replays audit entries. The result must always equal the stored rows.
 
-Rows are plain mappings: entity → id → field → value. The replay does not interpret the fields.
+Rows are plain mappings: entity → id → field → value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,15 +10,15 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
-#: Changed fields of a row. The value of each is a list of the old and the new value, or of only the
-#: new one.
+#: Changed fields of a row. Each value is a list of the old and the new value, or of only the new
+#: one.
 ChangedFields = dict[str, Json]
 
 ENTITIES = frozenset(map(str, Entity))
 
 
 class ReplayError(ValueError):
-    """Error for a change whose old value does not match the row that it applies to."""
+    """The old value of a change does not match the row."""
 
 
 def replay(changes: Iterable[Change]) -> Rows:
@@ -48,7 +48,10 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _is_same_row(row: Row, old: Json) -> bool:
-    """Return whether two rows are equal; a missing column equals null, as columns can be added."""
+    """Return whether two rows are equal.
+
+    A missing column equals null, because columns can be added.
+    """
     return isinstance(old, dict) and _values(row) == _values(old)
 
 

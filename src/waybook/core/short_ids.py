@@ -12,7 +12,7 @@ from operator import mul
 from typing import Final
 from uuid import UUID
 
-#: Digits in the order of their values, without 0, 1, i, l and o, which are easily confused.
+#: Digits in the order of their values. 0, 1, i, l and o are easily confused and left out.
 ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 BASE: Final = len(ALPHABET)
 DIGITS: Final = 9
@@ -33,8 +33,6 @@ _WEIGHTS: Final = range(2, DIGITS + 2)
 
 
 class IdKind(StrEnum):
-    """Kind of object that has a short id."""
-
     PLAN = "plan"
     STEP = "step"
     RUN = "run"
@@ -68,7 +66,7 @@ def encode_key(key: int) -> str:
 
 
 def parse_short_id(text: str) -> int | None:
-    """Return the number that a short id encodes; None if the text is no valid short id.
+    """Return the number that a short id encodes. None if the text is no valid short id.
 
     >>> parse_short_id(" 9Y79WG3E8X "), parse_short_id("9y79wg3e8y")
     (6772766347248, None)
@@ -96,10 +94,10 @@ def looks_like_short_id(text: str) -> bool:
 
 
 def _check_value(values: list[int]) -> int:
-    """Return the value of the check character, which makes the weighted sum zero modulo 31.
+    """Return the value of the check character. It makes the weighted sum zero modulo 31.
 
-    The weights of the digits are 2 to 10, that of the check character is 1. As 31 is prime and the
-    weights differ, every single wrong character and every swap of two changes the sum.
+    The weights differ and 31 is prime, so every single wrong character and every swap of two
+    characters changes the sum.
     """
     total: int = sum(map(mul, _WEIGHTS, values))
     return -total % BASE
@@ -107,7 +105,7 @@ def _check_value(values: list[int]) -> int:
 
 @lru_cache(maxsize=16_384)
 def usual_form(text: str) -> str:
-    """Return a full or short id as a short id in its usual spelling; other texts unchanged.
+    """Return a full or short id as a short id in its usual spelling. Other texts stay unchanged.
 
     >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
     ('9y79wg3e8x', '9y79wg3e8x')

@@ -1,6 +1,6 @@
-"""Usage of tokens and money that agents report with results, and its totals.
+"""Tokens and money that agents report with results, and their totals.
 
-Cost is a whole number of millionths of a dollar, so that sums are exact regardless of their order.
+Cost is a whole number of millionths of a dollar, so that sums are exact.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ DOLLAR = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Usage reported with one result; a field is None if it was not reported."""
+    """Usage reported with one result. Fields that were not reported are empty."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -22,7 +22,7 @@ class Usage:
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages; if both name a language model, the second one is used.
+        """Return the sum of two usages. If both name a language model, the second one is used.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
@@ -35,7 +35,6 @@ class Usage:
         )
 
     def as_row(self) -> dict[str, Json]:
-        """Return the usage as database columns."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -50,7 +49,7 @@ def _sum(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Usage over several results, and how many results reported usage."""
+    """Usage over several results, and the number of results that reported usage."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -62,7 +61,7 @@ class Totals:
         return self.input_tokens + self.output_tokens
 
     def plus(self, usage: Usage) -> "Totals":
-        """Return the totals with one more result added."""
+        """Return the totals with one more result."""
         return Totals(
             input_tokens=self.input_tokens + (usage.input_tokens or 0),
             output_tokens=self.output_tokens + (usage.output_tokens or 0),
@@ -71,7 +70,7 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """Return the totals in the form in which the database and the audit store them."""
+        """Return the totals as the database and the audit store them."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -80,7 +79,7 @@ class Totals:
         }
 
     def as_reply(self) -> dict[str, Json]:
-        """Return the totals in the form in which replies show them.
+        """Return the totals as replies show them.
 
         >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_reply()
         {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
@@ -93,7 +92,7 @@ class Totals:
         }
 
 
-#: Totals of a plan or run for which no usage has been reported.
+#: Totals of a plan or run without reported usage.
 NO_USAGE = Totals()
 
 
@@ -103,7 +102,7 @@ def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
 
 
 def to_micros(dollars: float) -> int:
-    """Convert an amount in dollars to millionths of a dollar, rounded half up.
+    """Convert dollars to millionths of a dollar, rounded half up.
 
     >>> to_micros(0.1 + 0.2), to_micros(0.0000005), to_micros(1e-9), to_micros(12)
     (300000, 1, 0, 12000000)
@@ -112,7 +111,7 @@ def to_micros(dollars: float) -> int:
 
 
 def to_dollars(micros: int) -> float:
-    """Convert an amount in millionths of a dollar to dollars.
+    """Convert millionths of a dollar to dollars.
 
     >>> to_dollars(300_000), to_dollars(1)
     (0.3, 1e-06)
