@@ -1,8 +1,7 @@
 -- Statements for the database `waybook` that require a superuser. Safe to run more than once.
 
 -- Earlier versions stored vectors in an extension whose build may crash the server on this
--- processor, even when its index is vacuumed. Dropping the table and the extension runs none of its
--- code.
+-- processor. Dropping the table and the extension runs none of its code.
 drop table if exists public.passage_vector;
 
 do $$ begin drop extension if exists vector; exception when dependent_objects_still_exist then null; end $$;

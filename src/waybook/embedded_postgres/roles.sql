@@ -12,7 +12,7 @@ begin
 end
 $$;
 
--- Role that serves requests; row-level security always applies to it.
+-- Role that serves requests. Row-level security always applies to it.
 do $$
 begin
     if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_app') then

@@ -1,7 +1,6 @@
-"""Measuring and truncating texts, and fair division of a size limit between several texts.
+"""Measures and truncates texts, and divides a size limit between several texts.
 
-Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a limit in
-bytes also limits the characters. A text of multi-byte characters gets fewer characters, which is
+Sizes are bytes of compact JSON. A text of multi-byte characters gets fewer characters, which is
 intended because such a text needs more tokens in a language model.
 """
 
@@ -30,7 +29,7 @@ def as_text(value: Json) -> str:
 
 
 def escaped_size(text: str) -> int:
-    r"""Return the size of a text as JSON, in bytes, without its quotes.
+    r"""Return the bytes of a text as JSON, without its quotes.
 
     >>> escaped_size("abc"), escaped_size("a\n"), escaped_size("☃")
     (3, 3, 3)
@@ -57,7 +56,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
-    """Return the maximum length per item with which all items together fit in the budget.
+    """Return the maximum length per item with which all items fit in the budget.
 
     >>> fair_share([10, 100, 100], 110)
     50
@@ -73,8 +72,8 @@ def fair_share(lengths: list[int], budget: int) -> int:
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     """Divide space between items by weight, within each item's minimum and maximum size.
 
-    The same size limit, multiplied by the weight, applies to every item, so a long item does
-    not reduce the space of the others. The minimum sizes together must fit in `room`.
+    The same limit, multiplied by the weight, applies to every item, so a long item does not reduce
+    the space of the others. The minimum sizes together must fit in `room`.
 
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]

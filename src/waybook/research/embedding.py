@@ -2,7 +2,7 @@
 
 The built-in embedder runs no model: it looks up each word of a text in a table, and adds up the
 rows. Frequent words have less weight. A row is one long integer with its numbers side by side, so
-adding a row takes about a dozen operations regardless of its width.
+adding a row takes about a dozen operations.
 
 Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
 the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
@@ -25,18 +25,18 @@ from waybook.research.vocabulary import (
     split_words,
 )
 
-#: Vector of unit length, so that the nearest vectors have the greatest dot product.
+#: A vector of unit length. The nearest vectors then have the greatest dot product.
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
-#: Longer texts are cut before embedding. Texts to be indexed are first split into passages.
+#: Longer texts are cut before embedding.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: Weights are multiples of 1/16: a word that occurs n times has the weight 1 + log n, rounded.
+#: Weights are multiples of 1/16. A word that occurs n times has the weight 1 + log n, rounded.
 STEPS = 16
-#: Number of rows added at once. The sum of so many bytes fits into two bytes.
+#: Number of rows added together. The sum of so many bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -45,14 +45,13 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """Name of the embedding model under which its vectors are stored."""
+        """Name under which vectors of this model are stored."""
 
-    def embed(self, text: str) -> Vector:
-        """Return the embedding of a text as a vector of unit length."""
+    def embed(self, text: str) -> Vector: ...
 
 
 class StaticEmbedder:
-    """Embedder based on a table of word vectors, with the same results on every machine."""
+    """Embedder with a table of word vectors. It gives the same results on every machine."""
 
     model = "static-1"
 
@@ -65,7 +64,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return a text's embedding; a neutral vector if it has no words."""
+        """Return the embedding of a text. A text without words has a neutral vector."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -96,7 +95,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Sum rows of the table; return the even and odd components separately."""
+        """Sum rows of the table. The even and odd components are returned separately."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -120,7 +119,7 @@ def term_weight(count: int) -> int:
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """Return the unit vector that stands for a text without words."""
+    """Return the unit vector for a text without words."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
@@ -130,7 +129,7 @@ def builtin_embedder() -> StaticEmbedder:
 
 
 def embed(text: str) -> Vector:
-    """Return the embedding of a text as a vector of unit length.
+    """Return the embedding of a text.
 
     >>> river, texts = embed("a cold river"), ("icy stream", "tax law")
     >>> near, far = (cosine_similarity(river, embed(text)) for text in texts)
@@ -182,10 +181,10 @@ class EmbeddingModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the embedding model under which its vectors are stored."""
+        """Name under which vectors of this model are stored."""
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return an embedding vector of unit length for each text.
+        """Return an embedding for each text.
 
         Raises:
             EndpointFailed: the embedding endpoint did not return the vectors.

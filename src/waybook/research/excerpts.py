@@ -10,7 +10,7 @@ from waybook.research.query import STOP_WORDS, word_root
 from waybook.research.vocabulary import fold_text
 
 MAX_EXCERPT_LENGTH = 240
-#: Minimum length of an excerpt; a shorter sentence is followed by the next ones.
+#: Minimum length of an excerpt. After a shorter sentence, the next ones follow.
 MIN_EXCERPT_LENGTH = 80
 #: Maximum number of words of a search.
 MAX_WORDS = 60
@@ -21,23 +21,21 @@ _BLANK = re.compile(r"\s+")
 
 
 class Piece(NamedTuple):
-    """Piece of a text, and whether it matches the search."""
-
     text: str
     is_match: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """Words of a search, in the form in which they are compared with a text."""
+    """The words of a search, prepared for a comparison with a text."""
 
-    #: Words in lower case, without accents, in the order of the search.
+    #: Words in lower case, without accents.
     words: tuple[str, ...]
-    #: Significant words by root: no stop words, unless there are only stop words.
+    #: Significant words by root. Stop words are left out, unless there are only stop words.
     roots: Mapping[str, str]
 
     def match(self, word: str) -> str | None:
-        """Return the word of the search that a word of a text matches, or None.
+        """Return the word of the search that a word of a text matches.
 
         >>> parse_words("glacial lake").match("Lakes"), parse_words("gla").match("Glacier")
         ('lake', 'gla')
@@ -50,14 +48,14 @@ class SearchWords:
 
 
 def parse_words(text: str) -> SearchWords:
-    """Return the words of a search text, up to a maximum number."""
+    """Return the words of a search text."""
     words = tuple(_WORD.findall(fold_text(text))[:MAX_WORDS])
     significant = [word for word in words if word not in STOP_WORDS] or words
     return SearchWords(words, {word_root(word): word for word in significant})
 
 
 def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
-    """Return a text in pieces; each word that matches the search is a separate, marked piece.
+    """Return a text in pieces. Each word that matches the search is a separate, marked piece.
 
     >>> [tuple(piece) for piece in mark_words("Two dams broke.", parse_words("dam"))]
     [('Two ', False), ('dams', True), (' broke.', False)]
@@ -103,7 +101,6 @@ def matching_sentence(
 
 
 def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
-    """Return the first text that contains most of the roots, or ""."""
     wanted = [*roots]
 
     def count(text: str) -> int:
@@ -118,7 +115,7 @@ def _count_matches(sentence: str, wanted: SearchWords) -> int:
 
 
 def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
-    """Return at most `longest` characters of a sentence, around the first matching word."""
+    """Cut a sentence to `longest` characters around the first matching word."""
     if len(sentence) <= longest:
         return sentence
     matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))

@@ -1,8 +1,7 @@
 """Prompts for data extraction: instructions for a language model, and the fenced text.
 
-The text is untrusted, so it is put between two delimiter lines that do not occur in it, and the
-instructions say that it is data. Its title is between these lines too, because it is also
-untrusted.
+The text and its title are untrusted. They are put between two delimiter lines that do not occur in
+them, and the instructions say that they are data.
 """
 
 import json
@@ -11,7 +10,7 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: An invalid first answer is repeated up to this length in the prompt for a correction.
+#: In the prompt for a correction, the first answer is repeated up to this length.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\
@@ -24,12 +23,11 @@ Answer with the JSON alone."""
 
 
 def label_text(text: str, about: Mapping[str, Json] | None) -> str:
-    """Return a source text, preceded by a JSON line about its origin, if known."""
     return f"{json.dumps(about, ensure_ascii=False)}\n\n{text}" if about else text
 
 
 def prompt(source_text: str) -> str:
-    """Return a prompt with instructions and text for an agent that has the schema."""
+    """Return the prompt for an agent that has the schema."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
@@ -41,7 +39,7 @@ def model_instructions(source_text: str, schema: Json) -> str:
 
 
 def fence_text(source_text: str) -> str:
-    """Return a text between two delimiter lines that do not occur in the text."""
+    """Put a text between two delimiter lines that do not occur in it."""
     mark = unused_delimiter(source_text)
     return f"=== {mark} begins ===\n{source_text}\n=== {mark} ends ==="
 

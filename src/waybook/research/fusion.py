@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion of several ranked lists (Cormack, Clarke and Büttcher, 2009).
+"""Merges ranked lists by reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009).
 
 The score of an artifact or source is the sum of 1 / (60 + rank) over the lists. Only ranks are
 used, because a full-text rank and a vector distance have no common scale.
@@ -12,19 +12,17 @@ CONSTANT = 60
 
 
 class RankedPassage(NamedTuple):
-    """Passage of text in a ranked list, with its score."""
+    """A passage of text in a ranked list, with its score."""
 
     subject_id: str
     part: int
-    #: For full-text search, the share of the query that the passage's words cover; for semantic
-    #: search, the cosine similarity, at most 1.
+    #: For full-text search, the share of the query that the passage's words cover. For semantic
+    #: search, the cosine similarity.
     measure: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """Reason for a hit: name of a ranked list, and rank and score in it."""
-
     by: str
     rank: int
     score: float
@@ -32,7 +30,7 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """The best passage, and the reasons why it was found."""
+    """The best passage of an artifact or source, and the reasons why it was found."""
 
     subject_id: str
     part: int
@@ -41,7 +39,7 @@ class Hit:
 
 
 def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT) -> list[Hit]:
-    """Merge ranked lists, best hit first, with one passage for each artifact or source."""
+    """Merge ranked lists, best hit first. Each artifact or source has one passage."""
     reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, passages in lists.items():

@@ -1,4 +1,4 @@
-"""Contexts for agents, cut to a size limit.
+"""Builds contexts for agents within a size limit.
 
 A context has ordered parts. If they do not all fit, each part gets at most the same space,
 multiplied by its weight: short parts stay whole, long parts are cut, and lists keep the most
@@ -18,7 +18,7 @@ Body: TypeAlias = dict[str, Json]
 
 #: Minimum size in bytes of a text that is cut.
 MIN_TEXT_BYTES = 240
-#: Bytes of `"cut":{},`, which is added to an entry with cut texts.
+#: Bytes of `"cut":{},` in an entry with cut texts.
 CUT_OVERHEAD = 9
 #: Key in `cut` that lists the parts left out completely.
 MORE = "more"
@@ -26,8 +26,6 @@ MORE = "more"
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """Tool call that fetches what a context leaves out."""
-
     tool: str
     args: Body
 
@@ -39,15 +37,15 @@ class FetchCall:
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """Field that may be cut: a string, or another value as JSON text."""
+    """A field that may be cut: a string, or another value as JSON text."""
 
     name: str
     value: Json
     get: FetchCall
-    #: Length of the whole text if `value` is only its beginning; else None.
+    #: Length of the whole text. None if `value` is the whole text.
     length: int | None = None
-    #: Whether the fetch call continues after the shown text. It is False for a text from the middle
-    #: of the whole: the call then starts at the beginning.
+    #: Whether the fetch call continues after the shown text. It is False for a text from the
+    #: middle, because the call then starts at the beginning.
     resumes: bool = True
     counts: int = 1
 
@@ -57,7 +55,6 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """Return the maximum size of the field in bytes."""
         full_size = json_size({self.name: self.value}) - 1
         return full_size if self._complete else full_size + self._note
 
@@ -71,7 +68,7 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Return the maximum size in bytes of the note that says what is left out."""
+        """Return the maximum bytes of the note that says what is left out."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
@@ -91,7 +88,7 @@ class Entry:
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether the entry may have several texts; those that are cut are then listed by name.
+    #: Whether the entry may have several texts. Cut texts are then listed by name.
     several: bool = False
 
     @cached_property
@@ -122,7 +119,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEntry:
-    """Part of a context that is a single entry."""
+    """A part of a context that is a single entry."""
 
     name: str
     entry: Entry
@@ -137,13 +134,16 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry cut to `room` bytes; its field `cut` says what is left out."""
+        """Return the entry cut to `room` bytes. Its field `cut` says what is left out."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """Part with a list of entries; if not all fit, those nearest to the index `focus` are kept."""
+    """A part with a list of entries.
+
+    If not all fit, those nearest to the index `focus` are kept.
+    """
 
     name: str
     entries: tuple[Entry, ...]
@@ -167,7 +167,6 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """Return the size of the list without entries, in bytes."""
         return len(self.name) + 6
 
     @cached_property
@@ -243,7 +242,7 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Return the parts that fit in `room` bytes at their minimum sizes, in order."""
+    """Return the parts that fit in `room` bytes at their minimum sizes."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

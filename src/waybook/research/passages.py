@@ -1,7 +1,6 @@
-"""Splitting of texts into passages for search, and content hashes that identify sources.
+"""Splits texts into passages for search, and identifies sources by content hashes.
 
-Search hits are passages rather than whole texts. Two sources with the same URL, title and quote are
-the same source.
+Two sources with the same URL, title and quote are the same source.
 """
 
 import json
@@ -11,12 +10,12 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Maximum number of indexed passages per text; they cover its first hundred thousand characters.
+#: Maximum number of indexed passages per text. They cover its first hundred thousand characters.
 MAX_PASSAGES = 100
 #: More deeply nested JSON values are not indexed.
 MAX_DEPTH = 12
 
-#: Where a passage preferably ends, best first.
+#: Preferred ends of a passage, best first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
@@ -52,7 +51,7 @@ def _end(text: str, start: int) -> int:
 
 
 def json_to_text(content: object) -> str:
-    r"""Return a JSON value as readable text: a string unchanged, an object as one value per line.
+    r"""Return a JSON value as readable text. An object becomes one value per line.
 
     >>> json_to_text({"finding": "It rains.", "sources": [1, 2]})
     'finding: It rains.\nsources: 1\nsources: 2'
@@ -81,13 +80,13 @@ _FREE = ~(0xF << 76 | 0x3 << 62)
 
 
 def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
-    """Return the SHA-256 of a source's URL, title and quote, which identifies the source."""
+    """Return the SHA-256 of a source's URL, title and quote. It identifies the source."""
     serialized = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
     return sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(content_hash: str) -> str:
-    """Return the source id derived from this hash, so that equal sources are stored once.
+    """Return the source id derived from this hash. Equal sources are then stored once.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

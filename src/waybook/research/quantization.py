@@ -1,4 +1,4 @@
-"""Quantization of vectors to the bytes that are stored.
+"""Quantizes vectors to the bytes that are stored.
 
 A stored vector has a code (a signed byte) for each component, scaled so that the greatest magnitude
 is 127, and a remainder of four bits for each component, in sixteenths of a code. The scale is not
@@ -14,15 +14,13 @@ from typing import NamedTuple
 
 #: Greatest code of a component. -128 is not used, so that opposite vectors have opposite codes.
 MAX_CODE = 127
-#: Number of bits and of steps of a remainder, and the remainder that means zero.
+#: Number of bits of a remainder, number of its values, and the remainder that means zero.
 REMAINDER_BITS = 4
 REMAINDER_STEPS = 16
 ZERO_REMAINDER = 8
 
 
 class Quantized(NamedTuple):
-    """Quantized vector: one byte per component, and the remainders, two per byte."""
-
     codes: bytes
     remainders: bytes
 
@@ -30,8 +28,8 @@ class Quantized(NamedTuple):
 def quantize(vector: Sequence[float]) -> Quantized:
     """Quantize a vector with an even number of components.
 
-    The byte at position `n` of the remainders is shared by the components `n` (low bits) and
-    `n` plus half of the number of components (high bits).
+    The byte at position `n` of the remainders is shared by the components `n` (low bits) and `n`
+    plus half of the number of components (high bits).
 
     >>> quantized = quantize([0.5, -0.25, 0.0, 0.1])
     >>> quantized.codes.hex(), quantized.remainders.hex()

@@ -13,10 +13,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the most likely correction of a word; None if the word is known or has no correction.
+    """Return the most likely correction of a misspelled word.
 
-    A correction is a known word one edit away: an inserted, missing, wrong or transposed
-    letter. Words with the same first letter are preferred, then the most frequent word.
+    A correction is a known word one edit away: an inserted, missing, wrong or transposed letter.
+    Words with the same first letter are preferred, then the most frequent word.
 
     >>> from waybook.research.vocabulary import builtin_word_vectors
     >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
@@ -48,7 +48,7 @@ def _one_slip_away(word: str) -> Iterator[str]:
 MAX_QUERY_LENGTH = 1_000
 MAX_TERMS = 12
 
-#: English stop words, which PostgreSQL does not index.
+#: English stop words. PostgreSQL does not index them.
 _STOP_WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her
 hers herself it its itself they them their theirs themselves what which who whom this that these
@@ -65,12 +65,12 @@ _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """Word of a search query as the user wrote it, with its weight."""
+    """A word of a search query as the user wrote it, with its weight."""
 
     text: str
-    #: Corrected spelling; None if the word does not look misspelled.
+    #: Corrected spelling. None if the word does not look misspelled.
     correction: str | None
-    #: The word's share of the query's information, greater for rare words. The shares add up to 1.
+    #: The word's share of the query's information. Rare words have more. The shares add up to 1.
     weight: float
 
 
@@ -85,10 +85,9 @@ class SearchQuery:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms with the greatest weights; a hit must contain at least one of them.
+        """Return the terms with the greatest weights. A hit must contain at least one of them.
 
-        The terms with the smallest weights are left out, as long as their total is below `least`: a
-        passage with only these terms would weigh less than `least`.
+        The other terms weigh less than `least` together.
         """
         left_out, required = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):
@@ -152,7 +151,7 @@ class Snippet:
     text: str
     #: Start and end of each matching word in the snippet.
     marks: tuple[tuple[int, int], ...]
-    #: Whether the original text continues before, and after, the snippet.
+    #: Whether the original text continues before the snippet, and after it.
     cut_before: bool
     cut_after: bool
 
@@ -174,7 +173,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the excerpt of up to `longest` characters whose matching words weigh most.
+    """Return the excerpt of up to `longest` characters with the most important matching words.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -198,7 +197,6 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
 
 
 def _weights(question: SearchQuery) -> dict[str, float]:
-    """Return the weight of each query word, by root."""
     weights: dict[str, float] = {}
     for term in question.terms:
         for word in split_words(f"{term.text} {term.correction or ''}"):
@@ -207,13 +205,13 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def word_root(word: str) -> str:
-    """Return the root of a word, the same for related forms of it."""
+    """Return the root of a word. Related forms of a word have the same root."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the first span of at most `longest` characters whose matches weigh most."""
+    """Return the span of at most `longest` characters with the most important matches."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):

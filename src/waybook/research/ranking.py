@@ -47,7 +47,7 @@ from waybook.research.vector_blocks import (
     pack_bits,
 )
 
-#: Number of rows converted to floats at once. They fit into the cache of a core; with 4,096 rows,
+#: Number of rows converted to floats together. They fit into the cache of a core; with 4,096 rows,
 #: ranking takes 1.5 times as long.
 SCRATCH_ROWS = 512
 #: From this many rows on, vectors are first compared by their signs.
@@ -69,12 +69,12 @@ Selection: TypeAlias = list[tuple[Block, NDArray[np.intp]]]
 
 
 class Query:
-    """Query vector, prepared for comparison with the levels and signs of stored vectors."""
+    """A query vector, prepared for comparison with the levels and signs of stored vectors."""
 
     def __init__(self, vector: Sequence[float]) -> None:
         components = np.array(vector, np.float32)
         # A byte holds two levels: low + 16 * high. To save a shift, the whole byte is used as the
-        # high level; the weights of the low levels correct for that.
+        # high level, and the weights of the low levels correct for that.
         high = components[HALF:] / (MAX_LEVEL + 1)
         self._weights = np.concatenate([components[:HALF] - high, high])
         self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
@@ -118,7 +118,7 @@ class Query:
         out[block.deleted[:rows]] = -np.inf
 
     def compare_levels(self, levels: NDArray[np.uint8], scales: Floats) -> Floats:
-        """Return the cosines of vectors, estimated from their levels."""
+        """Estimate the cosines of vectors from their levels."""
         cosines = np.empty(len(levels), np.float32)
         for start in range(0, len(levels), SCRATCH_ROWS):
             part = levels[start : start + SCRATCH_ROWS]
@@ -133,8 +133,6 @@ class Query:
 
 
 class VectorIndex:
-    """The vectors of one org and embedding model."""
-
     def __init__(self, packed: bytes = b"") -> None:
         """Create the index from packed records, each a key and the codes of a vector."""
         self._blocks: list[Block] = []
@@ -146,11 +144,11 @@ class VectorIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory of all blocks in bytes, with unused capacity."""
+        """Return the bytes of all blocks, including unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
-        """Add vectors from packed records; their keys must not be in the index."""
+        """Add vectors from packed records with new keys."""
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
@@ -164,10 +162,7 @@ class VectorIndex:
             self._compact()
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
-        """Return the packed keys of the vectors nearest to the query by their levels, best first.
-
-        Equally similar vectors are ordered by key.
-        """
+        """Return the packed keys of the vectors nearest to the query by their levels."""
         # Read the numbers of rows once, because another thread may add rows meanwhile.
         blocks = [(block, block.rows) for block in self._blocks]
         prepared = Query(query)
@@ -227,7 +222,7 @@ class VectorIndex:
 
 
 def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: int) -> Selection:
-    """Return the rows that, by their signs, may be among the best; at least `most` rows."""
+    """Return at least `most` rows that, by their signs, may be among the best."""
     starts = [0, *itertools.accumulate(rows for _, rows in blocks)]
     cosines = np.empty(starts[-1], np.float32)
     for (block, rows), start in zip(blocks, starts, strict=False):
@@ -255,7 +250,7 @@ def _compare_levels(selection: Selection, query: Query) -> Floats:
 
 
 def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Rank exact records by their cosine similarity to the query, best first; ties by key.
+    """Rank exact records by their cosine similarity to the query, best first.
 
     A record that occurs several times is ranked once.
     """

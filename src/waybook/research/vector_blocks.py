@@ -1,7 +1,7 @@
 """Vectors in memory, with a few bits of each component, in blocks of a fixed size.
 
-Adding vectors does not copy existing ones. One thread may change a block while others read it: a
-row is complete before it is counted, and a deleted row is only marked.
+One thread may change a block while others read it: a row is complete before it is counted, and a
+deleted row is only marked.
 """
 
 from typing import Final, NamedTuple
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 
 BLOCK_ROWS = 4_096
-#: Rows in the first block of a small index; doubled whenever it is full, up to the full size.
+#: Rows in the first block of a small index. They are doubled when it is full, up to the full size.
 MIN_BLOCK_ROWS = 64
 SIGN_WORDS = DIMENSIONS // 64
 
-#: Number of codes that one level covers. The sixteen levels cover 82 % of the range of the codes:
-#: components beyond it are rare, and smaller levels lower the error of all others.
+#: Number of codes that one level covers. The sixteen levels cover 82 % of the codes: components
+#: beyond them are rare, and smaller levels lower the error of all others.
 LEVEL_CODES = 13
 MAX_LEVEL = 15
 #: Level that means zero, between the levels of the codes -1 and 0.
@@ -39,7 +39,7 @@ Floats = NDArray[np.float32]
 
 
 class Rows(NamedTuple):
-    """Vectors with one array per field; `signs` has one column per vector, the others one row."""
+    """Vectors with one array per field. `signs` has one column per vector, the others one row."""
 
     levels: NDArray[np.uint8]
     scales: Floats
@@ -54,7 +54,6 @@ class Rows(NamedTuple):
 
 
 def make_rows(records: NDArray[np.void]) -> Rows:
-    """Compute the levels, signs and keys of records."""
     codes = records["codes"]
     levels = np.floor_divide(codes, LEVEL_CODES) + (MAX_LEVEL + 1) // 2
     levels = np.clip(levels, 0, MAX_LEVEL).astype(np.uint8)
@@ -74,13 +73,11 @@ def make_rows(records: NDArray[np.void]) -> Rows:
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack the bits of each row into words: one row of words per 64 columns of bits."""
+    """Pack the bits of each row into words of 64 bits."""
     return np.packbits(bits, axis=1).view(np.uint64).T
 
 
 class Block:
-    """Block of up to `BLOCK_ROWS` vectors."""
-
     def __init__(self) -> None:
         self.rows = 0
         self.levels = np.empty((0, HALF), np.uint8)
@@ -103,14 +100,13 @@ class Block:
         return Rows(self.levels, self.scales, self.signs, self.sign_scales, self.keys)
 
     def append(self, added: Rows) -> None:
-        """Append vectors; the block must have room for them."""
+        """Append vectors. The block must have room for them."""
         self._reserve(self.rows + len(added.scales))
         place = slice(self.rows, self.rows + len(added.scales))
         self.levels[place], self.scales[place] = added.levels, added.scales
         self.signs[:, place], self.sign_scales[place] = added.signs, added.sign_scales
         self.keys[place] = added.keys
-        # Update the count last: a thread that is ranking must not see rows that are not written
-        # yet.
+        # Update the count last, so that a thread that is ranking does not see unwritten rows.
         self.rows += len(added.scales)
 
     def _reserve(self, rows: int) -> None:
@@ -130,7 +126,6 @@ class Block:
         self.deleted = np.concatenate([self.deleted, np.zeros(more, np.bool_)])
 
     def matching(self, keys: "Keys") -> NDArray[np.intp]:
-        """Return the rows with one of these keys that are not deleted."""
         rows = self.rows
         maybe = np.flatnonzero(np.isin(self.keys["low"][:rows], keys.low) & ~self.deleted[:rows])
         matches = [row for row in maybe.tolist() if self.key(row) in keys.exact]
@@ -142,7 +137,7 @@ class Block:
 
 
 class Keys:
-    """Set of keys, stored so that their rows in a block are found quickly."""
+    """A set of keys whose rows in a block are found quickly."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)

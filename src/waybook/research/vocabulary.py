@@ -1,4 +1,4 @@
-"""Splitting of texts into words, and the built-in table of word vectors for search.
+"""Splits texts into words, and loads the built-in table of word vectors for search.
 
 Words are in lower case, without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
@@ -20,7 +20,7 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: Characters of scripts without spaces between words; each counts as a word.
+#: Characters of scripts without spaces between words. Each counts as a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
@@ -34,7 +34,7 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """Return the text in lower case and without accents; its length may differ."""
+    """Return the text in lower case and without accents. Its length may differ."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -70,7 +70,7 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: Row of each word or word piece; a piece from inside a word begins with `##`.
+    #: Row of each word or word piece. A piece from inside a word begins with `##`.
     numbers: Mapping[str, int]
     #: Value of one quantization step per dimension.
     scale: tuple[float, ...]
@@ -78,15 +78,15 @@ class WordVectors:
     start: int
 
     def row(self, number: int) -> bytes:
-        """Return a row as bytes, each a vector component plus 128."""
+        """Return a row as bytes. Each byte is a vector component plus 128."""
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
         """Return the rows of a word: its own, its stem's, or those of its pieces.
 
-        A word that cannot be composed of known pieces gets one pseudorandom but reproducible row,
-        so that it at least matches itself.
+        A word without known pieces gets one pseudorandom but reproducible row, so that it at least
+        matches itself.
         """
         number = self.numbers.get(word)
         if number is not None:
@@ -112,7 +112,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the rows of a word's longest pieces; yield nothing if a piece is unknown."""
+        """Yield the rows of a word's longest pieces. Yield nothing if a piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
@@ -147,6 +147,6 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
 
 @cache
 def builtin_word_vectors() -> WordVectors:
-    """Return the word vector table included in the package, as a memory-mapped file."""
+    """Return the word vectors of the package, as a memory-mapped file."""
     with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
         return parse_word_vectors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,6 +1,6 @@
 -- name: record_agents
--- Insert agents that made calls, or update the time of their last call, at most twice a minute. An
--- agent's latest client comes first; eight are kept. (Citus 13.2 crashes on an array slice in an
+-- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
+-- latest client comes first, and eight are kept. (Citus 13.2 crashes on an array slice in an
 -- update.)
 insert into agent (name, session, clients)
 values %(rows)s
@@ -14,10 +14,10 @@ values %(rows)s
     or excluded.clients[1] <> coalesce(agent.clients[1], '');
 
 -- name: agents_page
--- Return a page of the agents that made calls in the last 30 days, latest first. Each has its
--- results and failures in the audit and its reported usage in this time, counted in a limited
--- number of the latest entries. Calls that only read usually name no session, so a user with
--- sessions is listed without a session only if such calls also changed something.
+-- Return a page of the agents that made calls in the last 30 days, latest first, with their
+-- results, failures and usage. Only the latest audit entries are counted. Calls that only read
+-- usually name no session, so a user with sessions is listed without a session only if such calls
+-- also changed something.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -87,9 +87,9 @@ select count(*) filter (where e.event = 'step_started') as started,
 
 -- name: held_steps
 -- Return the plan steps in progress that have a holder, longest first. They are searched in the
--- started plans among the open plans with the latest activity. There is no index of steps in
--- progress, because a step's status could then not be updated in place. The steps per plan are
--- limited, so that the planner reads only the steps of these plans.
+-- open plans with the latest activity. There is no index of steps in progress, because a step's
+-- status could then not be updated in place. The steps per plan are limited, so that the planner
+-- reads only the steps of these plans.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
@@ -195,7 +195,7 @@ select s.*, coalesce(a.clients, '{}') as clients
 
 -- name: results_without_usage
 -- Count the steps and jobs completed in a period, and those whose result reported no usage. Only
--- the latest audit entries are read, up to a limit.
+-- the latest audit entries are read.
 select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) filter (where c.event = 'step_completed'
                           and strpos(c.details::text, '["usage",') = 0

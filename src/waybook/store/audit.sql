@@ -20,8 +20,8 @@ select :row_of_entry
  where org_id = :org and subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
--- Return the latest audit entries of one subject or of the whole org, newest first. Entries about
--- users and tokens are for administrators only (`members`).
+-- Return the latest audit entries of one subject or of the whole org, newest first. Only
+-- administrators see entries about users and tokens (`members`).
 select :row_of_entry
   from audit_entry
  where org_id = :org
@@ -49,8 +49,8 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
 
 -- name: head
--- Return the number and hash with which an audit chain should end according to its subject, and the
--- last number that is stored.
+-- Return the number and hash of the last audit entry according to the subject's row, and the last
+-- stored number.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan where org_id = :org
@@ -95,8 +95,7 @@ select coalesce(max(seq), 0) as seq
  where org_id = :org and subject_id = %(subject_id)s and at <= %(at)s;
 
 -- name: page
--- Return a page of audit entries that match the filters, newest first, starting before a given
--- entry; uses the index on the time.
+-- Return a page of audit entries that match the filters, newest first, before a given entry.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -104,7 +103,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_actor
--- Return a page as `page` does, of the entries of one actor, which have an index of their own.
+-- Return a page as `page` does, of one actor's entries, which have their own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -113,7 +112,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_rare_event
--- Return a page as `page` does, of the entries of one rare event, which have an index of their own.
+-- Return a page as `page` does, of one rare event, which has its own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -123,8 +122,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_other_channel
--- Return a page as `page` does, of the entries of one channel other than MCP, which have an index
--- of their own.
+-- Return a page as `page` does, of one channel other than MCP, which has its own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -134,8 +132,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_agent
--- Return a page as `page` does, of the entries of one user and session, which have an index of
--- their own.
+-- Return a page as `page` does, of one user and session, which have their own index.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -156,9 +153,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of
--- Return a page of audit entries of one plan or run, newest first, by sequence number. `is true`
--- keeps the planner from using the index on the time, which would scan the entries of the whole
--- org.
+-- Return a page of audit entries of one plan or run, newest first. `is true` keeps the planner from
+-- using the index on the time, which would scan the entries of the whole org.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org

@@ -1,6 +1,6 @@
 -- name: calls_by_tool
 -- Return for each tool the number of calls and errors, the median and 95th-percentile duration, and
--- the last call. Only the latest calls of the period are read, up to a limit.
+-- the last call. Only the latest calls of the period are read.
 select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,
@@ -42,9 +42,9 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- Return the latest calls about a step. Calls that added audit entries are in batches. They are
--- searched in the first batches written after those entries, because the clocks of the database and
--- the server may differ a little.
+-- Return the latest calls about a step. Calls that added audit entries are searched in the first
+-- batches written after those entries, because the clocks of the database and the server may differ
+-- a little.
 select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
   from ((select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code,
                 l.id
@@ -84,7 +84,7 @@ select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
  where org_id = :org and tool = %(tool)s and key = %(key)s;
 
 -- name: insert_own_usage
--- Insert the usage of the server's own model, which belongs to no step or job and is not audited.
+-- Insert the usage of the server's own model. It belongs to no step or job and is not audited.
 insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model, at, by)
 values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
 

@@ -5,10 +5,10 @@ on conflict (org_id, id) do nothing
 returning id::text;
 
 -- name: overdue_reviews
--- Return open reviews that have waited for longer than the limit and have no reminder yet, longest
--- waiting first. A reminder's id is derived from its review's id, so that several processes store
--- it once. If the deadline passed long ago, there is no reminder, because an old one may have been
--- deleted already.
+-- Return open reviews that have waited too long and have no reminder yet, longest waiting first. A
+-- reminder's id is derived from its review's id, so that several processes store it once. A review
+-- whose deadline passed long ago gets no reminder, because an old one may have been deleted
+-- already.
 select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
        r.requested_at + make_interval(secs => %(patience)s) as due_at
   from review r
@@ -25,8 +25,8 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
  limit %(most)s;
 
 -- name: claim
--- Claim due webhook deliveries for the duration of a lease; skip those that another process is
--- claiming.
+-- Claim due webhook deliveries for the duration of a lease. Deliveries that another process is
+-- claiming are skipped.
 with due as materialized (
   select org_id, id, app_statement_time() as now
     from webhook_delivery

@@ -1,18 +1,17 @@
 -- name: name_org_by_link
--- Set the transaction's org to that of the link; leave it unset if there is no such link.
+-- Set the transaction's org to that of the link, if there is such a link.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.hash = app_secret_hash();
 
 -- name: name_org_by_link_of_org
--- Set the transaction's org, if the link belongs to the org that its secret names.
+-- Set the transaction's org if the link belongs to the org that its secret names.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.org_id = :org and l.hash = app_secret_hash();
 
 -- name: link_by_hash
--- Return the link whose secret has the hash that is set in the transaction, and the scopes of its
--- user. The transaction's org was already set from the same link.
+-- Return the link with the secret hash of this transaction, and the scopes of its user.
 :link_with_hash
    and l.org_id = app_org();
 
@@ -33,8 +32,7 @@ select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uui
 on conflict (org_id, id) do nothing;
 
 -- name: insert_link_without_account
--- Insert a link for a review or a stage, unless `insert_action_link` has already inserted it for a
--- user with an account.
+-- Insert a link for a review or a stage, unless `insert_action_link` has already inserted it.
 insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, for_user, created_at,
                          expires_at)
 values (%(id)s, %(kind)s, %(hash)s, %(plan_id)s, %(review_id)s, %(run_id)s, %(stage)s, %(for_user)s,

@@ -1,6 +1,6 @@
 -- name: work_waiting
 -- Return open reviews and runs that await feedback: overdue reviews first, then the longest
--- waiting. A review has the order number of its step, a run its stages without feedback.
+-- waiting.
 select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long)s) as summary,
        case when w.kind = 'review'
             then (select s.step_order from plan_step s where s.org_id = :org and s.id = w.step_id)
@@ -38,11 +38,10 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
 -- Return open plans that are stalled or have a failed step, plans that failed lately, and open runs
 -- with permanently failed jobs, latest activity first. Only a limited number of the newest of each
 -- kind is read. A plan has its failed steps and, if it is stalled, the step that has been inactive
--- for longest, with the time since when. A run has its stages with failed jobs, each with the job
--- that failed last. Each row also has one letter for each plan and run found: `o` for a plan that
--- agents can still work on, `s` for a stalled plan, `f` for a plan that failed since the reader's
--- last visit, `e` for one that failed earlier, and `r` for a run. With `offset 0`, each plan and
--- run is looked up by its id, with any statistics.
+-- longest. A run has its stages with failed jobs, each with the job that failed last. Each row also
+-- has one letter for each plan and run found: `o` for a plan that agents can still work on, `s` for
+-- a stalled plan, `f` for a plan that failed since the reader's last visit, `e` for one that failed
+-- earlier, and `r` for a run. With `offset 0`, each plan and run is looked up by its id.
 select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_reason,
        case when w.kind = 'plan'
             then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
@@ -269,10 +268,9 @@ select w.kind, w.id::text, w.name, w.canceled, w.reason,
  order by w.ended_at desc, w.id desc;
 
 -- name: work_totals
--- Return three numbers, each up to a limit and including work in trouble: open runs plus plans on
--- which agents can work; runs that await feedback; plans and runs that ended since a time. Plans
--- are counted first, so that no run is read in an org with many plans; of the runs, those with the
--- latest activity are counted. The last column says whether the org has any plan or run.
+-- Return three numbers, each up to a limit: open runs plus plans on which agents can work; runs
+-- that await feedback; plans and runs that ended since a time. Plans are counted first, so that no
+-- run is read in an org with many plans. The last column says whether the org has any plan or run.
 select o.open, o.awaiting,
        (select count(*)
           from ((select p.completed_at
@@ -294,8 +292,8 @@ select o.open, o.awaiting,
                   limit %(counted)s)
                  limit %(counted)s) w) as finished,
        l.since, l.now,
-       -- Ordered, so that the primary keys are used: an index that begins with another column would
-       -- be read completely for an org without rows.
+       -- The order makes PostgreSQL use the primary keys. An index that begins with another column
+       -- would be read completely for an org without rows.
        case when o.open > 0 then true
             else coalesce((select true from plan p where p.org_id = :org order by p.id limit 1),
                           (select true from run r where r.org_id = :org order by r.id limit 1),

@@ -1,7 +1,7 @@
--- Fragments shared by several queries; a query refers to a fragment as `:name`.
+-- Fragments that several queries share. A query refers to a fragment as `:name`.
 
 -- name: org
--- Org of the transaction. The driver binds it, so that a cluster sends the query to one node.
+-- Org of the transaction. A cluster sends the query to one node, because the driver binds it.
 %(org)s::uuid;
 
 -- name: row_of_entry
@@ -10,13 +10,13 @@ subject_id::text, subject, seq, at, event, actor, channel, session,
 :details_of_entry as details, hash;
 
 -- name: details_of_entry
--- Details of an audit entry as the exact text from which its hash was computed. For events that are
--- never packed, the column `details` is enough.
+-- Details of an audit entry as the exact text from which its hash was computed. Events that are
+-- never packed need only the column `details`.
 app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
--- True if the audit entry matches the filters of a page; a null filter accepts every entry. Entries
--- about users and tokens are for administrators only (`members`).
+-- True if the audit entry matches the filters of a page. A null filter accepts every entry. Only
+-- administrators see entries about users and tokens (`members`).
 (%(event)s::text is null or event = %(event)s::text)
 and (%(actor)s::text is null or actor = %(actor)s::text)
 and (%(channel)s::text is null or channel = %(channel)s::text)
@@ -56,8 +56,8 @@ d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at
 d.slug;
 
 -- name: is_held_by_caller
--- True if the caller holds the step or job. User and session are compared together, because
--- different users may have sessions of the same name. Never true without a session.
+-- True if the caller holds the step or job. Different users may have sessions of the same name, so
+-- user and session are compared together. Never true without a session.
 held_by = %(holder)s::text and held_session = %(session)s::text;
 
 -- name: job_is_claimable
@@ -159,8 +159,8 @@ strpos(lower(r.name), lower(%(text)s::text)) > 0;
   where h.org_id = :org and h.run_id = r.id);
 
 -- name: words_asked
--- Words of a text to be searched in names. Each is given as the range of words that begin with it:
--- under row-level security, an index serves only conditions with leakproof functions, and `||` is
+-- Words of a text to be searched in names. Each is given as the range of words that begin with it.
+-- Under row-level security, an index serves only conditions with leakproof functions, and `||` is
 -- not one.
 asked as materialized (
   select w.word as first, w.word || chr(1114111) as last
@@ -263,7 +263,7 @@ a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.cr
 
 -- name: last_look
 -- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
--- request, and `since` was the start of the list then; after a pause, a new list begins at the last
+-- request, and `since` was the start of the list then. After a pause, a new list begins at the last
 -- request. A new reader sees one day, and no reader sees more than two weeks. Queries select it in
 -- a subquery, so that it is computed once and an index can serve conditions on it.
 greatest(app_now() - interval '14 days',
@@ -303,10 +303,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
   limit 1);
 
 -- name: update_of_plan
--- Update of a plan. If its audit number or status has changed since it was loaded, the number
--- becomes null and violates the NOT NULL constraint, so the stale update is rejected. The time of
--- the next stall check changes only if the plan was not checked while executing, or has new steps,
--- because changing an indexed column prevents an update in place.
+-- Update a plan. If its audit number or status has changed since it was loaded, the number becomes
+-- null and the NOT NULL constraint rejects the update. The time of the next stall check changes
+-- only if the plan was not checked while executing, or has new steps, because changing an indexed
+-- column prevents an update in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -334,8 +334,7 @@ and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 (b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: plan_is_less_active
--- True if the plan comes after the last one of the previous page, by last activity; always true on
--- the first page.
+-- True if the plan comes after the last one of the previous page, by last activity.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
@@ -376,8 +375,7 @@ and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: deletion_is_recorded
--- True if the deletion of the passage is recorded, so that processes that have it in memory learn
--- of it.
+-- True if the deletion of the passage is recorded, for processes that have it in memory.
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
@@ -426,7 +424,7 @@ select c.subject_id::text, c.part, s.share as measure
  limit %(most)s;
 
 -- name: idle_session
--- Maximum idle time of a web session; after it, the user has to sign in again.
+-- Maximum idle time of a web session. After it, the user has to sign in again.
 interval '8 hours';
 
 -- name: usage_sums
@@ -441,7 +439,7 @@ count(*) as results;
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: exact_embedding
--- A packed embedding, followed by the remainders of its values; they are zero if none are stored.
+-- A packed embedding, followed by the remainders of its values. They are zero if none are stored.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes
   || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
 
@@ -463,12 +461,12 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.quarantined_at > app_now() - interval '1 day');
 
 -- name: session_of_entry
--- Session of an audit entry, or an empty text. It is not written with `coalesce`, which PostgreSQL
--- does not regard as leakproof: under row-level security, no index would serve a condition on it.
+-- Session of an audit entry, or an empty text. PostgreSQL does not regard `coalesce` as leakproof:
+-- under row-level security, no index would serve a condition on it.
 case when e.session is null then '' else e.session end;
 
 -- name: session_of_usage
--- Session that reported a usage, or an empty text; written like `session_of_entry`.
+-- Session that reported a usage, or an empty text, written like `session_of_entry`.
 case when u.session is null then '' else u.session end;
 
 -- name: work_of_agent
@@ -500,9 +498,9 @@ case when u.session is null then '' else u.session end;
           limit %(counted)s) u);
 
 -- name: text_asked
--- Text queries of a search. `words` requires every term, the last of which may be the beginning of
--- a word; `name` also accepts the beginnings of all words. Both are null without terms, because an
--- empty query would match every row of the org.
+-- Text queries of a search. `words` requires every term; the last may be the beginning of a word.
+-- `name` also accepts the beginnings of all words. Both are null without terms, because an empty
+-- query would match every row of the org.
 asked as materialized (
   select ('''@' || :org || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
            as words,
@@ -549,7 +547,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: bearer_of_any_token
--- User and scopes of the valid token whose secret has the hash that is set in the transaction.
+-- User and scopes of the valid token with the secret hash of this transaction.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
        t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
        app_now() as now,
@@ -563,7 +561,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
    and u.disabled_at is null;
 
 -- name: person_of_any_session
--- User of the valid web session whose secret has the hash that is set in the transaction.
+-- User of the valid web session with the secret hash of this transaction.
 select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
        u.scopes as user_scopes, t.scopes as token_scopes,
        s.last_seen_at < app_now() - interval '1 minute' as record_use
@@ -582,7 +580,7 @@ select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.
             and (t.expires_at is null or t.expires_at > app_now())));
 
 -- name: link_with_hash
--- Link whose secret has the hash that is set in the transaction, and the scopes of its user.
+-- Link with the secret hash of this transaction, and the scopes of its user.
 select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
        l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
        u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
@@ -605,8 +603,8 @@ update run
 returning 1;
 
 -- name: update_of_job
--- Update a job. If its attempt has changed since it was loaded, the attempt becomes null and
--- violates the NOT NULL constraint, so the stale update is rejected.
+-- Update a job. If its attempt has changed since it was loaded, the attempt becomes null and the
+-- NOT NULL constraint rejects the update.
 update job
    set status = %(status)s,
        attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,

@@ -1,5 +1,5 @@
--- Each query looks up one key at a time: on PostgreSQL 15, a condition on a list of keys would read
--- all rows of the org.
+-- Each query looks up one key. On PostgreSQL 15, a condition on a list of keys would read all rows
+-- of the org.
 
 -- name: plan
 select r.id::text, r.short_key

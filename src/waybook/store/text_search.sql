@@ -1,8 +1,8 @@
 -- Full-text search in plans, steps, results, runs and documents. Each query ranks a limited number
 -- of matching rows. If the full-text index cannot be used (`indexed` is false), only a limited
--- number of the newest rows is searched, by primary key; ids are ordered by time. The shared
--- fragments search the tables that a query calls `named` and `texts`; these are not materialized,
--- so that the tables' indexes serve the search.
+-- number of the newest rows is searched, by primary key. The shared fragments search the tables
+-- that a query calls `named` and `texts`. These are not materialized, so that the tables' indexes
+-- serve the search.
 
 -- name: plans
 -- Return plans whose id, name or research question matches, best first.

@@ -1,16 +1,15 @@
 -- name: name_org_by_token
--- Set the transaction's org to the org of the token; leave it unset if there is no such token.
+-- Set the transaction's org to the org of the token, if there is such a token.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: name_org_by_token_of_org
--- Set the transaction's org, if the token belongs to the org that its text names.
+-- Set the transaction's org if the token belongs to the org that its text names.
 select set_config('app.org_id', t.org_id::text, true)
   from api_token t
  where t.org_id = :org and t.hash = app_secret_hash();
 
 -- name: bearer_of_token
--- Return the user and the scopes of a valid token with this hash. The transaction's org was already
--- set from the same token.
+-- Return the user and the scopes of a valid token with this hash.
 :bearer_of_any_token;
 
 -- name: bearer_of_token_of_org
@@ -20,7 +19,7 @@ select set_config('app.org_id', t.org_id::text, true)
 
 -- name: check_token
 -- Fail unless the token is valid and equals its cached copy. The logarithm of zero is an error that
--- no other statement causes. No row is returned, because none would be used.
+-- no other statement causes.
 select 1
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
@@ -33,7 +32,7 @@ select 1
 having ln(count(*)) < 0;
 
 -- name: tokens_used
--- Record the last use of tokens, at most once a minute. It is telemetry and not audited.
+-- Record the last use of tokens, at most once a minute. It is not audited.
 update api_token
    set last_used_at = app_statement_time()
  where org_id = :org
@@ -41,16 +40,16 @@ update api_token
    and (last_used_at is null or last_used_at < app_statement_time() - interval '1 minute');
 
 -- name: lock_org
--- Lock the org, so that changes of users and tokens are serialized. This lock mode does not block
--- inserts of plans that reference the org.
+-- Lock the org, so that its users and tokens change one call at a time. This lock mode does not
+-- block inserts of plans that reference the org.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  where org_id = :org
    for no key update;
 
 -- name: last_entry_of_org
--- Return the time of the org's last audit entry. Run this after `lock_org`, which may have waited
--- for the lock, so that its own snapshot is older than the last entry.
+-- Return the time of the org's last audit entry. Run this after `lock_org`: that statement may have
+-- waited, so its own snapshot may be older than the last entry.
 select e.at
   from audit_entry e
  where e.org_id = :org
@@ -74,7 +73,7 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
  where org_id = :org and name = %(name)s;
 
 -- name: tokens
--- Return the org's tokens, those that are not revoked first, then newest first.
+-- Return the org's tokens: first those that are not revoked, then newest first.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
@@ -112,13 +111,13 @@ select 'token', t.id::text, json_build_object(
  where t.org_id = :org;
 
 -- name: name_org_by_session
--- Set the transaction's org to that of the web session; leave it unset if there is no such session.
+-- Set the transaction's org to that of the web session, if there is such a session.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
 
 -- name: name_org_by_session_of_org
--- Set the transaction's org, if the web session belongs to the org that its secret names.
+-- Set the transaction's org if the web session belongs to the org that its secret names.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.org_id = :org and s.hash = app_secret_hash();
@@ -138,7 +137,7 @@ insert into web_session (id, user_id, hash, created_at, last_seen_at, expires_at
 values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interval '7 days');
 
 -- name: insert_session_by_token
--- Insert a web session for a user who signed in with a token; it gets the token's permissions.
+-- Insert a web session for a user who signed in with a token. It gets the token's permissions.
 insert into web_session (org_id, id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
 select t.org_id, %(id)s::uuid, t.user_id, t.id, %(hash)s::bytea, app_statement_time(),
        app_statement_time(), app_statement_time() + interval '7 days'

@@ -1,5 +1,5 @@
 -- name: name_org_by_slug
--- Set the transaction's org to the one with this slug; leave it unset if there is no such org.
+-- Set the transaction's org to the one with this slug, if there is such an org.
 select set_config('app.org_id', org_id::text, true) from org where slug = %(slug)s;
 
 -- name: close_directory

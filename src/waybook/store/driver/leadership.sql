@@ -1,6 +1,6 @@
 -- name: try_lead
--- Take the leader's lock until the end of the transaction, which stays open as long as this process
--- leads; return whether it was free. A standby has locks of its own, so it cannot have a leader.
+-- Take the leader's lock until the end of the transaction, and return whether it was free. A
+-- standby has its own locks, so it cannot have a leader.
 select not pg_is_in_recovery() and pg_try_advisory_xact_lock(718291004528)
   from set_config('idle_in_transaction_session_timeout', '0', true);
 

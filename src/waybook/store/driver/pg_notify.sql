@@ -4,9 +4,8 @@
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- Return the plans and runs that changed in the last seconds, with their last sequence numbers. The
--- audit's index on the time is used. If the limit is reached, the caller assumes that everything
--- has changed.
+-- Return the plans and runs that changed in the last seconds, with their last sequence numbers. If
+-- the limit is reached, the caller assumes that everything has changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
  where org_id = :org

@@ -1,5 +1,5 @@
 -- name: flushed
--- Return the position up to which the primary has durably written its log; every acknowledged
+-- Return the position up to which the primary has durably written its log. Every acknowledged
 -- change is before it.
 select pg_current_wal_flush_lsn()::text as position;
 

@@ -32,8 +32,7 @@ select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as h
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
 
 -- name: stones
--- Return the tombstones of these audit chains. A chain whose hashes were recomputed has a seal
--- after the erasure; a deleted chain has none.
+-- Return the tombstones of these audit chains. A deleted chain has no seal after the erasure.
 select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
  where t.org_id = app_org() and t.subject_id = any (%(ids)s::uuid[])

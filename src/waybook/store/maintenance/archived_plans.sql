@@ -1,8 +1,8 @@
 -- Delete all rows of closed plans, in an order that foreign keys allow. Each statement is named
--- after its table; the database owner runs all of them, as in erasure.sql.
+-- after its table. The database owner runs all of them, as in erasure.sql.
 
 -- name: passage
--- Delete the indexed passages of the plans and of their sources; vectors are deleted by cascade.
+-- Delete the indexed passages of the plans and of their sources. Vectors are deleted by cascade.
 delete from passage
  where org_id = %(org_id)s and (plan_id = any (%(ids)s) or subject_id = any (%(sources)s))
 returning org_id;

@@ -1,5 +1,5 @@
 -- Delete all rows of completed runs, in an order that foreign keys allow. Each statement is named
--- after its table; the database owner runs all of them, as in erasure.sql.
+-- after its table. The database owner runs all of them, as in erasure.sql.
 
 -- name: rendered_document
 delete from rendered_document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;

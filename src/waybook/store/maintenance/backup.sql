@@ -1,8 +1,7 @@
--- Run by the database owner in one snapshot. Placeholders in braces are names from the catalog,
--- quoted by the driver.
+-- The database owner runs these in one snapshot. The driver quotes the names in braces.
 
 -- name: lock_table
--- Block DROP and ALTER until the backup ends; reads and writes continue.
+-- Block DROP and ALTER until the backup ends. Reads and writes continue.
 lock table {table} in access share mode;
 
 -- name: one_snapshot_per_node

@@ -36,11 +36,11 @@ select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as 
  order by c.relname, k.conname;
 
 -- name: one_node_at_a_time
--- Use one connection to each node; foreign keys to a table that every node has require this.
+-- Use one connection to each node. Foreign keys to a table that every node has require this.
 set local citus.multi_shard_modify_mode = 'sequential';
 
 -- name: leave_new_tables_local
--- Do not let Citus convert a new table with a foreign key to the table of orgs. A converted table
+-- Keep Citus from converting a new table with a foreign key to the table of orgs. A converted table
 -- could have no foreign key to a distributed table.
 set local citus.enable_local_reference_table_foreign_keys = off;
 
@@ -51,7 +51,7 @@ alter table {table} drop constraint {name};
 alter table {table} add constraint {name} {definition};
 
 -- name: exempt_owner
--- Let the owner copy rows of all orgs to the nodes, which row-level security would refuse.
+-- Allow the owner to copy rows of all orgs to the nodes, which row-level security would refuse.
 alter table {table} no force row level security;
 
 -- name: confine_owner

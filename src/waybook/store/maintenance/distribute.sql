@@ -5,6 +5,5 @@
 alter role waybook_app login;
 
 -- name: pass_settings_on
--- Make every new session pass `set local` on to the nodes of a transaction, whose policies need the
--- org.
+-- Make every new session pass `set local` on to the nodes, because their policies need the org.
 alter database {database} set citus.propagate_set_commands = 'local';

@@ -1,6 +1,6 @@
--- Run by the database owner in one transaction for one org. Names in braces come from the catalog
--- and are quoted by the driver. Every statement filters by org, because the owner may be exempt
--- from row-level security, and every change returns the org of each row.
+-- The database owner runs these in one transaction for one org. The driver quotes the names in
+-- braces. Every statement filters by org, because the owner may be exempt from row-level security,
+-- and every change returns the org of each row.
 
 -- name: find_org
 -- Return the id of the org with this slug. The transaction must be able to see all orgs.
@@ -34,7 +34,7 @@ select relname from above group by relname order by max(height), relname;
 delete from {table} where org_id = %(org_id)s returning org_id;
 
 -- name: lock_rows
--- Lock all rows of the org in a table. Running transactions finish first; later ones wait.
+-- Lock all rows of the org in a table. Running transactions finish first, and later ones wait.
 select count(*) from (select from {table} where org_id = %(org_id)s for update) locked;
 
 -- name: ends

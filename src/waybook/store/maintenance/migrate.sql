@@ -1,5 +1,5 @@
 -- name: lock
--- Take the migration lock: one process migrates, the others wait.
+-- Take the migration lock. One process migrates, and the others wait.
 select pg_advisory_xact_lock(718291004527);
 
 -- name: limit_waiting
@@ -15,7 +15,7 @@ create table if not exists schema_migration (
   digest  text        not null,
   ran_at  timestamptz not null default now()
 );
--- Column for the last migration that a program must know to use the schema after this migration.
+-- The last migration that a program must know to use the schema after this migration.
 alter table schema_migration add column if not exists oldest_compatible integer;
 update schema_migration set oldest_compatible = number where oldest_compatible is null;
 grant select on schema_migration to waybook_app;
@@ -58,8 +58,9 @@ select to_regclass('public.passage_vector') is not null;
 drop table if exists public.passage_vector;
 
 -- name: create_vectors
--- Create the table of vectors. 256 dimensions are the passage's embedding; 32 encode its org. The
--- only index has no org column, so these lead it to vectors of the same org (see `embeddings.py`).
+-- Create the table of vectors. 256 dimensions are the passage's embedding, and 32 encode its org.
+-- The only index has no org column, so these lead it to vectors of the same org (see
+-- `embeddings.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
   subject_id  uuid         not null,
@@ -78,8 +79,8 @@ grant select, insert on passage_vector to waybook_app;
 
 -- name: lacks_maintenance_role
 -- Return whether the current role is exempt from row-level security, but cannot switch to a
--- maintenance role that may read and change every table with rows of orgs. Partitions are accessed
--- through their parent table, except the default ones.
+-- suitable maintenance role. That role must be able to read and change every table with rows of
+-- orgs. Partitions are accessed through their parent table, except the default ones.
 select (r.rolsuper or r.rolbypassrls)
    and not exists (
          select from pg_roles m
@@ -106,7 +107,7 @@ create role waybook_maintenance
   nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
 
 -- name: must_join
--- Return whether the current role must be made a member of the maintenance role; a superuser can
+-- Return whether the current role must be made a member of the maintenance role. A superuser can
 -- switch to any role.
 select not rolsuper from pg_roles where rolname = current_user;
 
@@ -132,8 +133,8 @@ end
 $$;
 
 -- name: server
--- Return the server's version and time, the database size, and the current role with the attributes
--- that exempt it from row-level security.
+-- Return the server's version and time, the database size, and the current role with its exemptions
+-- from row-level security.
 select current_setting('server_version') as version, current_user::text as role,
        r.rolsuper as superuser, r.rolbypassrls as bypasses_rls, clock_timestamp() as now,
        pg_database_size(current_database()) as size
@@ -151,7 +152,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: owned
--- Return tables owned by the serving role, which should own none.
+-- Return tables owned by the serving role. It should own none.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace

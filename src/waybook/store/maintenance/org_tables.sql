@@ -1,5 +1,4 @@
--- Run by the database owner. Placeholders in braces are names from the catalog, quoted by the
--- driver.
+-- The database owner runs these. The driver quotes the names in braces.
 
 -- name: tables
 -- Return all tables with rows of orgs, referenced tables first, with their columns, whether a

@@ -1,10 +1,10 @@
 -- name: rows_by_org
--- Return the number of changed rows per org; the placeholder is a statement that returns org_id.
+-- Return the number of changed rows per org. The placeholder is a statement that returns org_id.
 with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- Return the erasure records of an org, oldest first; the numbers of erased rows are the exact
+-- Return the erasure records of an org, oldest first. The numbers of erased rows are the exact
 -- stored text.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
@@ -16,13 +16,13 @@ select erasure, subject, subject_id::text, entries, seal_before, seal_after from
  order by erasure, subject_id;
 
 -- name: erasure_head
--- Return the number and hash with which the chain of erasure records should end; no row if the org
--- itself was erased.
+-- Return the number and hash of the last erasure record. There is no row if the org itself was
+-- erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- Return erased subjects that exist again, in the audit or as rows. Orgs are not checked: the org
--- of local mode remains after its erasure and continues its audit chain.
+-- Return erased subjects that exist again, in the audit or as rows. Orgs are not checked, because
+-- the org of local mode remains after its erasure.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -36,8 +36,8 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains
--- Return the length and last hash of an audit chain when its hashes were last recomputed; no row if
--- it was deleted since.
+-- Return the length and last hash of an audit chain when its hashes were last recomputed. There is
+-- no row if the chain was deleted since.
 select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s

@@ -1,6 +1,6 @@
 -- name: role
--- Return the current role as a quoted SQL identifier, the two attributes that exempt it from
--- row-level security, and whether the maintenance role exists.
+-- Return the quoted current role, its exemptions from row-level security, and whether the
+-- maintenance role exists.
 select quote_ident(current_user) as name, r.rolsuper as superuser, r.rolbypassrls as bypasses,
        exists (select from pg_roles m where m.rolname = 'waybook_maintenance') as can_step_down
   from pg_roles r

@@ -1,5 +1,4 @@
--- Run by the database owner in one transaction. Placeholders in braces are names from the catalog,
--- quoted by the driver.
+-- The database owner runs these in one transaction. The driver quotes the names in braces.
 
 -- name: lock_table
 -- Block other writers and a second restore.
@@ -10,7 +9,7 @@ select count(*) from {table} where org_id = app_org();
 
 -- name: make_incoming
 -- Create a temporary table for the incoming rows, because COPY cannot write to a table with active
--- row-level security. It is dropped at the end of the transaction.
+-- row-level security.
 create temporary table {incoming} on commit drop as
 select {columns} from {table} with no data;
 
@@ -18,12 +17,13 @@ select {columns} from {table} with no data;
 copy {table} ({columns}) from stdin;
 
 -- name: remove_org_row
--- Delete the row of the local org that the migrations inserted; the backup contains its own.
+-- Delete the row of the local org that the migrations inserted, because the backup contains its
+-- own.
 delete from org where org_id = app_org();
 
 -- name: has_foreign_rows
--- Return whether there are incoming rows of another org. Row-level security would reject them too,
--- but some owners are exempt from it.
+-- Return whether there are incoming rows of another org. Some owners are exempt from row-level
+-- security, which would reject them too.
 select exists (select from {incoming} where org_id is distinct from app_org());
 
 -- name: insert_rows

@@ -1,14 +1,14 @@
--- Run by the database owner. Placeholders in braces are filled by the driver, as in erasure.sql.
+-- The database owner runs these. The driver fills the braces, as in erasure.sql.
 
 -- name: only_one
--- Return whether this process got the retention lock; the others skip the work.
+-- Return whether this process got the retention lock. Other processes skip the work.
 select pg_try_advisory_xact_lock(718291004528);
 
 -- name: time_now
 select app_now();
 
 -- name: partitions
--- Return the partitions of the call log; each weekly one has the first day of its week in its name.
+-- Return the partitions of the call log. A weekly one has the first day of its week in its name.
 select c.relname
   from pg_inherits i
   join pg_class c on c.oid = i.inhrelid
@@ -43,7 +43,7 @@ lock table mcp_tool_call_log in access exclusive mode;
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
 -- name: distribute_week
--- If the call log is distributed, distribute the table too: Citus attaches no other table, and
+-- If the call log is distributed, distribute the table too. Citus attaches no other table, and
 -- copies rows under row-level security only within a node.
 do $$
 begin
@@ -92,7 +92,7 @@ select distinct e.org_id from erasure e
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- Delete old calls from the default partition, which has the calls that were logged before the
+-- Delete old calls from the default partition. It has the calls that were logged before the
 -- partition of their week existed.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
@@ -123,7 +123,7 @@ delete from idempotency_answer
 returning org_id;
 
 -- name: old_sessions
--- Delete web sessions that are no longer valid: ended, expired, or idle for too long.
+-- Delete web sessions that have ended, expired, or been idle for too long.
 delete from web_session
  where org_id = %(org_id)s
    and id in (select id from web_session

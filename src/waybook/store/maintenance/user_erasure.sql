@@ -1,5 +1,5 @@
--- Run by the database owner in one transaction for one org. Placeholders in braces are filled by
--- the driver, as in erasure.sql.
+-- The database owner runs these in one transaction for one org. The driver fills the braces, as in
+-- erasure.sql.
 
 -- name: naming_columns
 -- Return every text column of the tables with rows of orgs, except the org, audit and erasure
@@ -15,8 +15,7 @@ select c.relname as table, a.attname as column
  order by 1, 2;
 
 -- name: json_of_ours
--- Return the JSON columns with content that the server wrote itself, as opposed to content from
--- clients.
+-- Return the JSON columns with content that the server wrote itself.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
@@ -24,8 +23,8 @@ select c.relname as table, a.attname as column
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
 -- name: chains_with_name
--- Return the audit chains that may contain a user's name, as the actor or in the details. The org's
--- own chain is left out, because it is always checked.
+-- Return the audit chains that may contain a user's name. The org's own chain is always checked, so
+-- it is left out.
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
@@ -116,7 +115,7 @@ select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);
 
 -- name: delete_agents
--- Delete the user's agents, which are telemetry.
+-- Delete the user's agents.
 delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
 
 -- name: delete_saved_views

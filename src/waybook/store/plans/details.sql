@@ -6,8 +6,7 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 
 -- name: step_status_changes
 -- Return the status changes of these steps, or of all steps, oldest first. Only the latest entries
--- of a long history are read. Earlier versions stored each change as an object instead of a list;
--- an operator for the other form returns null.
+-- of a long history are read. Earlier versions stored each change as an object instead of a list.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, (:details_of_entry)::json as details
           from audit_entry a
@@ -127,8 +126,8 @@ select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
  where a.org_id = :org and id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
--- Return a page with the latest version of each output of all plans, newest first, starting after
--- the output with which the previous page ended.
+-- Return a page with the latest version of each output of all plans, newest first, after the last
+-- output of the previous page.
 select :row_of_output, a.plan_id::text, p.name as plan_name
   from artifact a
   join plan p on p.org_id = :org and p.id = a.plan_id

@@ -1,5 +1,5 @@
 -- name: plans_by_creation
--- Return a page of plans, newest first; this order does not change when plans change. Open plans
+-- Return a page of plans, newest first. This order does not change when plans change. Open plans
 -- have their own index, so the number of closed plans does not matter.
 select :row_of_plan
   from ((select p.id, p.name, p.status, p.revision, p.updated_at
@@ -55,9 +55,9 @@ select :row_of_plan
 
 -- name: plans_by_activity
 -- Return a page of plans, most recent activity first. Open and closed plans have separate indexes
--- by the minute of their last activity; the plans of one minute are sorted. The filters are applied
--- after a limit on the sorted plans: otherwise the planner expects that hardly any plan matches,
--- and may sort all of them.
+-- by the minute of their last activity, and the plans of one minute are sorted. The filters are
+-- applied after a limit on the sorted plans. Otherwise the planner expects that hardly any plan
+-- matches, and may sort all of them.
 select :row_of_plan
   from (select p.*
           from ((select p.id, p.name, p.status, p.revision, p.updated_at
@@ -88,10 +88,9 @@ select :row_of_plan
  order by p.updated_at desc, p.id desc;
 
 -- name: plans_with_text
--- Return a page of plans whose id begins with a text or whose name contains it, newest or most
--- recently active first. First, a limited number of the newest plans is read, until enough match.
--- If too few match, plans are looked up by the rarest word of the text, the one with which the
--- fewest words in names begin, so that the number of other plans does not matter.
+-- Return a page of plans whose id begins with a text or whose name contains it. First, a limited
+-- number of the newest plans is read, until enough match. If too few match, plans are looked up by
+-- the rarest word of the text, so that the number of other plans does not matter.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last
@@ -187,9 +186,9 @@ select :row_of_plan
  order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
 
 -- name: count_plans
--- Return the number of plans in each status, up to a limit; closed plans only on request. Each
--- status is a constant, so that the planner knows how many plans have it: otherwise it may read all
--- plans of the org to find those in a rare status, if many pages of the table changed lately.
+-- Return the number of plans in each status, up to a limit. Closed plans are counted only on
+-- request. Each status is a constant, so that the planner knows how many plans have it. Otherwise
+-- it may read all plans of the org to find those in a rare status.
 select 'planning' as status, count(*) as plans
   from (select
           from plan p

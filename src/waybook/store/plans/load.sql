@@ -4,8 +4,8 @@
 select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 
 -- name: load_plan
--- Return the plan without its steps. Before a change, this runs first and locks the plan, so that
--- concurrent agents are serialized, and later statements see the state after the wait.
+-- Return the plan without its steps. Before a change, this locks the plan, so that agents change it
+-- one at a time and later statements see the state after the wait.
 select :row_of_loaded_plan
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
@@ -13,8 +13,8 @@ select :row_of_loaded_plan
 
 -- name: lock_if_unchanged
 -- Lock the plan if it has not changed since it was cached and the database clock agrees with the
--- call's time. Otherwise a division by zero makes the whole message fail. Used by calls that do not
--- update the plan; others use `update_plan_if_unchanged`.
+-- call's time. Otherwise a division by zero makes the whole message fail. Calls that update the
+-- plan use `update_plan_if_unchanged` instead.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
@@ -130,8 +130,8 @@ select b.research_question as question, b.formatting_notes, b.created_at, b.crea
  where b.org_id = :org and b.plan_id = %(plan_id)s;
 
 -- name: results_within
--- Return the results of a plan's completed and skipped steps in plan order, with their sizes. If
--- they are too large in total, the results are null. PostgreSQL knows a size without reading the
+-- Return the results of a plan's completed and skipped steps in plan order, with their sizes. The
+-- results are null if they are too large in total. PostgreSQL knows a size without reading the
 -- value.
 select found.id::text as step_id,
        case when sum(found.octets) over () <= %(most)s then found.result_summary end as result,
@@ -168,7 +168,7 @@ select s.id::text as step_id, r.formatting_notes as notes
  order by s.step_order;
 
 -- name: touch_step
--- Record a heartbeat of a step. Telemetry: neither locked nor audited.
+-- Record a heartbeat of a step. It is neither locked nor audited.
 update plan_step
    set last_seen_at = app_statement_time()
  where org_id = :org and id = %(step_id)s and status = 'in_progress'

@@ -27,7 +27,7 @@ update plan_step
  where org_id = :org and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: complete_and_start
--- Complete a step and start another one, as two executions of `update_step` would; a second
+-- Complete a step and start another one, as two executions of `update_step` would. A second
 -- statement costs PostgreSQL more than a second row.
 update plan_step
    set status = case when id = %(completed)s

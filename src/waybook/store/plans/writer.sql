@@ -24,7 +24,8 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
 -- name: update_plan_if_unchanged
 -- Update a plan that was cached and is not locked, if it has not changed since and the database
 -- clock agrees with the call's time. Otherwise a division by zero makes the whole message fail. The
--- update itself locks the plan: a separate lock would be one more record in the write-ahead log.
+-- update itself locks the plan, because a separate lock would be one more record in the write-ahead
+-- log.
 with changed as (
   :update_of_plan
      and audit_seq = %(old_seq)s
@@ -34,11 +35,10 @@ with changed as (
 select 1 / count(*) as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
--- Check the executing plans that are due, a limited number of the longest overdue, and return those
--- with a step that may have been inactive for too long. This is only a hint: the decision is made
--- while the plan is locked. Every other plan gets the time of its next check: the earliest time at
--- which one of its steps can stall without a heartbeat, including steps claimed after this check,
--- or none if no step is in progress. A plan that changed meanwhile, or is locked, stays due.
+-- Check a limited number of executing plans that are due, longest overdue first, and return those
+-- with a step that may have been inactive for too long. The decision is made later, while the plan
+-- is locked. Every other plan gets the time of its next check: the earliest time at which one of
+-- its steps can stall. A plan that changed meanwhile, or is locked, stays due.
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
     from plan p

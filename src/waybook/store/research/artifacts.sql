@@ -91,8 +91,7 @@ select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
   from source s
  where s.org_id = :org and s.id = %(source_id)s;
 
--- Queries on `passage_vector`; run only if the server has pgvector, because otherwise the table
--- does not exist.
+-- Queries on `passage_vector`. The table exists only if the server has pgvector.
 
 -- name: insert_vectors
 insert into passage_vector (subject_id, part, model, embedding)
@@ -101,8 +100,8 @@ values %(rows)s
 
 -- name: nearest_vectors
 -- Return the org's passages that are nearest to a vector. If the org has few passages, all are
--- compared, by indexes that begin with the org; if it has many, the vector index is scanned. `+ 0`
--- keeps the exact comparison from using the vector index.
+-- compared; if it has many, the vector index is scanned. `+ 0` keeps the exact comparison from
+-- using the vector index.
 with size as materialized (
   select count(*) as passages
     from (select from passage p
@@ -170,7 +169,7 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex
--- Delete the passages of an artifact, whose deletion was recorded before.
+-- Delete the passages of an artifact. Their deletion was recorded before.
 delete from passage p
  where p.org_id = :org and p.subject_id = %(artifact_id)s and :deletion_is_recorded;
 
@@ -187,7 +186,7 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex_earlier
--- Delete the passages of earlier versions of these artifacts, once their deletion is recorded; only
+-- Delete the passages of earlier versions of these artifacts, once their deletion is recorded. Only
 -- the latest version is searchable.
 delete from passage p
  using artifact a, artifact n
@@ -198,8 +197,8 @@ delete from passage p
    and :deletion_is_recorded;
 
 -- name: without_passages
--- Return artifacts that are not indexed for search yet, oldest first; of several versions, only the
--- latest.
+-- Return artifacts that are not indexed for search yet, oldest first. Only the latest version is
+-- returned.
 select a.id::text, a.plan_id::text, a.kind, a.title, a.tags, a.content, a.created_at
   from artifact a
  where a.org_id = :org

@@ -1,5 +1,5 @@
 -- Quantized embeddings of passages, ranked by the serving process. Many rows are returned as one
--- value that consists of records of fixed width, so that no object is created per row.
+-- value with records of fixed width, so that no object is created per row.
 
 -- name: insert_embeddings
 insert into passage_embedding (subject_id, part, model, codes, remainders)
@@ -7,9 +7,9 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: snapshot
--- Return the oldest running transaction, the database id and the database time. In a cluster, the
--- coordinator answers, because it numbers the transactions that add and delete embeddings; this
--- must then be read before the embeddings.
+-- Return the oldest running transaction, the database id and the database time. In a cluster, this
+-- must be read before the embeddings, because the coordinator numbers the transactions that change
+-- embeddings.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
        (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
        extract(epoch from now())::float8 as at;
@@ -62,7 +62,7 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
                  limit %(most)s) d) d;
 
 -- name: few_fitting
--- Return the embeddings that match the filters of a search if there are few; otherwise only their
+-- Return the embeddings that match the filters of a search if there are few, otherwise only their
 -- number.
 with fitting as materialized (
   select p.subject_id, p.part
@@ -121,8 +121,8 @@ select string_agg(:exact_embedding, '')
  limit %(most)s;
 
 -- name: quarantine_passages
--- Put passages of this org into quarantine, so that they are not indexed for a day; skip those that
--- were deleted meanwhile or belong to another org.
+-- Put passages of this org into quarantine, so that they are not indexed for a day. Passages that
+-- were deleted meanwhile are skipped.
 insert into passage_quarantine (org_id, subject_id, part, model, backend, quarantined_at)
 select p.org_id, p.subject_id, p.part, %(model)s, %(backend)s, app_statement_time()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)

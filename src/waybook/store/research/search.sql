@@ -6,8 +6,8 @@ select to_regclass('public.passage_vector') is not null as has_pgvector,
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
--- Return matching passages of the org, by the full-text index. Passages with every term are
--- selected separately, so that the limit on the others cannot exclude them; they rank first.
+-- Return matching passages of the org by the full-text index. Passages with every term rank first.
+-- They are selected separately, so that the limit on the others cannot exclude them.
 with candidate as (
   (select p.subject_id, p.part, p.words, p.created_at, true as has_every
      from passage p
@@ -86,6 +86,6 @@ select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
  order by l.artifact_id, l.position;
 
 -- name: plan_exists
--- Return whether the plan to search in exists; true if the search is not limited to a plan.
+-- Return whether the plan to search in exists. True if the search is not limited to a plan.
 select %(plan_id)s::uuid is null
     or exists (select from plan where org_id = :org and id = %(plan_id)s::uuid);

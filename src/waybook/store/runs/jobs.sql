@@ -8,7 +8,8 @@ select :row_of_job
  where j.org_id = :org and j.id = %(job_id)s;
 
 -- name: held_job
--- Return the job that the caller holds and has not submitted; of several, the one claimed first.
+-- Return the job that the caller holds and has not submitted. If there are several, the one claimed
+-- first.
 select :row_of_job
   from job j
  where j.org_id = :org
@@ -39,9 +40,9 @@ select :row_of_job
 
 -- name: run_with_claimable_job
 -- Return a run with a job for the caller: one in which the caller holds a job, otherwise the oldest
--- with a claimable job. The open jobs of canceled runs keep their rows; they are skipped run by
--- run, so that their number does not matter. Each run is looked up by key: a join might be planned
--- as a scan of all runs.
+-- with a claimable job. Canceled runs are skipped run by run, so that the number of their open jobs
+-- does not matter. Each run is looked up by key, because a join might be planned as a scan of all
+-- runs.
 with recursive working as (
   (select j.run_id
      from job j
@@ -133,8 +134,8 @@ select :row_of_job
  order by j.rank, j.id;
 
 -- name: parts
--- Return the texts of the jobs that this job continues, first to last. Each is looked up by key: a
--- join might be planned while there are few jobs, and be slow with many.
+-- Return the texts of the jobs that this job continues, first to last. Each is looked up by key,
+-- because a join planned while there are few jobs is slow with many.
 with recursive before as (
   select (select j.continues_id from job j where j.org_id = :org
                                              and j.id = %(job_id)s) as id, 1 as back

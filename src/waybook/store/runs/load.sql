@@ -72,8 +72,7 @@ select :row_of_run, :documents_of_listed_run as documents_available,
 
 -- name: runs_with_text
 -- Return runs whose id begins with a text or whose name contains it, by latest start or most recent
--- activity; documents are counted only in the first order. Runs are found as in `plans_with_text`:
--- among a limited number of the newest and, if too few match, by the text's rarest word.
+-- activity. Documents are counted only in the first order. Runs are found as in `plans_with_text`.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last

@@ -1,6 +1,6 @@
 -- name: run_jobs
 -- Return the jobs of a run that match the filters, in the order of the steps, each with its usage
--- over all attempts. The usage is summed for all jobs at once, because its index is by run, not by
+-- over all attempts. The usage of all jobs is summed together, because its index is by run, not by
 -- job.
 with used as (
   select u.job_id, :usage_sums
@@ -81,8 +81,8 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.start
  limit %(most)s;
 
 -- name: document_versions
--- Return all versions of the rendered documents with the same key or lineage as this one, those
--- with the same key first.
+-- Return all versions of the rendered documents with the same key or lineage as this one. Those
+-- with the same key come first.
 select :row_of_readable
   from document k
   join document d on d.org_id = :org and d.run_id = k.run_id

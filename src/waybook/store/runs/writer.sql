@@ -3,7 +3,7 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- Insert a run. If it has no work, it is completed at once.
+-- Insert a run. A run without work is completed immediately.
 insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
                  audit_hash, updated_at, copied_from, copied_seq)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
@@ -23,7 +23,7 @@ values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 
 -- name: update_run
 -- Update a run. If its audit number has changed since it was loaded, the number becomes null and
--- violates the NOT NULL constraint, so the stale update is rejected.
+-- the NOT NULL constraint rejects the update.
 update run
    set completed_at = %(completed_at)s,
        canceled_at = %(canceled_at)s,
@@ -97,9 +97,8 @@ update stage_step
    and run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
--- Insert jobs, given as their rows in the audit; a list of values would have to be parsed and
--- planned for each number of jobs. The org comes from the run, so that a cluster inserts the jobs
--- where the run is.
+-- Insert jobs, given as their rows in the audit. A list of values would have to be planned for each
+-- number of jobs. The org comes from the run, so that a cluster inserts the jobs where the run is.
 insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
                  attempt, tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
