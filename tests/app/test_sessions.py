@@ -139,10 +139,11 @@ async def test_first_call_of_new_session_with_any_tool_records_resumption(
     plan = await agent.plan(sessionId="first")
     taken = await agent.take(plan, sessionId="first")
     retry = {"action": "retry_step", "stepId": taken["stepId"]}
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
     args_by_tool: dict[str, Body] = {
         "get_next_step": {"planId": plan["planId"]},
         "modify_plan": {"planId": plan["planId"], "modifications": [retry]},
-        "submit_step_result": {"stepId": taken["stepId"], "resultSummary": "x"},
+        "submit_step_result": {**held, "resultSummary": "x"},
     }
     await agent.call(tool, **args_by_tool[tool], sessionId="second")
     assert await resumptions(world, plan) == ["second"]

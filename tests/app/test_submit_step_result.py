@@ -111,6 +111,48 @@ async def test_result_for_closed_plan_returns_plan_terminal(agent: AgentClient) 
     assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
 
 
+async def test_result_after_the_plan_ended_is_refused_but_stored(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    mine = await agent.take(plan, sessionId="mine")
+    await agent.take(plan, sessionId="other")
+    cancel = [{"action": "cancel_plan", "reason": "enough"}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
+    held = {"stepId": mine["stepId"], "sessionId": "mine", "resultSummary": "two days of work"}
+    error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 7})
+    assert error["code"] == "PLAN_TERMINAL"
+    assert "is stored as an artifact of the step" in error["message"]
+    named = ("create_research_plan", {"copyOf": plan["planId"]})
+    assert (error["next"]["tool"], error["next"]["args"]) == named
+    details = error["details"]
+    assert (details["stepId"], details["reason"]) == (mine["stepId"], "enough")
+    artifact = await agent.call("get_artifact", artifactId=details["artifactId"])
+    assert "two days of work" in str(artifact["content"])
+    context = await agent.call("get_step_context", stepId=mine["stepId"])
+    assert [left["artifactId"] for left in context["soFar"]] == [details["artifactId"]]
+    ended = await agent.call("get_next_step", planId=plan["planId"])
+    assert (ended["next"]["tool"], ended["next"]["args"]) == named
+
+
+@pytest.mark.parametrize("by", ["dead holder", "stranger"])
+async def test_result_without_attempt_of_another_agent_does_not_count(
+    agent: AgentClient, by: str
+) -> None:
+    plan = await agent.plan([make_step(stallMinutes=1)])
+    await agent.take(plan, sessionId="dead holder")
+    lost = {"action": "fail_step", "stepId": plan["stepIds"][0], "reason": "lost", "retry": True}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[lost])
+    taken = await agent.take(plan, sessionId="holder")
+    theirs = {"stepId": taken["stepId"], "sessionId": by, "resultSummary": "theirs"}
+    error = await agent.refused("submit_step_result", **theirs)
+    assert (error["code"], error["details"]["currentAttempt"]) == ("STALE_ATTEMPT", 2)
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    (left,) = context["soFar"]
+    assert left["artifactId"] == error["details"]["artifactId"]
+    assert left["content"]["result_summary"] == "theirs"
+    mine = {"stepId": taken["stepId"], "sessionId": "holder", "resultSummary": "mine"}
+    assert (await agent.call("submit_step_result", **mine))["planStatus"] == "completed"
+
+
 async def test_result_that_violates_schema_is_refused_with_errors(
     agent: AgentClient,
 ) -> None:

@@ -267,7 +267,7 @@ def _finish(story: Story) -> None:
             story.take(decide(story.plan, DecisionKind.SKIP, moment), "ann")
         elif open_steps:
             step = story.plan.steps[open_steps[0]]
-            done = Submission(result_summary=0)
+            done = Submission(result_summary=0, attempt=step.attempt)
             story.take(submit(story.plan, step.id, done, moment), "ann")
         else:
             return

@@ -4,7 +4,7 @@ import pytest
 
 from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
-from waybook.errors import NextCall, PlanTerminal
+from waybook.errors import PlanTerminal
 from waybook.plan.draft import require_open, status_call
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
@@ -13,12 +13,9 @@ from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.plan.submit import Submission, submit
 
 CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]
 MUTATIONS: list[Callable[[Plan], object]] = [
-    lambda plan: submit(plan, step_id(1), Submission(result_summary="late"), make_context()),
-    lambda plan: submit(plan, step_id(1), Submission(result_summary=1, attempt=9), make_context()),
     lambda plan: request_review(plan, step_id(1), ReviewRequest(summary="?"), make_context()),
     lambda plan: decide(plan, DecisionKind.APPROVE, make_context()),
     lambda plan: modify(plan, (AddSteps((make_new_step(),)),), make_context()),
@@ -37,11 +34,16 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
     assert refusal.value.code == "PLAN_TERMINAL"
     assert refusal.value.details["status"] == status
     assert refusal.value.details["reason"] == "enough"
-    assert refusal.value.next_call == NextCall(
-        "get_plan_status",
-        {"planId": "p"},
-        "See how the plan ended; to continue, create a new plan.",
-    )
+    assert refusal.value.next_call is not None
+    assert refusal.value.next_call.tool == "create_research_plan"
+    assert refusal.value.next_call.args == {"copyOf": "p"}
+
+
+def test_closed_plan_without_open_steps_suggests_no_copy() -> None:
+    plan = make_plan(make_step(StepStatus.COMPLETED), make_step(StepStatus.SKIPPED))
+    with pytest.raises(PlanTerminal) as refusal:
+        require_open(plan)
+    assert refusal.value.next_call == status_call(plan, "See how the plan ended.")
 
 
 @decision("A8")

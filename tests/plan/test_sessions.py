@@ -69,5 +69,5 @@ def test_same_session_resumes_a_step_on_another_channel() -> None:
 
 def test_result_from_a_new_session_records_the_session() -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), sessions=frozenset[str]())
-    done = submit(plan, step_id(1), Submission(result_summary=1), make_context(BOB))
+    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=1), make_context(BOB))
     assert events_of(done) == ["session_resumed", "step_completed"]

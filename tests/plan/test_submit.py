@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from decision_proofs import decision
 from plan_builders import (
+    ANN,
     BOB,
     NOON,
     changes_of,
@@ -14,8 +17,11 @@ from plan_builders import (
     statuses,
     step_id,
 )
+from waybook.core.changes import Change
+from waybook.core.decision_context import Actor
 from waybook.core.usage import Totals, Usage
-from waybook.errors import InvalidInput, InvalidTransition, StaleAttempt
+from waybook.errors import InvalidInput, InvalidTransition, PlanTerminal, StaleAttempt
+from waybook.plan.draft import Decision
 from waybook.plan.model import StepId
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, fired_branches, submit
@@ -74,12 +80,71 @@ def test_result_for_the_last_open_step_completes_the_plan() -> None:
 
 @decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
-def test_result_for_a_closed_step_raises_invalid_transition(status: StepStatus) -> None:
-    with pytest.raises(InvalidTransition) as refusal:
-        submit(make_plan(make_step(status), make_step()), step_id(1), DONE, make_context())
-    assert refusal.value.details["from"] == status
-    assert refusal.value.details["to"] == "completed"
-    assert refusal.value.next_call is not None
+def test_result_for_a_closed_step_is_refused_but_stored(status: StepStatus) -> None:
+    plan = make_plan(make_step(status), make_step())
+    late = submit(plan, step_id(1), DONE, make_context())
+    assert isinstance(late.refusal, InvalidTransition)
+    assert late.refusal.details["from"] == status
+    assert late.refusal.details["to"] == "completed"
+    assert late.refusal.next_call is not None
+    assert late.plan.steps == plan.steps
+    assert late.refusal.details["artifactId"] == kept_artifact(late).id
+
+
+@decision("A11")
+@pytest.mark.parametrize("attempt", [None, 1])
+@pytest.mark.parametrize("status", [None, PlanStatus.FAILED])
+def test_repeated_result_of_the_holder_is_not_stored(
+    attempt: int | None, status: PlanStatus | None
+) -> None:
+    done = make_step(S.COMPLETED, held_by="ann", held_session="a")
+    plan = make_plan(done, make_step(), status=status)
+    with pytest.raises(PlanTerminal if status else InvalidTransition):
+        submit(plan, step_id(1), replace(DONE, attempt=attempt), make_context())
+
+
+@pytest.mark.parametrize("actor", [BOB, ANN._replace(session="other"), ANN._replace(session=None)])
+@pytest.mark.parametrize("status", [S.COMPLETED, S.IN_PROGRESS])
+def test_result_without_attempt_counts_only_from_the_holder(
+    actor: Actor, status: StepStatus
+) -> None:
+    plan = make_plan(make_step(status, held_by="ann", held_session="a"), make_step())
+    late = submit(plan, step_id(1), DONE, make_context(actor))
+    expected = StaleAttempt if status is S.IN_PROGRESS else InvalidTransition
+    assert isinstance(late.refusal, expected)
+    assert late.plan.steps == plan.steps
+    artifact = kept_artifact(late)
+    assert late.refusal.details["stepId"] == "s1"
+    assert late.refusal.details["artifactId"] == artifact.id
+    assert isinstance(artifact.new, dict)
+    assert artifact.new["title"] == "Late result of step 1"
+    assert artifact.new["content"] == DONE.values()
+
+
+def test_result_without_attempt_counts_if_nobody_holds_the_step() -> None:
+    unheld = make_step(S.IN_PROGRESS, held_by=None, held_session=None)
+    done = submit(make_plan(unheld, make_step()), step_id(1), DONE, make_context(BOB))
+    assert done.refusal is None
+    assert statuses(done.plan) == ["completed", "pending"]
+
+
+@decision("A8")
+@pytest.mark.parametrize("actor", [ANN, BOB])
+@pytest.mark.parametrize("attempt", [None, 1, 9])
+@pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
+def test_result_for_a_closed_plan_is_refused_but_stored(
+    status: PlanStatus, attempt: int | None, actor: Actor
+) -> None:
+    plan = make_plan(make_step(S.IN_PROGRESS), status=status, sessions=frozenset[str]())
+    late = submit(plan, step_id(1), replace(DONE, attempt=attempt), make_context(actor))
+    assert isinstance(late.refusal, PlanTerminal)
+    assert late.refusal.details["status"] == status
+    assert late.refusal.details["artifactId"] == kept_artifact(late).id
+    assert late.refusal.next_call is not None
+    assert late.refusal.next_call.args == {"copyOf": "p"}
+    assert [entry.details["action"] for entry in late.entries] == ["late_result_kept"]
+    usage = plan.usage.plus(DONE.usage) if DONE.usage else plan.usage
+    assert late.plan == plan._replace(seq=plan.seq + 1, usage=usage)
 
 
 @pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
@@ -93,6 +158,11 @@ def test_result_for_unknown_attempt_suggests_the_next_call(attempt: int) -> None
     )
     assert refusal.next_call is not None
     assert refusal.next_call.tool == "get_next_step"
+
+
+def kept_artifact(late: Decision[object]) -> Change:
+    (artifact,) = [change for change in changes_of(late) if change.entity == "artifact"]
+    return artifact
 
 
 @decision("A15")

@@ -1,7 +1,7 @@
 import pytest
 
 from dag_builders import make_step
-from plan_builders import BOB
+from plan_builders import ANN, BOB
 from run_env import RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
@@ -14,15 +14,23 @@ def single_job() -> RunEnv:
 
 def test_result_for_the_current_attempt_of_a_job_is_accepted() -> None:
     job = single_job().claim()
-    assert stale_attempt_error(job, job.attempt) is None
-    require_holder(job, job.attempt)
+    assert stale_attempt_error(job, job.attempt, BOB) is None
+    require_holder(job, job.attempt, BOB)
+
+
+def test_result_without_attempt_counts_only_from_the_holder_of_the_job() -> None:
+    job = single_job().claim()
+    require_holder(job, None, ANN)
+    for other in (BOB, ANN._replace(session="other"), ANN._replace(session=None)):
+        with pytest.raises(StaleAttempt, match="you do not hold this job: it is at attempt 1"):
+            require_holder(job, None, other)
 
 
 def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
     world = single_job()
     mine = world.claim()
     world.pass_time()
-    refusal = stale_attempt_error(world.claim(BOB), mine.attempt)
+    refusal = stale_attempt_error(world.claim(BOB), mine.attempt, ANN)
     assert refusal is not None
     assert refusal.message == (
         "attempt 1 of this job is over: it is at attempt 2, processing by bob"
@@ -34,7 +42,7 @@ def test_error_for_older_job_attempt_names_holder_and_next_call() -> None:
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
 def test_error_for_attempt_of_unclaimed_job_shows_attempt_0(attempt: int) -> None:
     (job,) = single_job().jobs("a")
-    refusal = stale_attempt_error(job, attempt)
+    refusal = stale_attempt_error(job, attempt, ANN)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 0, pending"
@@ -43,7 +51,7 @@ def test_error_for_attempt_of_unclaimed_job_shows_attempt_0(attempt: int) -> Non
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
 def test_error_for_wrong_attempt_of_job_shows_status_and_holder(attempt: int) -> None:
-    refusal = stale_attempt_error(single_job().claim(BOB), attempt)
+    refusal = stale_attempt_error(single_job().claim(BOB), attempt, BOB)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
@@ -55,7 +63,7 @@ def test_error_for_wrong_attempt_of_job_shows_status_and_holder(attempt: int) ->
 def test_attempt_of_a_job_is_checked_before_the_status() -> None:
     (job,) = single_job().jobs("a")
     with pytest.raises(StaleAttempt):
-        require_holder(job, 1)
+        require_holder(job, 1, ANN)
     with pytest.raises(InvalidTransition) as refusal:
-        require_holder(job, 0)
+        require_holder(job, 0, ANN)
     assert refusal.value.details["from"] == JobStatus.PENDING

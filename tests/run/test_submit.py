@@ -136,6 +136,16 @@ def test_stale_job_result_is_refused_but_stored(status: JobStatus, *, continues:
     assert world.details() == [{"action": "late_result", "jobId": mine.id, "attempt": 1}]
 
 
+def test_result_for_a_failed_job_is_refused_but_stored() -> None:
+    world = single_job()
+    job = world.claim()
+    world.fail(job, retryable=False)
+    with pytest.raises(InvalidTransition, match="this job is failed"):
+        world.submit(job, "mine")
+    assert world.details() == [{"action": "late_result", "jobId": job.id, "attempt": 1}]
+    assert world.documents("a") == []
+
+
 # Parts
 
 

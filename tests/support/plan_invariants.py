@@ -106,9 +106,11 @@ def check_decision(before: Plan, decision: Decision[object], who: str | None = N
 
 
 def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
+    """Check that a closed plan accepts only late results and their usage."""
     if before.status in CLOSED_PLAN:
-        assert not decision.entries
-        assert decision.plan is before
+        assert all(e.details["action"] == "late_result_kept" for e in decision.entries)
+        assert decision.plan._replace(seq=before.seq, usage=before.usage) == before
+        assert (decision.refusal is not None) == bool(decision.entries)
 
 
 def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:

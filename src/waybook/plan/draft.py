@@ -64,6 +64,11 @@ def wait_call(plan: Plan, why: str) -> NextCall:
     return NextCall("get_next_step", {"planId": plan.id, "waitSeconds": MAX_WAIT_SECONDS}, why)
 
 
+def copy_call(plan: Plan) -> NextCall:
+    why = "To continue the work, copy the plan: the copy keeps all results and research."
+    return NextCall("create_research_plan", {"copyOf": plan.id}, why)
+
+
 def require_open(plan: Plan) -> None:
     """Raise an error if the plan is closed.
 
@@ -71,13 +76,19 @@ def require_open(plan: Plan) -> None:
         PlanTerminal: the plan is completed or failed.
     """
     if plan.status in CLOSED_PLAN:
-        raise PlanTerminal(
-            f"this plan is {plan.status} and can no longer be changed",
-            next_call=status_call(plan, "See how the plan ended; to continue, create a new plan."),
-            planId=plan.id,
-            status=str(plan.status),
-            reason=plan.fail_reason,
-        )
+        raise closed_plan_error(plan)
+
+
+def closed_plan_error(plan: Plan) -> PlanTerminal:
+    """Return the error for a closed plan; it suggests a copy if steps are left to do."""
+    is_done = DONE_STEP.issuperset(plan.statuses())
+    return PlanTerminal(
+        f"this plan is {plan.status} and can no longer be changed",
+        next_call=status_call(plan, "See how the plan ended.") if is_done else copy_call(plan),
+        planId=plan.id,
+        status=str(plan.status),
+        reason=plan.fail_reason,
+    )
 
 
 ReplyT = TypeVar("ReplyT")

@@ -7,19 +7,20 @@ approves in a review needs neither.
 from dataclasses import dataclass
 from datetime import timedelta
 
+from waybook.core.attempts import is_current_attempt, is_repeated_result
 from waybook.core.changes import Entity, Event, as_json
 from waybook.core.decision_context import DecisionContext, ReviewPolicy
 from waybook.core.usage import Usage
-from waybook.errors import InvalidInput, InvalidTransition, NextCall, StaleAttempt
+from waybook.errors import InvalidInput, InvalidTransition, NextCall, Refused, StaleAttempt
 from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
-from waybook.plan.draft import Decision, Draft, require_open, status_call
+from waybook.plan.draft import Decision, Draft, closed_plan_error, status_call
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText, StepType
 from waybook.plan.next_step import NextStep, take_step
 from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, resume_plan
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, settle
-from waybook.plan.states import StepStatus
+from waybook.plan.states import CLOSED_PLAN, StepStatus
 
 #: Maximum number of a step's sources that one reply lists.
 MAX_SOURCES_NAMED = 20
@@ -83,8 +84,7 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt of the caller's claim. Without it, the server does not check whether another caller
-    #: has claimed the step since.
+    #: Attempt of the caller's claim. Without it, only the holder may complete a step that is held.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
@@ -110,11 +110,11 @@ class StepDone:
 def submit(
     plan: Plan, step_id: StepId, submission: Submission, context: DecisionContext
 ) -> Decision[StepDone]:
-    """Complete a step with its result; a late result is stored but refused.
+    """Complete a step with its result, or refuse the result and store it as a late result.
 
     Raises:
-        PlanTerminal: the plan is closed.
-        InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
+        PlanTerminal: the plan is closed, and the caller has completed the step already.
+        InvalidTransition: the caller has completed the step already, or a person must decide it.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     return _submit(Draft(plan, context), step_id, submission)
@@ -130,8 +130,8 @@ def submit_and_take_next(
     """Complete a step, and claim the caller's next step in the same call.
 
     Raises:
-        PlanTerminal: the plan is closed.
-        InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
+        PlanTerminal: the plan is closed, and the caller has completed the step already.
+        InvalidTransition: the caller has completed the step already, or a person must decide it.
         InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     return _submit(Draft(plan, context), step_id, submission, patience)
@@ -141,10 +141,10 @@ def _submit(
     draft: Draft, step_id: StepId, submission: Submission, patience: timedelta | None = None
 ) -> Decision[StepDone]:
     """Complete a step; with the stall threshold `patience`, also claim the next one."""
-    require_open(draft.plan)
     step = draft.plan.step(step_id)
-    if submission.attempt is not None and submission.attempt != step.attempt:
-        return _keep_late_result(draft, step, submission)
+    refusal = _refusal(draft, step, submission)
+    if refusal is not None:
+        return _keep_late_result(draft, step, submission, refusal)
     done = _accept(draft, step, submission)
     if patience is None:
         return draft.decide(done)
@@ -158,7 +158,6 @@ def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
     Raises: InvalidTransition, InvalidInput: as in `submit`.
     """
     plan, step_id = draft.plan, step.id
-    _refuse_unless_open(plan, step)
     _refuse_unreviewed_checkpoint(step, draft.moment)
     check_result_evidence(plan, step_id, submission.result_summary)
     register_session(draft)
@@ -182,16 +181,36 @@ def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
         )
 
 
-def _refuse_unless_open(plan: Plan, step: Step) -> None:
-    if step.status not in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
-        raise InvalidTransition(
-            f"step {step.order} is {step.status}: only a step in progress accepts a result",
-            old=step.status,
-            new=StepStatus.COMPLETED,
-            next_call=status_call(plan, "See the status of the plan; a result counts once."),
-            stepId=step.id,
-            attempt=step.attempt,
-        )
+def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None:
+    """Return why a result does not count; None if the step may accept it.
+
+    Raises:
+        PlanTerminal, InvalidTransition: the caller repeats a result that was counted.
+    """
+    plan, actor, attempt = draft.plan, draft.moment.actor, submission.attempt
+    refusal: Refused
+    if plan.status in CLOSED_PLAN:
+        refusal = closed_plan_error(plan)
+    elif not is_current_attempt(attempt, step, actor):
+        refusal = _stale_attempt(plan, step, attempt)
+    elif step.status in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
+        return None
+    else:
+        refusal = _not_open(plan, step)
+    if step.status is StepStatus.COMPLETED and is_repeated_result(attempt, step, actor):
+        raise refusal
+    return refusal
+
+
+def _not_open(plan: Plan, step: Step) -> InvalidTransition:
+    return InvalidTransition(
+        f"step {step.order} is {step.status}: only a step in progress accepts a result",
+        old=step.status,
+        new=StepStatus.COMPLETED,
+        next_call=status_call(plan, "See the status of the plan; a result counts once."),
+        stepId=step.id,
+        attempt=step.attempt,
+    )
 
 
 def complete(
@@ -234,56 +253,61 @@ def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
-def _keep_late_result(draft: Draft, step: Step, submission: Submission) -> Decision[StepDone]:
-    plan, context = draft.plan, draft.moment
+def _keep_late_result(
+    draft: Draft, step: Step, submission: Submission, refusal: Refused
+) -> Decision[StepDone]:
+    """Store a refused result as an artifact of the step; the refusal names the artifact."""
+    context, attempt = draft.moment, submission.attempt
     register_session(draft)
     artifact_id = context.new_id()
     content: Json = submission.values()
+    of_attempt = "" if attempt is None else f", attempt {attempt}"
     row: dict[str, Json] = {
         "step_id": step.id,
         "kind": "late_result",
-        "title": f"Late result of step {step.order}, attempt {submission.attempt}",
+        "title": f"Late result of step {step.order}{of_attempt}",
         "content": content,
         "superseded": True,
         "created_at": as_json(context.now),
         "created_by": context.actor.user,
     }
     draft.insert(Entity.ARTIFACT, artifact_id, row)
-    record_usage(draft, step.id, submission.attempt or 0, submission.usage)
+    record_usage(draft, step.id, attempt or 0, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED,
         action="late_result_kept",
         stepId=step.id,
         artifactId=artifact_id,
-        attempt=submission.attempt,
+        attempt=attempt,
         currentAttempt=step.attempt,
     )
-    why, next_call = _why_not_current(plan, step, submission.attempt or 0)
-    refusal = StaleAttempt(
-        f"{why}. Your result was not counted but is stored as an artifact of the step",
-        next_call=next_call,
-        stepId=step.id,
-        attempt=submission.attempt,
-        currentAttempt=step.attempt,
-        stepStatus=str(step.status),
-        artifactId=artifact_id,
-    )
+    refusal.message += ". Your result was not counted but is stored as an artifact of the step"
+    refusal.details |= {"stepId": step.id, "artifactId": artifact_id}
     return draft.decide(StepDone(step), refusal=refusal)
 
 
-def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why the result of an old or unknown attempt is refused, and what to call next."""
-    where: dict[str, object] = {"planId": plan.id}
-    if not 1 <= attempt <= step.attempt:
+def _stale_attempt(plan: Plan, step: Step, attempt: int | None) -> StaleAttempt:
+    again = "Get your step again, with its current attempt."
+    if attempt is None:
+        why = (
+            f"step {step.order} is at attempt {step.attempt}, held by another agent; without "
+            "`attempt`, only its holder can submit a result"
+        )
+    elif not 1 <= attempt <= step.attempt:
         why = (
             f"attempt {attempt} of step {step.order} does not exist: the step is at attempt "
             f"{step.attempt}, {step.status}"
         )
-        again = "Get your step again, with its current attempt."
-        return why, NextCall("get_next_step", where, again)
-    why = (
-        f"this result is for attempt {attempt}, but step {step.order} is at attempt "
-        f"{step.attempt}; it was reset or taken over"
+    else:
+        again = "Claim another step; do not resubmit."
+        why = (
+            f"this result is for attempt {attempt}, but step {step.order} is at attempt "
+            f"{step.attempt}; it was reset or taken over"
+        )
+    return StaleAttempt(
+        why,
+        next_call=NextCall("get_next_step", {"planId": plan.id}, again),
+        attempt=attempt,
+        currentAttempt=step.attempt,
+        stepStatus=str(step.status),
     )
-    other = "Claim another step; do not resubmit."
-    return why, NextCall("get_next_step", where, other)

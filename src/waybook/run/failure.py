@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from waybook.core.attempts import is_current_attempt
 from waybook.core.changes import Event
-from waybook.core.decision_context import DecisionContext
+from waybook.core.decision_context import Actor, DecisionContext
 from waybook.dag.model import FAILED_JOB, JobStatus
 from waybook.errors import InvalidTransition, NextCall, StaleAttempt
 from waybook.run.cancel import require_active
@@ -117,14 +118,18 @@ NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")
 AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attempt.")
 
 
-def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
-    """Return the error for an attempt that is not current, or None if it is."""
-    if job.attempt == attempt:
+def stale_attempt_error(job: Job, attempt: int | None, actor: Actor) -> StaleAttempt | None:
+    """Return the error for an attempt that is not current, or None if it is.
+
+    Without an attempt number, only the holder of the job has the current attempt.
+    """
+    if is_current_attempt(attempt, job, actor):
         return None
     by = f" by {job.held_by}" if job.held_by else ""
-    existed = 1 <= attempt < job.attempt
+    existed = attempt is not None and 1 <= attempt < job.attempt
+    why = f"attempt {attempt} of this job {'is over' if existed else 'does not exist'}"
     return StaleAttempt(
-        f"attempt {attempt} of this job {'is over' if existed else 'does not exist'}: it is at "
+        f"{'you do not hold this job' if attempt is None else why}: it is at "
         f"attempt {job.attempt}, {job.status}{by}",
         jobId=job.id,
         attempt=attempt,
@@ -134,24 +139,28 @@ def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
     )
 
 
-def require_holder(job: Job, attempt: int) -> None:
+def require_holder(job: Job, attempt: int | None, actor: Actor) -> None:
     """Raise an error if the caller does not hold the job.
 
     Raises:
-        StaleAttempt: `attempt` is not the number of the job's current attempt.
+        StaleAttempt: `attempt` is not the job's current attempt, or another agent holds the job.
         InvalidTransition: no agent holds the job.
     """
-    refusal = stale_attempt_error(job, attempt)
+    refusal = stale_attempt_error(job, attempt, actor)
     if refusal is not None:
         raise refusal
     if job.status is not JobStatus.PROCESSING:
-        raise InvalidTransition(
-            f"this job is {job.status}, and you do not hold it; first call get_next_job",
-            old=job.status,
-            new=JobStatus.COMPLETED,
-            jobId=job.id,
-            next_call=NEXT_JOB_CALL,
-        )
+        raise not_processing_error(job)
+
+
+def not_processing_error(job: Job) -> InvalidTransition:
+    return InvalidTransition(
+        f"this job is {job.status}, and you do not hold it; first call get_next_job",
+        old=job.status,
+        new=JobStatus.COMPLETED,
+        jobId=job.id,
+        next_call=NEXT_JOB_CALL,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +175,7 @@ def fail_job(
     compiled_dag: CompiledDag,
     job: Job,
     *,
-    attempt: int,
+    attempt: int | None,
     error: str,
     retryable: bool,
     context: DecisionContext,
@@ -179,7 +188,7 @@ def fail_job(
         InvalidTransition: no agent holds the job.
     """
     require_active(run)
-    require_holder(job, attempt)
+    require_holder(job, attempt, context.actor)
     draft = RunDraft(run, compiled_dag, context)
     if retryable and job.tries < MAX_ATTEMPTS:
         ready_at = context.now + backoff(job.tries)

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from waybook.core.attempts import is_repeated_result
 from waybook.core.changes import Entity, Event
-from waybook.core.decision_context import DecisionContext
+from waybook.core.decision_context import Actor, DecisionContext
 from waybook.core.usage import Usage
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, RecipeStep
-from waybook.errors import InvalidInput, TooLarge
+from waybook.errors import InvalidInput, Refused, TooLarge
 from waybook.json_values import Json
 from waybook.run.cancel import cancellation_error
 from waybook.run.draft import RunDecision, RunDraft, record_usage
-from waybook.run.failure import require_holder, stale_attempt_error
+from waybook.run.failure import not_processing_error, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
 from waybook.run.stages import advance, recreate_job, render_job
 
@@ -29,7 +30,8 @@ class SubmittedDocument(NamedTuple):
 
 class Submission(NamedTuple):
     documents: tuple[SubmittedDocument, ...]
-    attempt: int
+    #: Attempt of the caller's claim. Without it, only the job's holder may submit a result.
+    attempt: int | None = None
     continues: bool = False
     usage: Usage | None = None
 
@@ -54,25 +56,42 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready ones.
 
-    The result of an earlier attempt, or for a canceled run, is refused and stored as a late result.
-    `parts` are the texts of the jobs that this one continues; `version` is that of the new
-    documents.
+    A result of an earlier attempt or of another agent, or for a canceled run or a failed job, is
+    refused and stored as a late result. `parts` are the texts of the jobs that this one continues;
+    `version` is that of the new documents.
 
     Raises:
         InvalidInput: the submitted documents are not those that the step produces.
-        InvalidTransition: the job is not being processed.
+        RunCanceled: the run is canceled, and the caller has completed the job already.
+        InvalidTransition: the caller has completed the job already.
         TooLarge: the result has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)
-    canceled = cancellation_error(run, jobId=job.id)
-    late = canceled or stale_attempt_error(job, submission.attempt)
-    if late is not None:
+    refusal = _refusal(run, job, submission.attempt, context.actor)
+    if refusal is not None:
         _keep_late(draft, job, submission)
-        return draft.decide(JobDone(job=job), refusal=late)
-    require_holder(job, submission.attempt)
+        return draft.decide(JobDone(job=job), refusal=refusal)
     if submission.continues:
         return draft.decide(_continued(draft, job, submission))
     return draft.decide(_completed(draft, job, submission, parts, version))
+
+
+def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused | None:
+    """Return why a result does not count; None if the job may accept it.
+
+    Raises:
+        RunCanceled, InvalidTransition: the caller repeats a result that was counted.
+    """
+    canceled = cancellation_error(run, jobId=job.id)
+    refusal: Refused | None = canceled or stale_attempt_error(job, attempt, actor)
+    if refusal is None:
+        if job.status is JobStatus.PROCESSING:
+            return None
+        refusal = not_processing_error(job)
+    is_completed = job.status in {JobStatus.COMPLETED, JobStatus.SUPERSEDED}
+    if is_completed and is_repeated_result(attempt, job, actor):
+        raise refusal
+    return refusal
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
@@ -81,9 +100,9 @@ def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
     by = draft.moment.actor.user
-    row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt}
+    row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt or 0}
     draft.store_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
-    record_usage(draft, job, submission.attempt, submission.usage)
+    record_usage(draft, job, submission.attempt or 0, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=submission.attempt
     )

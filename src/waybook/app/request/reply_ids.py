@@ -12,6 +12,7 @@ from waybook.store.driver.queries import is_id
 #: Reply fields that hold an id, or a list of ids, that can be shortened.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
+    "copyOf": IdKind.PLAN,
     "stepId": IdKind.STEP,
     "copiedFromStep": IdKind.STEP,
     "stepIds": IdKind.STEP,

@@ -35,7 +35,7 @@ from waybook.app.request.waiting import (
 )
 from waybook.core.events import PLAN
 from waybook.json_values import Body, Json
-from waybook.plan.draft import Decision
+from waybook.plan.draft import Decision, copy_call
 from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.next_step import (
     AwaitingReview,
@@ -125,7 +125,7 @@ async def next_step_reply(
         case AwaitingReview():
             return await _awaiting(locked)
         case PlanFailed():
-            return _failed(reply, plan.id)
+            return _failed(reply, plan)
         case NothingPending():
             return _nothing(reply, plan.id)
         case _:
@@ -142,9 +142,10 @@ def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
     return not is_brief or replaces_silent_holder(decision.entries)
 
 
-def _failed(failed: PlanFailed, plan_id: str) -> Body:
-    call = next_call("get_research_context", "Read what the plan achieved.", planId=plan_id)
-    return {"status": "plan_failed", "reason": failed.reason, "next": call}
+def _failed(failed: PlanFailed, plan: Plan) -> Body:
+    call = copy_call(plan)
+    following = next_call(call.tool, call.why, copyOf=plan.id)
+    return {"status": "plan_failed", "reason": failed.reason, "next": following}
 
 
 async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | None:

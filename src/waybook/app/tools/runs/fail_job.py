@@ -15,7 +15,7 @@ from waybook.store.runs import jobs
 
 class FailJob(MutatingArguments):
     job_id: Id = Field(description="id of the job")
-    attempt: Attempt = Field(description="from get_next_job")
+    attempt: Attempt | None = Field(default=None, description="from get_next_job")
     error: Text = Field(description="what went wrong")
     retryable: bool = Field(description="true: another attempt may succeed; at most 4 are made")
 

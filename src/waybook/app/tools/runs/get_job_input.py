@@ -63,7 +63,7 @@ async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
             raise job_not_found()
         if args.attempt is not None:
             require_active(locked.run)
-            require_holder(job, args.attempt)
+            require_holder(job, args.attempt, locked.decision_context.actor)
         body = await _answer(locked, job, args)
         await locked.write(RunDecision(None, locked.run, touched=(job_id,)))
         return body

@@ -50,7 +50,7 @@ class DocumentArgument(Nested):
 
 class SubmitJobResult(MutatingArguments):
     job_id: Id = Field(description="id of the job")
-    attempt: Attempt = Field(description="from get_next_job; shows that the job is yours")
+    attempt: Attempt | None = Field(default=None, description="from get_next_job")
     content: AnyJson = Field(default=None, description="the document, if the job produces one")
     documents: LenientJson[list[DocumentArgument]] | None = Field(
         default=None, description="the documents, if the job produces several"
