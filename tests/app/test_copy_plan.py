@@ -105,6 +105,54 @@ async def test_plan_copy_replays_to_the_same_rows(
     assert differences(replay(changes_in(entries)), stored) == []
 
 
+async def store(agent: AgentClient, title: str, **more: object) -> Body:
+    found = {"kind": "note", "title": title, "content": f"The {title} rises in the mountains."}
+    sources = [{"title": f"Atlas of the {title}"}]
+    return await agent.call("store_research", **found, sources=sources, **more)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+async def test_copy_reads_what_agents_left_in_the_original(agent: AgentClient, copies: int) -> None:
+    plan = await agent.plan([make_step("Find the source.", requiredSources=2), make_step()])
+    taken = await agent.take(plan)
+    of_step = await store(agent, "Nile", stepId=taken["stepId"])
+    of_plan = await store(agent, "Congo", planId=plan["planId"])
+    cancel = [{"action": "cancel_plan", "reason": "enough"}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
+    made = plan
+    for _ in range(copies):
+        made = await copy(agent, made)
+    late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "Lake Victoria"}
+    error = await agent.refused("submit_step_result", **late)
+    assert error["code"] == "PLAN_TERMINAL"
+
+    mine = await agent.take(made)
+    context = await agent.call("get_step_context", stepId=mine["stepId"])
+    left = [artifact["artifactId"] for artifact in context["soFar"]]
+    assert left == [error["details"]["artifactId"], of_step["artifactId"]]
+    assert [artifact["artifactId"] for artifact in context["artifacts"]] == [of_plan["artifactId"]]
+    whole = await agent.call("get_research_context", planId=made["planId"])
+    assert len(whole["artifacts"]) == 3
+    more = {"stepId": mine["stepId"], "part": f"artifact:{of_step['artifactId']}"}
+    assert "mountains" in (await agent.call("get_step_context", **more))["content"]
+    asked = {"query": "mountains", "planId": made["planId"]}
+    hits = (await agent.call("search_sources", **asked))["hits"]
+    assert {of_step["artifactId"], of_plan["artifactId"]} <= {hit["id"] for hit in hits}
+
+    assert context["sourcesStored"] == 1
+    await store(agent, "Volga", stepId=mine["stepId"])
+    assert (await agent.submit(mine))["stepStatus"] == "completed"
+
+
+async def test_original_does_not_read_the_research_of_its_copy(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    await store(agent, "Nile", planId=(await copy(agent, plan))["planId"])
+    context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
+    assert (context["artifacts"], context.get("soFar")) == ([], None)
+    asked = {"query": "mountains", "planId": plan["planId"]}
+    assert (await agent.call("search_sources", **asked))["hits"] == []
+
+
 CONDITION = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "continue"}
 
 

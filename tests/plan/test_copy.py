@@ -87,8 +87,9 @@ def test_plan_copy_without_up_to_step_has_all_completed_results() -> None:
     assert (first.status, first.copied_from) == (StepStatus.COMPLETED, history.plan.steps[0].id)
     assert (first.held_by, first.held_session) == ("ann", None)
     assert [(s.status, s.attempt, s.copied_from) for s in others] == [
-        (StepStatus.PENDING, 1, None)
-    ] * 3
+        (StepStatus.PENDING, 1, original.id) for original in history.plan.steps[1:]
+    ]
+    assert [step.is_carried_over for step in made.plan.steps] == [True, False, False, False]
     results = [row.get("result_summary") for row in by_order(rows_of(made)["step"])]
     assert results == ["result 1", None, None, None]
 
@@ -155,7 +156,7 @@ def test_plan_copy_at_any_audit_entry_replays_to_same_rows() -> None:
         rows = rows_of(made)
         assert [row["status"] for row in by_order(rows["step"])] == made.plan.statuses()
         assert entry.details["copiedFrom"] == {"planId": history.plan.id, "auditSeq": seq}
-        carried = {step.id: step.copied_from for step in made.plan.steps if step.copied_from}
+        carried = {step.id: step.copied_from for step in made.plan.steps if step.is_carried_over}
         assert entry.details["carriedOver"] == carried
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 

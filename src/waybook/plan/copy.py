@@ -164,7 +164,7 @@ def _copy_step(
         fail_reason=None,
         depends_on=tuple(ids[str(i)] for i in _items(row.get("depends_on")) if str(i) in ids),
         max_attempts=cast("int | None", row.get("max_attempts")),
-        copied_from=original if is_carried else None,
+        copied_from=original,
     )
     text = StepText(
         instructions=str(row["instructions"]),

@@ -117,7 +117,7 @@ class Step(NamedTuple):
     max_attempts: int | None = None
     #: Number of holders replaced because they stopped responding; None if there were none.
     silent_holders: int | None = None
-    #: Step of the original plan from which the result was copied.
+    #: Step of the original plan from which this step was copied.
     copied_from: StepId | None = None
 
     @property
@@ -126,6 +126,12 @@ class Step(NamedTuple):
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
+
+    @property
+    def is_carried_over(self) -> bool:
+        """Whether a copied plan got the step with its result; it was never in progress here."""
+        is_copied = self.copied_from is not None and self.in_progress_since is None
+        return is_copied and self.status is StepStatus.COMPLETED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

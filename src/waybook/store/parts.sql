@@ -379,22 +379,47 @@ and (%(tags)s::text is null
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
+-- name: plan_and_originals
+-- A plan, the plan it was copied from, and so on. A copy reads the research of its originals.
+(with recursive line as (
+   select %(plan_id)s::uuid as plan_id, 1 as number
+    union all
+   select (select b.copied_from from plan_brief b where b.org_id = :org and b.plan_id = n.plan_id),
+          n.number + 1
+     from line n
+    where n.plan_id is not null and n.number < 20)
+ select n.plan_id from line n where n.plan_id is not null);
+
+-- name: step_and_originals
+-- The step `s`, the step it was copied from, and so on.
+(with recursive line as (
+   select s.id as step_id, s.copied_from, 1 as number
+    union all
+   select n.copied_from,
+          (select o.copied_from from plan_step o where o.org_id = :org and o.id = n.copied_from),
+          n.number + 1
+     from line n
+    where n.copied_from is not null and n.number < 20)
+ select n.step_id from line n);
+
 -- name: sources_of_plan
--- Ids of the sources that a plan's artifacts cite.
+-- Ids of the sources that the artifacts of a plan and of its originals cite.
 (select distinct l.source_id
-   from artifact a
-   join artifact_source l on l.org_id = :org and l.artifact_id = a.id
-  where a.org_id = :org and a.plan_id = %(plan_id)s::uuid);
+   from :plan_and_originals w
+  cross join lateral (select a.id from artifact a where a.org_id = :org
+                                                    and a.plan_id = w.plan_id offset 0) a
+   join artifact_source l on l.org_id = :org and l.artifact_id = a.id);
 
 -- name: passages_of_plan
--- Passages of a plan that match the filters of a search, a limited number of the newest.
+-- Passages of a plan and of its originals that match the filters of a search, a limited number of
+-- the newest of each.
 (select p.subject_id, p.part
-   from passage p
-  where p.org_id = :org
-    and p.plan_id = %(plan_id)s::uuid
-    and :passage_fits
-  order by p.created_at desc
-  limit %(newest)s);
+   from :plan_and_originals w
+  cross join lateral (select p.subject_id, p.part
+                        from passage p
+                       where p.org_id = :org and p.plan_id = w.plan_id and :passage_fits
+                       order by p.created_at desc
+                       limit %(newest)s) p);
 
 -- name: passages_of_cited_sources
 -- Passages of the sources that a plan's artifacts cite, a limited number of those that match.

@@ -114,8 +114,10 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
         yield _own(*results[of.step.id], reader)
     yield _earlier(of, results, reader)
     newest = [read_stored(row) for row in of.newest]
-    others = [s for s in newest if s.step_id != of.step.id]
-    matter = [s for s in of.ranked if s.step_id != of.step.id]
+    # The artifacts of the step may belong to the steps that it was copied from.
+    own = {of.step.id, *(artifact.step_id for artifact in mine)}
+    others = [s for s in newest if s.step_id not in own]
+    matter = [s for s in of.ranked if s.step_id not in own]
     yield reader.artifacts(
         matter, others, total_count(of.newest) - total_count(of.so_far), counts=4
     )

@@ -90,7 +90,7 @@ def completion_view(step: Step) -> Body:
     return non_empty(
         completedBy=step.held_by,
         completedAt=format_time(step.completed_at),
-        copiedFromStep=step.copied_from,
+        copiedFromStep=step.copied_from if step.is_carried_over else None,
     )
 
 

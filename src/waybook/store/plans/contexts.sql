@@ -1,10 +1,11 @@
 -- name: about_step
 -- Return the beginnings of the research question and of the step's instructions, and whether the
--- plan has passages to search.
+-- plan may have passages to search: its own, or those of its original.
 select s.plan_id::text,
        left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s) as question,
        exists (select from passage f where f.org_id = :org
-                                       and f.plan_id = s.plan_id) as has_research
+                                       and f.plan_id = s.plan_id)
+       or p.copied_from is not null as has_research
   from plan_step s
   join step_brief b on b.org_id = :org and b.step_id = s.id
   join plan_brief p on p.org_id = :org and p.plan_id = s.plan_id
@@ -49,24 +50,30 @@ select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
 offset %(offset)s limit %(page)s;
 
 -- name: newest_artifacts
--- Return the newest artifacts of a plan, or of one of its steps, with the beginning of each
--- content.
+-- Return the newest artifacts of a plan and its originals, or of one of its steps and that step's
+-- originals, with the beginning of each content.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
        left(a.content #>> '{}', %(most)s) as content,
        null::text as passage, n.total
   from (select m.id, count(*) over () as total
-          from artifact m
-         where m.org_id = :org
-           and m.plan_id = %(plan_id)s
-           and (%(step_id)s::uuid is null or m.step_id = %(step_id)s::uuid)
+          from :plan_and_originals w
+         cross join lateral (select m.id, m.step_id, m.created_at
+                               from artifact m
+                              where m.org_id = :org and m.plan_id = w.plan_id
+                             offset 0) m
+         where %(step_id)s::uuid is null
+            or m.step_id in (select o.step_id
+                               from plan_step s
+                              cross join lateral :step_and_originals o
+                              where s.org_id = :org and s.id = %(step_id)s::uuid)
          order by m.created_at desc, m.id desc
         offset %(offset)s limit %(page)s) n
   join artifact a on a.org_id = :org and a.id = n.id
  order by a.created_at desc, a.id desc;
 
 -- name: artifacts_by_id
--- Return these artifacts of a plan, each with the passage that a search found in it.
+-- Return these artifacts of a plan or of its originals, each with the passage that a search found in it.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
        left(a.content #>> '{}', %(most)s) as content,
@@ -76,7 +83,9 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
            and p.subject_id = a.id and p.part = (%(parts)s::json ->> a.id::text)::integer
            and p.part > 1) as passage, 0 as total
   from artifact a
- where a.org_id = :org and a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+ where a.org_id = :org
+   and a.id = any (%(ids)s)
+   and a.plan_id in (select w.plan_id from :plan_and_originals w);
 
 -- name: plan_text_slice
 -- Return a part of one text of a plan, and its full length. A context may contain only its
@@ -102,7 +111,9 @@ select length(t.whole) as length,
           when 'artifact' then
             (select a.content #>> '{}'
                from artifact a
-              where a.org_id = :org and a.plan_id = %(plan_id)s and a.id = %(id)s::uuid)
+              where a.org_id = :org
+                and a.id = %(id)s::uuid
+                and a.plan_id in (select w.plan_id from :plan_and_originals w))
           when 'summary' then
             (select r.summary
                from review r where r.org_id = :org

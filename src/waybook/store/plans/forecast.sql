@@ -1,7 +1,7 @@
 -- name: finished_steps
 -- Return the completed steps of a plan, and of the newest completed plans, with time and cost.
--- Reviewed and copied steps are left out: the time of a reviewed step includes waiting for a
--- person, and that of a copied step belongs to another plan.
+-- Reviewed steps are left out, because their time includes waiting for a person. So are steps
+-- carried over into a copy: they were never in progress there.
 with chosen as (
   (select p.id, true as is_own
      from plan p
@@ -28,7 +28,6 @@ select c.is_own, s.title,
   left join used on used.step_id = s.id
  where s.status = 'completed'
    and s.in_progress_since is not null
-   and s.copied_from is null
    and not exists (select
                      from review v
                     where v.org_id = :org

@@ -28,7 +28,8 @@ select 1 / count(*) as locked, max(same.now) as now
 
 -- name: load_steps
 -- Return the state of every step in plan order, with texts only for the requested steps. Where
--- sources are required, also return up to 50 stored sources of each of these steps.
+-- sources are required, also return up to 50 stored sources of each of these steps and of the
+-- steps that they were copied from.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
@@ -36,12 +37,13 @@ select :row_of_step,
                            case when b.required_sources is not null
                                 then (select json_agg(json_build_array(c.id, c.title, c.url))
                                         from (select distinct o.id, o.title, o.url
-                                                from artifact a
+                                                from :step_and_originals w
+                                                join artifact a on a.org_id = :org
+                                                               and a.step_id = w.step_id
                                                 join artifact_source x on x.org_id = :org
                                                                          and x.artifact_id = a.id
                                                 join source o on o.org_id = :org
                                                                 and o.id = x.source_id
-                                               where a.org_id = :org and a.step_id = s.id
                                                order by o.id
                                                limit 50) c)
                            end)

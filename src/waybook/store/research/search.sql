@@ -30,8 +30,8 @@ with candidate as (
 :best_candidates;
 
 -- name: full_text_in_plan
--- Return matching passages without the full-text index: those of a plan and the sources it cites
--- or, if the index cannot be used, those among the newest passages of the org.
+-- Return matching passages without the full-text index: those of a plan, of its originals and of the
+-- sources they cite or, if the index cannot be used, those among the newest passages of the org.
 with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
@@ -42,12 +42,8 @@ with among as (
     limit %(newest)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
-     from passage p
-    where p.org_id = :org
-      and p.plan_id = %(plan_id)s::uuid
-      and :passage_fits
-    order by p.created_at desc
-    limit %(newest)s)
+     from :passages_of_plan m
+     join passage p on p.org_id = :org and p.subject_id = m.subject_id and p.part = m.part)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
      from :sources_of_plan l

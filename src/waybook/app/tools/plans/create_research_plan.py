@@ -24,6 +24,7 @@ from waybook.json_values import Body
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import MAX_STEPS, Plan
+from waybook.plan.progress import count_done
 from waybook.plan.states import StepStatus
 from waybook.store import skill_executions
 from waybook.store.plans import writer
@@ -156,7 +157,7 @@ def _copy_options(args: CreateResearchPlan, skill_execution_id: str | None) -> C
 
 def _reply(plan: Plan) -> Body:
     first = next(plan.steps_with_status(StepStatus.PENDING))
-    carried = [step for step in plan.steps if step.copied_from is not None]
+    carried = count_done(plan.statuses())
     return {
         "planId": plan.id,
         "name": plan.name,
@@ -164,7 +165,7 @@ def _reply(plan: Plan) -> Body:
         "stepIds": [step.id for step in plan.steps],
         **non_empty(
             copiedFrom=origin_view(plan),
-            carriedOver=len(carried) if plan.copied_from is not None else None,
+            carriedOver=carried if plan.copied_from is not None else None,
         ),
         "firstStep": non_empty(
             stepId=first.id,
