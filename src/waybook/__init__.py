@@ -15,6 +15,8 @@ _HOMES = {
     "can_move_step": "waybook.plan.states",
     "compile_condition": "waybook.conditions.condition",
     "derive_plan_status": "waybook.plan.states",
+    "detect_stalled_steps": "waybook.plan.progress",
+    "is_plan_stalled": "waybook.plan.progress",
     "move_plan": "waybook.plan.states",
     "move_step": "waybook.plan.states",
     "replay": "waybook.core.replay",

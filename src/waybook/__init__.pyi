@@ -2,6 +2,7 @@ from waybook.client import Client
 from waybook.conditions.condition import compile_condition
 from waybook.core.replay import replay
 from waybook.errors import WaybookError
+from waybook.plan.progress import detect_stalled_steps, is_plan_stalled
 from waybook.plan.states import (
     PlanStatus,
     StepStatus,
@@ -21,6 +22,8 @@ __all__ = [
     "can_move_step",
     "compile_condition",
     "derive_plan_status",
+    "detect_stalled_steps",
+    "is_plan_stalled",
     "move_plan",
     "move_step",
     "replay",

@@ -80,8 +80,8 @@ async def test_each_of_many_agents_claims_and_completes_a_different_step(count: 
             )
     assert {order for order, _ in taken} == set(range(1, count + 1))
     assert {outcome for _, outcome in taken} == {"completed"}
-    done = {"percent": 100, "done": count, "total": count}
-    assert (status["status"], status["progress"]) == ("completed", done)
+    assert (status["status"], status["progress"]) == ("completed", 100)
+    assert status["counts"] == {"done": count, "total": count}
     events = context["recentEvents"]
     assert isinstance(events, list)
     assert [event["seq"] for event in events if isinstance(event, dict)] == list(

@@ -72,7 +72,7 @@ async def test_get_plan_status_shows_status_and_progress_of_stalled_plan(
     titles = {step["stepOrder"]: step.get("title") for name in lists for step in reply[name]}
     shown = Shown(
         status=reply["status"],
-        percent=reply["progress"]["percent"],
+        percent=reply["progress"],
         failed=len(reply["failedSteps"]),
         names=tuple(titles[n] or NAMES[n - 1] for n in sorted(titles)),
         stalled=tuple(step["stepOrder"] for step in reply["stalledSteps"]),
@@ -94,7 +94,7 @@ async def test_list_active_plans_shows_status_and_progress_of_stalled_plan(
     counts = listed["counts"]
     assert listed["planId"] == plan["planId"]
     assert counts.pop("inProgress") == 1
-    shown = Shown(status=listed["status"], percent=listed["progress"]["percent"], **counts)
+    shown = Shown(status=listed["status"], percent=listed["progress"], **counts)
     assert shown == EXPECTED
 
 
@@ -108,7 +108,7 @@ async def test_plans_command_shows_status_and_progress_of_stalled_plan(
         status=listed["status"],
         done=counts.pop("done"),
         total=counts.pop("total"),
-        percent=listed["progress"]["percent"],
+        percent=listed["progress"],
         failed=counts["failed"],
         counts=counts,
     )

@@ -63,7 +63,7 @@ async def work_on_a_plan(client: Client) -> None:
     assert (await call(client, "get_next_step", **named))["status"] == "awaiting_review"
     await call(client, "submit_user_decision", **named, decision="approve")
     status = await call(client, "get_plan_status", **named)
-    assert (status["status"], status["progress"]["percent"]) == ("completed", 100)
+    assert (status["status"], status["progress"]) == ("completed", 100)
 
 
 async def work_on_a_run(client: Client) -> None:

@@ -56,7 +56,7 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     )
     assert (status["stalled"], status["stalledSteps"], status["outcome"]) == (False, [], None)
     assert (status["progress"], status["counts"], status["totalSteps"]) == (
-        {"percent": 20, "done": 1, "total": 5},
+        20,
         {"done": 1, "total": 5},
         5,
     )
@@ -135,7 +135,7 @@ async def test_plan_progress_counts_skipped_steps_but_not_failed_steps(
         await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
     status = await agent.status(plan)
     counts = {"done": 1, "total": 3}
-    assert (status["progress"], status["counts"]) == ({"percent": 33, **counts}, counts)
+    assert (status["progress"], status["counts"]) == (33, counts)
     assert (status["status"], status["outcome"]) == ("completed", "completed_with_failures")
     assert status["completedSteps"][0]["resultSummary"] is None
 
@@ -195,7 +195,7 @@ async def test_list_active_plans_returns_step_counts_and_progress_of_plan(
         "planId": plan["planId"],
         "name": "Rivers",
         "status": "executing",
-        "progress": {"percent": 25, "done": 1, "total": 4},
+        "progress": 25,
         "counts": {"done": 1, "total": 4, "failed": 1, "inProgress": 1},
         "revision": 2,
         "lastActivityAt": clock.now.isoformat(),

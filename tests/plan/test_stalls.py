@@ -22,11 +22,12 @@ from waybook.plan.next_step import NothingPending, next_step
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
     detect_stall,
+    detect_stalled_steps,
+    is_plan_stalled,
     last_heartbeat,
     newly_stalled,
     resume_plan,
     stall_threshold,
-    stalled_steps,
     time_until_stall,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
@@ -45,8 +46,9 @@ def make_stalled_plan() -> Plan:
 
 @pytest.mark.parametrize(("minutes", "stalled"), [(30, False), (30.1, True)])
 def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled: bool) -> None:
-    plan = make_plan(make_step(S.IN_PROGRESS))
-    assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
+    plan, now = make_plan(make_step(S.IN_PROGRESS)), NOON + timedelta(minutes=minutes)
+    assert bool(detect_stalled_steps(plan, now=now)) == stalled
+    assert is_plan_stalled(plan, now=now) == stalled
 
 
 def test_step_threshold_takes_precedence_over_plan_and_server() -> None:
@@ -60,7 +62,7 @@ def test_step_threshold_takes_precedence_over_plan_and_server() -> None:
 
 def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
-    assert stalled_steps(make_plan(seen), now=NOON + timedelta(minutes=50)) == ()
+    assert detect_stalled_steps(make_plan(seen), now=NOON + timedelta(minutes=50)) == ()
     assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
     assert last_heartbeat(make_step()) is None
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
@@ -124,7 +126,7 @@ def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
     assert newly_stalled(woken, now=soon) == ()
-    assert [step.id for step, _ in stalled_steps(woken, now=soon)] == ["s2"]
+    assert [step.id for step, _ in detect_stalled_steps(woken, now=soon)] == ["s2"]
     assert [step.id for step, _ in newly_stalled(woken, now=late)] == ["s2"]
     failed = modify(woken, (FailStep(step_id(2), "gone"),), make_context(PAT, minutes=61))
     assert failed.plan.status is PlanStatus.COMPLETED
@@ -133,11 +135,11 @@ def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
 @decision("A7")
 def test_time_awaiting_review_does_not_count_as_stalled() -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
-    assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
+    assert detect_stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
     days_later = make_context(ANN, minutes=3 * 24 * 60)
     back = decide(waiting, DecisionKind.MODIFY, days_later, feedback="Again.").plan
     assert back.step(step_id(1)).in_progress_since == days_later.now
-    assert stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
+    assert detect_stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
 
 
 def test_resuming_a_plan_that_is_not_stalled_writes_nothing() -> None:

@@ -24,6 +24,8 @@ PUBLIC = [
     "can_move_step",
     "compile_condition",
     "derive_plan_status",
+    "detect_stalled_steps",
+    "is_plan_stalled",
     "move_plan",
     "move_step",
     "replay",

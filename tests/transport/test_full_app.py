@@ -84,8 +84,10 @@ async def test_mcp_client_creates_and_completes_a_plan(address: str, era: Era) -
     async with Client(f"{address}/mcp", mode=era) as client:
         plan = (await client.call_tool("create_research_plan", dict(PLAN))).structured_content
         assert plan is not None
-        uris = {resource.uri for resource in (await client.list_resources()).resources}
-        assert f"waybook://plans/{plan['planId']}" in uris
+        listed = {
+            found.uri: found.description for found in (await client.list_resources()).resources
+        }
+        assert listed[f"waybook://plans/{plan['planId']}"] == "planning, 0 % done"
         read = await client.read_resource(f"waybook://plans/{plan['planId']}")
         assert "Why are there two tides a day?" in read.model_dump_json()
         step = (

@@ -11,8 +11,8 @@ from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, Step, StepText
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
+    detect_stalled_steps,
     resume_plan,
-    stalled_steps,
     whole_minutes,
 )
 from waybook.plan.settle import register_session, settle
@@ -135,7 +135,7 @@ def silent_steps(
 ) -> Iterator[tuple[Step, timedelta]]:
     """Yield the steps of inactive holders other than the caller, each with the inactive time."""
     me = context.actor.holder
-    for step, gap in stalled_steps(plan, now=context.now, patience=patience):
+    for step, gap in detect_stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
             yield step, gap
 

@@ -28,7 +28,7 @@ def percent(done: int, total: int) -> int:
 
 
 def progress_json(done: int, total: int) -> dict[str, Json]:
-    """Return progress as JSON, in the form that all replies use.
+    """Return progress as JSON, in the form of replies without `counts`.
 
     >>> progress_json(3, 13)
     {'percent': 23, 'done': 3, 'total': 13}
@@ -172,7 +172,7 @@ def last_heartbeat(step: Step) -> datetime | None:
     return max(step.in_progress_since, step.last_seen_at or step.in_progress_since)
 
 
-def stalled_steps(
+def detect_stalled_steps(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
     """Return the stalled steps in plan order, each with the time since its last heartbeat."""
@@ -180,6 +180,13 @@ def stalled_steps(
         (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
     return tuple((step, gap) for step, gap in silent if gap > stall_threshold(plan, step, patience))
+
+
+def is_plan_stalled(
+    plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
+) -> bool:
+    """Return whether any step of the plan is stalled, whatever status is stored."""
+    return bool(detect_stalled_steps(plan, now=now, patience=patience))
 
 
 def time_until_stall(
@@ -203,7 +210,7 @@ def newly_stalled(
     resumed = plan.resumed_at
     return tuple(
         (step, gap)
-        for step, gap in stalled_steps(plan, now=now, patience=patience)
+        for step, gap in detect_stalled_steps(plan, now=now, patience=patience)
         if resumed is None or now - resumed > stall_threshold(plan, step, patience)
     )
 

@@ -119,7 +119,7 @@ def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
         "planId": short_id(plan.id),
         "name": plan.name,
         "status": str(plan.status),
-        "progress": progress.as_reply(),
+        "progress": progress.percent,
         "counts": {
             "done": progress.done,
             "total": progress.total,

@@ -21,7 +21,13 @@ from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane
 from waybook.plan.model import Plan, Review, Step, StepId
 from waybook.plan.output import Output
-from waybook.plan.progress import Progress, current_step, plan_outcome, plan_progress, stalled_steps
+from waybook.plan.progress import (
+    Progress,
+    current_step,
+    detect_stalled_steps,
+    plan_outcome,
+    plan_progress,
+)
 from waybook.plan.review import open_review
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
 from waybook.store import calls
@@ -150,7 +156,7 @@ class PlanDetail:
 
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
         plan, now = loaded.plan, loaded.now
-        stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
+        stalled = detect_stalled_steps(plan, now=now, patience=self.stall_threshold)
         return replace(self, plan=plan, now=now, stalled=stalled)
 
 
@@ -215,7 +221,7 @@ def _detail(
         plan=loaded.plan,
         now=loaded.now,
         stall_threshold=patience,
-        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=patience),
+        stalled=detect_stalled_steps(loaded.plan, now=loaded.now, patience=patience),
         brief=brief,
         results=rows.get(PlanInclude.RESULTS, ()),
         usage=calls.read_steps(rows.get(PlanInclude.USAGE, [])),

@@ -23,7 +23,7 @@ from waybook.plan.modify import (
     SetConditions,
     blocking_reason,
 )
-from waybook.plan.progress import stalled_steps
+from waybook.plan.progress import detect_stalled_steps
 from waybook.store import calls as calls_store
 from waybook.store.calls import CallRecord, calls_of_step, read_calls
 from waybook.store.driver.queries import new_id
@@ -88,7 +88,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     about = details.read_conditions(conditions)
     near = {related.id for related in related_steps(plan, step, about)}
     (names,) = await ctx.read(details.names_statement(untitled(plan, near)))
-    stalled = stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
+    stalled = detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
     moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
     return StepDetail(
         plan=plan,

@@ -75,7 +75,7 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "status": str(plan.status),
         "derivedStatus": str(detail.derived_status),
         "stalled": bool(detail.stalled),
-        "progress": progress.as_reply(),
+        "progress": progress.percent,
         "counts": {"done": progress.done, "total": progress.total},
         "totalSteps": progress.total,
         "currentStep": holder_view(current) if current else None,

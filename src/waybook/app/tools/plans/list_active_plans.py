@@ -45,7 +45,7 @@ def _view(plan: PlanSummary, base_url: str) -> Json:
         "name": plan.name,
         "status": str(plan.status),
         **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
-        "progress": progress.as_reply(),
+        "progress": progress.percent,
         "counts": {
             "done": progress.done,
             "total": progress.total,

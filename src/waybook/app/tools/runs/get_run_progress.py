@@ -22,7 +22,7 @@ from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.progress.report import StageReport
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
-from waybook.plan.progress import plan_progress, progress_json, stalled_steps
+from waybook.plan.progress import detect_stalled_steps, plan_progress, progress_json
 from waybook.run.status import RunState
 from waybook.store.plans.load import PlanRequest
 
@@ -54,7 +54,7 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]
     """Return the report of a plan with its stalled steps, and the suggested next call."""
     loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
     plan = loaded.plan
-    stalled = [*stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)]
+    stalled = [*detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)]
     report: Body = {
         **cast("Body", plan_report(plan)),
         "status": str(plan.status),
