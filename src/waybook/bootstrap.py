@@ -55,7 +55,7 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import new_id
 from waybook.store.driver.replica import open_replica
-from waybook.store.driver.startup import WaitReport, wait_until_reachable
+from waybook.store.driver.startup import WaitReport, retry_start
 from waybook.store.maintenance.distribute import distribute
 from waybook.store.maintenance.migrate import (
     APP_ROLE,
@@ -144,59 +144,69 @@ async def start_application(
 ) -> AsyncIterator[Application]:
     """Start the whole application; after the block, stop it in reverse order.
 
-    If `waiting` is set, wait for a database that is still starting, and report the progress to it.
-    `find_base_url` returns the base URL of links; by default, that of the process that serves the
-    dashboard of this data directory. `rate_limit_times` are the rate limits, if several processes
-    share them.
+    If `waiting` is set, start again whenever the database is unreachable or a connection breaks,
+    and report the progress to it. `find_base_url` returns the base URL of links; by default, that
+    of the process that serves the dashboard of this data directory. `rate_limit_times` are the rate
+    limits, if several processes share them.
     """
-    async with database_server(settings) as postgres:
-        if waiting is not None:
-            limit = settings.database_wait_seconds
-            owners = (postgres.owner_dsn,) if settings.migrates_at_start else ()
-            for dsn in dict.fromkeys((*owners, postgres.app_dsn)):
-                await wait_until_reachable(dsn, limit, waiting)
-        await asyncio.to_thread(_prepare_schema, postgres, settings)
-        if sweeping and postgres.role is not None:
-            await _warn_of_owner(postgres)
-        webhook = webhook_from_settings(settings)
-        async with (
-            open_database(postgres, settings, serving=sweeping) as database,
-            open_embedder(settings) as embedder,
-            open_model(settings) as model,
-            open_webhook_sender(webhook) as sender,
-            open_tracing(os.environ if sweeping else {}),
-            contextlib.AsyncExitStack() as stack,
-        ):
-            if sender and sweeping:
-                await sender.warm()
-            services = Services(
-                database=database,
-                replica=stack.enter_context(open_replica(settings, postgres.role)),
-                skills=read_skills(settings.skills_dirs),
-                stall_threshold=timedelta(seconds=settings.stall_seconds),
-                find_base_url=find_base_url or partial(current_base_url, settings),
-                lease=timedelta(seconds=settings.lease_seconds),
-                search_backend=await _library(database, settings, embedder),
-                model=model,
-                model_seconds=settings.model_seconds,
-                notification_events=webhook.events if webhook else frozenset(),
-                webhook_sender=sender,
-                action_links=action_links_from_settings(settings, webhook),
-                review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
-                rate_limit=_rate_limit(settings, rate_limit_times),
+    async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
+
+        async def start() -> Application:
+            running = _run(settings, postgres, sweeping, find_base_url, rate_limit_times)
+            return await stack.enter_async_context(running)
+
+        limit = settings.database_wait_seconds
+        yield await (start() if waiting is None else retry_start(start, limit, waiting))
+
+
+@asynccontextmanager
+async def _run(
+    settings: Settings,
+    postgres: DatabaseServer,
+    sweeping: bool,  # noqa: FBT001 - passed on
+    find_base_url: Callable[[], str] | None,
+    rate_limit_times: SharedTimes | None,
+) -> AsyncIterator[Application]:
+    await asyncio.to_thread(_prepare_schema, postgres, settings)
+    if sweeping and postgres.role is not None:
+        await _warn_of_owner(postgres)
+    webhook = webhook_from_settings(settings)
+    async with (
+        open_database(postgres, settings, serving=sweeping) as database,
+        open_embedder(settings) as embedder,
+        open_model(settings) as model,
+        open_webhook_sender(webhook) as sender,
+        open_tracing(os.environ if sweeping else {}),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        if sender and sweeping:
+            await sender.warm()
+        services = Services(
+            database=database,
+            replica=stack.enter_context(open_replica(settings, postgres.role)),
+            skills=read_skills(settings.skills_dirs),
+            stall_threshold=timedelta(seconds=settings.stall_seconds),
+            find_base_url=find_base_url or partial(current_base_url, settings),
+            lease=timedelta(seconds=settings.lease_seconds),
+            search_backend=await _library(database, settings, embedder),
+            model=model,
+            model_seconds=settings.model_seconds,
+            notification_events=webhook.events if webhook else frozenset(),
+            webhook_sender=sender,
+            action_links=action_links_from_settings(settings, webhook),
+            review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
+            rate_limit=_rate_limit(settings, rate_limit_times),
+        )
+        calls = CallLog(database)
+        owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
+        async with _working(services, calls, settings, owner_dsn):
+            token = settings.token
+            yield Application(
+                dispatcher=Dispatcher(services, calls),
+                settings=settings,
+                owner_dsn=postgres.owner_dsn,
+                bearer=await authenticate_token(services, token, Channel.CLI) if token else None,
             )
-            calls = CallLog(database)
-            owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
-            async with _working(services, calls, settings, owner_dsn):
-                token = settings.token
-                yield Application(
-                    dispatcher=Dispatcher(services, calls),
-                    settings=settings,
-                    owner_dsn=postgres.owner_dsn,
-                    bearer=await authenticate_token(services, token, Channel.CLI)
-                    if token
-                    else None,
-                )
 
 
 def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:

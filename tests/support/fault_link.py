@@ -25,6 +25,8 @@ class Wire:
 
     client: socket.socket
     upstream: socket.socket
+    #: Number of this connection, counted from 1 in the order of acceptance.
+    number: int
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
@@ -59,6 +61,10 @@ class FaultLink:
     is_open: threading.Event = field(default_factory=threading.Event)
     #: Number of pieces of data that the link has held back so far.
     held: int = 0
+    #: For each accepted connection, how many answers the target has sent on it.
+    answers: list[int] = field(default_factory=list)
+    #: Number of a connection, counted from 1, and number of answers after which the link resets it.
+    cut: tuple[int, int] | None = None
     #: Number of bytes of the next answer that the link forwards before it resets the connection.
     reset_after_bytes: int | None = None
     #: The link sets `holds_answer` when it holds an answer back; the test sets `may_answer` when
@@ -105,7 +111,8 @@ class FaultLink:
                 upstream.close()
                 client.close()
                 continue
-            wire = Wire(client, upstream)
+            self.answers.append(0)
+            wire = Wire(client, upstream, len(self.answers))
             for pump in (self._forward, self._answer):
                 wire.pumps.append(threading.Thread(target=pump, args=(wire,), daemon=True))
             with self.changing:
@@ -119,12 +126,21 @@ class FaultLink:
     def _answer(self, wire: Wire) -> None:
         self._pump(wire, wire.upstream, wire.client)
 
+    def _count(self, wire: Wire) -> None:
+        """Count an answer; if the link resets this connection now, do so without forwarding it."""
+        if self.cut == (wire.number, self.answers[wire.number - 1]):
+            self.may_answer.set()
+            self.reset_after_bytes = 0
+        self.answers[wire.number - 1] += 1
+
     def _pump(self, wire: Wire, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
                 if not self.is_open.is_set():
                     self.held += 1
                     self.is_open.wait()
+                if sink is wire.client:
+                    self._count(wire)
                 cut = self.reset_after_bytes
                 if cut is not None and sink is wire.client:
                     self._cut(wire, data[:cut])
