@@ -310,6 +310,19 @@ async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv
     assert (await answered(waiting))["status"] == "step_ready"
 
 
+async def test_delay_before_execution_shortens_the_waiting_time(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    await env.agent.take(plan)
+    caller = replace(env.agent.caller, hooks=WaitHooks(delay_seconds=50))
+    delayed = AgentClient(env.agent.dispatcher, caller)
+    waiting = await env.started("get_next_step", agent=delayed, planId=plan["planId"])
+    prompt = await env.started("get_next_step", planId=plan["planId"])
+    env.loop.advance(6)
+    assert (await answered(waiting))["status"] == "no_pending_steps"
+    assert not prompt.done()
+    await canceled(prompt)
+
+
 @pytest.mark.parametrize(("most", "most_of_org"), [(1, 100), (100, 1)])
 async def test_call_beyond_the_waiting_limit_is_answered_at_once(
     world: OrgEnv, most: int, most_of_org: int

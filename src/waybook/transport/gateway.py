@@ -1,5 +1,6 @@
 """Gateway from HTTP or stdio to the tool dispatcher; the dispatcher starts with the first call."""
 
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,10 @@ from waybook.store.driver.bus import Bus
 
 #: Request state attribute: True if the rate limiter admitted the request, False if it refused it.
 RATE_COUNTED: Final = "counted"
+#: Request state attribute: error because of which the credential could not be checked.
+FAULT: Final = "fault"
+#: Request state attribute: when the request arrived, by the clock of the event loop.
+ARRIVED: Final = "arrived"
 #: Request state attribute: function that releases the request's slot in the concurrency limiter.
 RELEASE_SLOT: Final = "release_slot"
 
@@ -87,8 +92,10 @@ class ToolGateway:
             dispatcher, caller, counted = await self._admitted(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
-        release_slot = request_state(request).get(RELEASE_SLOT, keep_slot)
-        hooks = WaitHooks(release_slot, partial(self.still_authorized, request))
+        state, now = request_state(request), get_running_loop().time()
+        release_slot = state.get(RELEASE_SLOT, keep_slot)
+        delay = now - state.get(ARRIVED, now)
+        hooks = WaitHooks(release_slot, partial(self.still_authorized, request), delay)
         caller = caller.with_call(rate_counted=counted, client=client, hooks=hooks)
         return await dispatcher.dispatch(caller, tool, arguments)
 

@@ -1,5 +1,6 @@
 """Looks up the row that a secret belongs to: an API token, a web session or a link."""
 
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +21,16 @@ async def find_by_secret(
     database: Database, secret: str, statements: SecretStatements
 ) -> list[Any]:
     """Return the row that a secret belongs to, or no row.
+
+    Concurrent lookups of the same secret are shared: when a fleet of agents with one token
+    reconnects, most of them would otherwise find the queue for connections full.
+    """
+    find = partial(_find, database, secret, statements)
+    return await database.lookups.read((hash_token(secret), statements), find)
+
+
+async def _find(database: Database, secret: str, statements: SecretStatements) -> list[Any]:
+    """Look up a secret.
 
     If the secret contains its org's code, only that org is searched, on one database node.
     Otherwise, every node of a cluster is asked for the org first.

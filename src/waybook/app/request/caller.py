@@ -35,6 +35,8 @@ class WaitHooks:
     release_slot: Callable[[], None] = keep_slot
     #: Check the caller's credential again after a wait.
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
+    #: Seconds that have passed since the call arrived; part of its waiting time.
+    delay_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

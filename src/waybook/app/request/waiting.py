@@ -55,7 +55,7 @@ TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 async def answer_or_wait(
     ctx: RequestContext, seconds: int | None, try_answer: TryAnswer
 ) -> ToolReply:
-    """Answer a call when there is work, or after `seconds` without work.
+    """Answer a call when there is work, or `seconds` after it arrived without work.
 
     The call does not wait if `seconds` is not set, or if too many calls wait already.
 
@@ -65,7 +65,7 @@ async def answer_or_wait(
     waiting, bus, org_id = ctx.services.waiting, ctx.services.bus, ctx.caller.org_id
     if not seconds or bus.is_closed or not waiting.has_capacity(org_id):
         return await try_answer(Attempt(is_last=True))
-    deadline = waiting.time() + seconds
+    deadline = waiting.time() + seconds - ctx.caller.hooks.delay_seconds
     with waiting.counted(org_id):
         position, attempt = bus.position(org_id), Attempt(is_last=False)
         reply = await try_answer(attempt)

@@ -17,6 +17,7 @@ from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
+from waybook.store.driver.shared_reads import SharedReads
 from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
 
@@ -130,6 +131,8 @@ class Database:
         self.frozen_now: datetime | None = None
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
+        #: Lookups of secrets, shared by concurrent requests with the same secret.
+        self.lookups = SharedReads()
 
     @property
     def wire(self) -> WireSettings:

@@ -19,15 +19,10 @@ from waybook.app.accounts.token_cache import CachedCaller
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
-from waybook.errors import RateLimited, Unauthenticated, WaybookError
+from waybook.errors import Busy, RateLimited, Unauthenticated, Unavailable, WaybookError
 from waybook.notifications.action_links import ACTION_PATH
-from waybook.transport.gateway import request_state
-from waybook.transport.http.bearer import (
-    PresentedToken,
-    challenge,
-    insufficient_scope_header,
-    read_bearer,
-)
+from waybook.transport.gateway import FAULT, request_state
+from waybook.transport.http.bearer import PresentedToken, challenge, read_bearer
 from waybook.transport.http.browser_session import SESSION, read_cookie
 from waybook.transport.http.cached_credential import expect_caller
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
@@ -38,7 +33,7 @@ from waybook.transport.http.html.error_pages import (
     requested_path,
     wants_html,
 )
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
 #: Paths without authentication: health checks, sign-in, and links with their own secret.
@@ -124,9 +119,9 @@ class AuthGate:
         except RateLimited as error:
             return await self._too_many_failures(request, error)
         except WaybookError as error:
-            return json_response(
-                error.as_json(), http_status(error.code), insufficient_scope_header(error.details)
-            )
+            if isinstance(error, Busy | Unavailable):
+                setattr(request.state, FAULT, error)
+            return answer_error_response(error.as_json())
         request.state.admitted_by = self
         return None
 

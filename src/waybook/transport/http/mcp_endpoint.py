@@ -15,10 +15,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from waybook.errors import WaybookError
 from waybook.tracing import TRACING, trace_fields
-from waybook.transport.gateway import request_state
+from waybook.transport.gateway import FAULT, request_state
 from waybook.transport.http.cached_credential import cached_caller, verify_credential
-from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.rate_limits import RequestThrottle, mcp_error_response
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.response_send import ResponseSend
 from waybook.transport.http.responses import json_response
@@ -65,7 +66,10 @@ class McpEndpoint:
             reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
             await reply(scope, receive, send)
             return
-        if self.pace and (refusal := await self.pace.rate_limited_mcp_response(request, message)):
+        refusal = unchecked_response(request, message)
+        if refusal is None and self.pace:
+            refusal = await self.pace.rate_limited_mcp_response(request, message)
+        if refusal is not None:
             await refusal(scope, receive, send)
             return
         tracer = TRACING.tracer
@@ -85,9 +89,9 @@ class McpEndpoint:
         if direct is not None and not streams:
             call = direct.read(request, message)
         if direct is not None and call is not None:
-            handling = send_answer(request, send, answer_checked(request, direct, call))
+            handling = send_answer(request, message, send, answer_checked(request, direct, call))
         elif refused := await verify_credential(request):
-            await refused(scope, receive, send)
+            await (unchecked_response(request, message) or refused)(scope, receive, send)
             return
         else:
             respond: Send = send
@@ -122,12 +126,22 @@ async def answer_checked(
     return await direct.answer(request, call)
 
 
+def unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
+    """Return the response to a message whose credential could not be checked; else None."""
+    fault: WaybookError | None = request_state(request).get(FAULT)
+    return None if fault is None else mcp_error_response(request, message, fault)
+
+
 async def send_answer(
-    request: Request, send: ResponseSend, answer: Awaitable[bytes | Response]
+    request: Request,
+    message: Mapping[str, Any],
+    send: ResponseSend,
+    answer: Awaitable[bytes | Response],
 ) -> None:
     body = await answer
     if isinstance(body, Response):
-        await body(request.scope, request.receive, send)
+        refusal = unchecked_response(request, message) or body
+        await refusal(request.scope, request.receive, send)
     else:
         await send.send_json(body)
 

@@ -6,6 +6,7 @@ checks are called one after the other here, because a chain of ASGI apps in fron
 a fifth of its CPU time.
 """
 
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from waybook.transport.gateway import RELEASE_SLOT
+from waybook.transport.gateway import ARRIVED, FAULT, RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.compression import accepts_gzip
 from waybook.transport.http.headers import index_headers, strip_headers
@@ -122,14 +123,15 @@ class RequestPipeline:
             **scope,
             "headers": raw,
             "scheme": checked.scheme,
-            "state": {**scope.get("state", {})},
+            "state": {**scope.get("state", {}), ARRIVED: get_running_loop().time()},
         }
         respond = ResponseSend(send, exchange_of(scope), accepts_gzip=checked.accepts_gzip)
         request, refusal = Request(scope, receive), checked.refusal
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.unverified = request
-        if refusal is not None:
+        # If the credential cannot be checked now, the handler says so in its protocol.
+        if refusal is not None and (handler is None or FAULT not in scope["state"]):
             await refusal(scope, receive, respond)
         elif self.pace is None:
             await self._handle(request, handler, checked, respond)

@@ -30,7 +30,7 @@ from starlette.responses import Response
 from waybook.app.request.caller import Caller
 from waybook.errors import RateLimited, WaybookError
 from waybook.transport.gateway import RATE_COUNTED, ToolGateway, request_state
-from waybook.transport.http.responses import json_response, retry_after_header
+from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
 #: Maximum number of requests of one org that are processed at the same time.
@@ -169,11 +169,8 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        tool = tool_called(message)
-        error = await self.rate_limited_response(request, tool or "")
-        return (
-            mcp_error_response(request, message, error, is_tool=tool is not None) if error else None
-        )
+        error = await self.rate_limited_response(request, tool_called(message) or "")
+        return mcp_error_response(request, message, error) if error else None
 
 
 def page_caller(request: Request) -> UUID | None:
@@ -182,15 +179,16 @@ def page_caller(request: Request) -> UUID | None:
 
 
 def mcp_error_response(
-    request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
+    request: Request, message: Mapping[str, object], fault: WaybookError
 ) -> Response:
     body, headers = fault.as_json(), retry_after_header(fault.details)
+    status = http_status(fault.code)
     if "id" not in message:
-        return json_response(body, 429, headers)
+        return json_response(body, status, headers)
     answer: dict[str, object] = {"jsonrpc": "2.0", "id": message["id"]}
-    if not is_tool:
+    if tool_called(message) is None:
         error = {"code": INTERNAL_ERROR, "message": fault.message, "data": body}
-        return json_response({**answer, "error": error}, 429, headers)
+        return json_response({**answer, "error": error}, status, headers)
     text = {"type": "text", "text": compact_json(body)}
     result: dict[str, object] = {"content": [text], "isError": True}
     if request.headers.get("mcp-protocol-version") in STATELESS_REVISIONS:

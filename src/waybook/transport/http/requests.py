@@ -14,17 +14,12 @@ from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page,
 from waybook.errors import WaybookError
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.bearer import insufficient_scope_header
-from waybook.transport.http.responses import error_response, json_response, retry_after_header
-
-STATUS: Final[Mapping[str, HTTPStatus]] = {
-    "NOT_FOUND": HTTPStatus.NOT_FOUND,
-    "TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "FORBIDDEN": HTTPStatus.FORBIDDEN,
-    "RATE_LIMITED": HTTPStatus.TOO_MANY_REQUESTS,
-    "BUSY": HTTPStatus.SERVICE_UNAVAILABLE,
-    "DISK_FULL": HTTPStatus.SERVICE_UNAVAILABLE,
-    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
-}
+from waybook.transport.http.responses import (
+    error_response,
+    http_status,
+    json_response,
+    retry_after_header,
+)
 
 #: Headers of responses with a document. A document is untrusted text: browsers may show and save
 #: it, but not run scripts in it.
@@ -136,10 +131,6 @@ def answer_error_response(body: Mapping[str, object]) -> Response:
                 {**retry_after_header(details), **insufficient_scope_header(details)},
             )
     return json_response(body, HTTPStatus.BAD_REQUEST)
-
-
-def http_status(code: str | None) -> HTTPStatus:
-    return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 
 def _name(document: ReadableDocument) -> str:

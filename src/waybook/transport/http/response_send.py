@@ -7,12 +7,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import Message, Send
 
+from waybook.errors import Unavailable
 from waybook.transport.http.cached_credential import is_verified, verify_credential
 from waybook.transport.http.compression import VARY, CompressingSend, is_plain
 from waybook.transport.http.protocol import Exchange
 from waybook.transport.http.request_checks import with_security_headers
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
+#: Header of every response with status 503 that does not set it itself.
+_RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
 )
@@ -41,6 +44,9 @@ class ResponseSend:
                 # Let the org's next request start now, because an event stream stays open long.
                 self.release()
             headers = with_security_headers(message.get("headers", ()))
+            is_unavailable = message["status"] == HTTPStatus.SERVICE_UNAVAILABLE
+            if is_unavailable and not any(name == _RETRY_AFTER[0] for name, _ in headers):
+                headers.append(_RETRY_AFTER)
             message = {**message, "headers": headers}
         elif self._is_refused:
             return

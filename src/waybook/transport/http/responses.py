@@ -1,11 +1,23 @@
 """JSON responses, and error responses in the format of the tool dispatcher."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from math import ceil
+from typing import Final
 
 from starlette.responses import Response
 
 from waybook.transport.jsonrpc import compact_json, error_body
+
+STATUS: Final[Mapping[str, HTTPStatus]] = {
+    "NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "FORBIDDEN": HTTPStatus.FORBIDDEN,
+    "RATE_LIMITED": HTTPStatus.TOO_MANY_REQUESTS,
+    "BUSY": HTTPStatus.SERVICE_UNAVAILABLE,
+    "DISK_FULL": HTTPStatus.SERVICE_UNAVAILABLE,
+    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
+}
 
 
 def json_response(
@@ -31,3 +43,7 @@ def retry_after_header(details: object) -> dict[str, str]:
         case {"retryAfter": int() | float() as seconds}:
             return {"retry-after": str(ceil(seconds))}
     return {}
+
+
+def http_status(code: str | None) -> HTTPStatus:
+    return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)

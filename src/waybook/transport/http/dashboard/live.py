@@ -19,8 +19,7 @@ from waybook.store.driver.bus import ChangeFeed
 from waybook.transport.http.authentication import reauthenticate
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.html.layout import PAGE_HEADERS
-from waybook.transport.http.requests import http_status
-from waybook.transport.http.responses import json_response, retry_after_header
+from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
 
 #: Seconds without events after which an event stream sends a heartbeat.

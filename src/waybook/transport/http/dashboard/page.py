@@ -30,8 +30,8 @@ from waybook.transport.http.html.forms import (
     set_csrf_cookie,
 )
 from waybook.transport.http.html.layout import render_template
-from waybook.transport.http.requests import answer_error_response, http_status
-from waybook.transport.http.responses import retry_after_header
+from waybook.transport.http.requests import answer_error_response
+from waybook.transport.http.responses import http_status, retry_after_header
 
 T = TypeVar("T")
 

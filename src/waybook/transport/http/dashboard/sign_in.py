@@ -49,7 +49,7 @@ from waybook.transport.http.html.forms import (
     set_csrf_cookie,
 )
 from waybook.transport.http.html.layout import render_template
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import http_status
 
 SIGN_IN_PATH: Final = "/sign-in"
 CALLBACK_PATH: Final = "/sign-in/callback"

@@ -34,7 +34,7 @@ from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.errors import InvalidInput, WaybookError
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm
 from waybook.transport.http.html.forms import read_form
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import http_status
 
 MAX_TOKEN_DAYS: Final = 3_650
 CONFIRMATIONS: Final = {

@@ -28,7 +28,7 @@ from waybook.plan.model import MAX_STEPS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
 from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import http_status
 
 #: Start of a list, heading, diagram, code block or JSON. An import can read these formats.
 _MARKED: Final = re.compile(

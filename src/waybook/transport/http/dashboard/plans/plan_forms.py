@@ -10,7 +10,7 @@ from starlette.datastructures import FormData
 from waybook.app.queries.plans.step import StepDetail
 from waybook.app.request.caller import Answer
 from waybook.transport.errors import code_of
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import http_status
 
 Modification = dict[str, object]
 

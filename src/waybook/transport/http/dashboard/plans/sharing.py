@@ -31,7 +31,7 @@ from waybook.transport.http.dashboard.link_access import (
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm
 from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
-from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import http_status
 
 #: Headers of a shared snapshot. Agents wrote its texts, so nothing in it may run or load, and only
 #: its own styles apply.

@@ -34,7 +34,8 @@ from waybook.transport.http.html.forms import (
     read_form,
     safe_return_path,
 )
-from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
+from waybook.transport.http.requests import SANDBOX_HEADERS
+from waybook.transport.http.responses import http_status
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,150 @@
+"""Many requests in one moment, and requests whose credential cannot be checked."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+
+from auth_env import at, authenticated_app, bearer, make_token, open_visitor
+from org_env import OrgEnv, make_env
+from patience import PATIENCE_SECONDS
+from postgres_servers import ServerDatabase
+from transport.messages import LEGACY, make_request
+from waybook.app.accounts.members import revoke_token
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Answer, Caller
+from waybook.app.request.rate_limit import TokenBuckets
+from waybook.store.calls import CallLog
+from waybook.transport.http.rate_limits import DELAYS
+
+#: More calls than may wait for a database connection at the same time.
+HERD = 500
+CALL = make_request("tools/call", name="list_active_plans", arguments={})
+LIST = make_request("tools/list")
+
+
+@pytest.fixture
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
+        yield made
+
+
+@asynccontextmanager
+async def limited_visitor(
+    world: OrgEnv, limit: TokenBuckets, kind: type[Dispatcher] = Dispatcher
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield an HTTP client for an application with this rate limit, without credentials."""
+    services = replace(world.dispatcher.services, rate_limit=limit)
+    here = replace(world, dispatcher=kind(services, CallLog(services.database)))
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(authenticated_app(here)),
+        base_url="http://localhost",
+        timeout=PATIENCE_SECONDS,
+    ) as client:
+        yield client
+
+
+def outcome_of(reply: httpx2.Response) -> str:
+    if reply.status_code != 200:
+        return str(reply.status_code)
+    result = reply.json()["result"]
+    body = json.loads(result["content"][0]["text"])
+    return str(body["error"]["code"]) if result.get("isError") else "ok"
+
+
+async def test_burst_of_calls_with_one_token_shares_its_lookup(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookups = 0
+    read = world.database.read_by_secret
+
+    async def recorded(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as theirs
+        nonlocal lookups
+        lookups += 1
+        return await read(*statements, **named)
+
+    monkeypatch.setattr(world.database, "read_by_secret", recorded)
+    headers = LEGACY | bearer(await make_token(world.agent))
+    async with limited_visitor(world, TokenBuckets(HERD, HERD)) as http:
+        posts = [http.post("/mcp", headers=headers, content=CALL) for _ in range(HERD)]
+        replies = await asyncio.gather(*posts)
+    assert Counter(map(outcome_of, replies)) == {"ok": HERD}
+    assert lookups < 5
+
+
+async def test_request_after_a_revocation_does_not_share_an_earlier_lookup(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, has_read, may_answer = world.database.read_by_secret, asyncio.Event(), asyncio.Event()
+
+    async def answer_late(*statements: Any, **named: Any) -> Any:  # noqa: ANN401 - as theirs
+        rows = await read(*statements, **named)
+        has_read.set()
+        await may_answer.wait()
+        return rows
+
+    monkeypatch.setattr(world.database, "read_by_secret", answer_late)
+    issued = await make_token(world.agent, "bea")
+    async with open_visitor(world) as http:
+        read_api = "/api/plans/x/outputs"
+        before = asyncio.create_task(http.get(read_api, headers=bearer(issued)))
+        await has_read.wait()
+        await revoke_token(at(world.agent), issued.token.id)
+        after = asyncio.create_task(http.get(read_api, headers=bearer(issued)))
+        may_answer.set()
+        assert (await before).status_code == 404
+        assert (await after).status_code == 401
+
+
+def make_unavailable(world: OrgEnv) -> None:
+    """Close the connections to the database, which cannot be opened again."""
+    world.is_sound = False  # The audit can no longer be verified.
+    world.database.close()
+
+
+@pytest.mark.parametrize(("message", "status"), [(CALL, 200), (LIST, 503)], ids=["call", "list"])
+async def test_unchecked_credential_is_reported_inside_the_mcp_protocol(
+    world: OrgEnv, message: bytes, status: int
+) -> None:
+    headers = LEGACY | bearer(await make_token(world.agent))
+    async with open_visitor(world) as http:
+        make_unavailable(world)
+        reply = await http.post("/mcp", headers=headers, content=message)
+    assert (reply.status_code, reply.json()["id"]) == (status, 1)
+    assert "UNAVAILABLE" in reply.text
+    assert reply.headers["retry-after"] == "5"
+
+
+@pytest.mark.parametrize("path", ["/api/plans/x/outputs", "/readyz"])
+async def test_unavailable_server_says_when_to_retry(world: OrgEnv, path: str) -> None:
+    headers = bearer(await make_token(world.agent))
+    async with open_visitor(world) as http:
+        make_unavailable(world)
+        reply = await http.get(path, headers=headers)
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
+
+
+class RecordingDispatcher(Dispatcher):
+    """Dispatcher that records the time each call has spent before it was executed."""
+
+    delays: list[float]
+
+    async def dispatch(self, caller: Caller, tool_name: str, arguments: Any) -> Answer:  # noqa: ANN401 - as theirs
+        self.delays.append(caller.hooks.delay_seconds)
+        return await super().dispatch(caller, tool_name, arguments)
+
+
+async def test_waiting_time_of_a_call_counts_from_its_arrival(world: OrgEnv) -> None:
+    RecordingDispatcher.delays = []
+    headers = LEGACY | bearer(await make_token(world.agent, "cleo"))
+    # The second call exceeds the rate limit and is delayed before it is executed.
+    async with limited_visitor(world, TokenBuckets(10, 1), RecordingDispatcher) as http:
+        for _ in range(2):
+            await http.post("/mcp", headers=headers, content=CALL)
+    assert RecordingDispatcher.delays[1] > 0.9 * DELAYS[0]
