@@ -1,11 +1,12 @@
-"""Effect of a request flood by one org on the latency of another org.
+"""Effect of a request flood on the latency of an org.
 
 The server runs in its own process in server mode with default limits: sixty calls per second for
-each org. One org completes the steps of a plan, with a short pause between calls. A second org, in
-a third process, calls over many connections as fast as it gets answers, and ignores refusals. Both
-orgs use loopback, each with its own token. The number of calls and the time are limited.
+each org. One org completes the steps of a plan, with a short pause between calls. A third process
+sends requests over many connections as fast as it gets answers, and ignores refusals: calls of
+another org, calls of that org with 750 kB of arguments, or requests without sign-in. All use
+loopback, each org with its own token. The number of calls and the time are limited.
 
-    python benchmarks/flood.py [--calls 300] [--connections 32]
+    python benchmarks/flood.py [--calls 300] [--connections 32] [--kinds calls,large,anonymous]
 """
 
 import argparse
@@ -35,6 +36,9 @@ ROUNDS = 3
 PAUSE_SECONDS = 0.02
 MAX_SECONDS = 60
 MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
+KINDS = ("calls", "large", "anonymous")
+#: Number of steps in a plan of 750 kB, which is refused because it has too many.
+LARGE_STEPS = 13_600
 
 
 async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -79,35 +83,47 @@ class Caller:
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = json.dumps(message)
-        self.writer.write(f"{self.head}{len(body)}\r\n\r\n{body}".encode())
+        status, reply = await self.send(f"{self.head}{len(body)}\r\n\r\n{body}".encode())
+        if status != "200":
+            return status, {}
+        result = json.loads(reply)["result"]
+        answer = json.loads(result["content"][0]["text"])
+        return (answer["error"]["code"], answer) if result.get("isError") else ("ok", answer)
+
+    async def send(self, request: bytes) -> tuple[str, bytes]:
+        """Send a request; return the HTTP status and the body of the response."""
+        self.writer.write(request)
         head = await self.reader.readuntil(b"\r\n\r\n")
         size = re.search(rb"content-length: (\d+)", head)
         assert size, head
-        result = json.loads(await self.reader.readexactly(int(size[1])))["result"]
-        answer = json.loads(result["content"][0]["text"])
-        return (answer["error"]["code"], answer) if result.get("isError") else ("ok", answer)
+        return head.split()[1].decode(), await self.reader.readexactly(int(size[1]))
+
+    async def send_one(self, kind: str) -> str:
+        """Send a request of a flood; return the error code, "ok" or the HTTP status."""
+        if kind == "large":
+            steps = [{"stepType": "search", "instructions": "Look it up."}] * LARGE_STEPS
+            arguments = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
+            return (await self.call("create_research_plan", **arguments))[0]
+        if kind == "anonymous":
+            get = f"GET /sign-in HTTP/1.1\r\nhost: {self.host}:{self.port}\r\n\r\n"
+            return (await self.send(get.encode()))[0]
+        return (await self.call("list_active_plans"))[0]
 
     async def list_tools_as(self, token: str) -> str:
         """Request the tool list with another token; return the HTTP status."""
         message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         head = re.sub(r"Bearer \S+", f"Bearer {token}", self.head)
-        self.writer.write(f"{head}{len(message)}\r\n\r\n{message}".encode())
-        answer = await self.reader.readuntil(b"\r\n\r\n")
-        size = re.search(rb"content-length: (\d+)", answer)
-        assert size, answer
-        await self.reader.readexactly(int(size[1]))
-        return answer.split()[1].decode()
+        return (await self.send(f"{head}{len(message)}\r\n\r\n{message}".encode()))[0]
 
 
-async def flood(address: str, token: str, connections: int) -> None:
-    """Call a tool as fast as answers arrive until stdin is closed, then print the answer counts."""
+async def flood(address: str, token: str, connections: int, kind: str) -> None:
+    """Send requests as fast as answers arrive until stdin is closed, then print the counts."""
     codes: Counter[str] = Counter()
 
     async def call_repeatedly() -> None:
         async with Caller(address, token) as caller:
             while True:
-                code, _ = await caller.call("list_active_plans")
-                codes[code] += 1
+                codes[await caller.send_one(kind)] += 1
 
     tasks = [asyncio.create_task(call_repeatedly()) for _ in range(connections)]
     await asyncio.wait(
@@ -121,13 +137,16 @@ async def flood(address: str, token: str, connections: int) -> None:
 
 
 @asynccontextmanager
-async def run_flood(address: str, token: str, connections: int) -> AsyncIterator[Counter[str]]:
+async def run_flood(
+    address: str, token: str, connections: int, kind: str = "calls"
+) -> AsyncIterator[Counter[str]]:
     """Run a flood in its own process for the length of the block.
 
     Yields:
         A counter of the answers by code, which is empty until the block ends.
     """
     command = [sys.executable, __file__, "--flood", address, "--connections", str(connections)]
+    command += ["--kinds", kind]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, env={**os.environ, "FLOOD_TOKEN": token}
     )
@@ -172,7 +191,7 @@ def cpu_seconds(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def main(calls: int, connections: int) -> None:
+async def main(calls: int, connections: int, kinds: Sequence[str]) -> None:
     """Measure the latency without and with a flood, and compare them."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
@@ -180,13 +199,14 @@ async def main(calls: int, connections: int) -> None:
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
-                rounds = []
-                for _ in range(ROUNDS):
+                rounds: dict[str, list[Round]] = {kind: [] for kind in kinds}
+                for kind in [*kinds] * ROUNDS:
                     alone = await measure_latencies(address, tokens[MEASURED_ORG], calls)
-                    before = cpu_seconds(process)
-                    async with run_flood(address, tokens[FLOODING_ORG], connections) as codes:
+                    before, token = cpu_seconds(process), tokens[FLOODING_ORG]
+                    async with run_flood(address, token, connections, kind) as codes:
                         during = await measure_latencies(address, tokens[MEASURED_ORG], calls)
-                    rounds.append(Round(alone, during, codes, cpu_seconds(process) - before))
+                    used = cpu_seconds(process) - before
+                    rounds[kind].append(Round(alone, during, codes, used))
     report(rounds)
 
 
@@ -198,15 +218,19 @@ async def create_token(folder: Path, org: str) -> str:
     return str(created["token"])
 
 
-def report(rounds: Sequence[Round]) -> None:
+def report(rounds: dict[str, list[Round]]) -> None:
     """Print the latencies with and without a flood; exit with code 1 above the limit."""
-    print(f"{'flood by another org':28}{'median ms':>10}{'p99 ms':>10}")
-    for alone, during, codes, used in rounds:
-        print(f"{'without flood':28}{median(alone):10.1f}{p99(alone):10.1f}")
-        print(f"{'with flood':28}{median(during):10.1f}{p99(during):10.1f}")
-        print(f"{'answers to the flood':28}{dict(codes)}; the server used {used:.1f} s of CPU")
-    ratios = [p99(during) / p99(alone) for alone, during, _, _ in rounds]
-    finish("flood", [Check(name="ratio of p99", rounds=ratios, direction="<=", limit=LIMIT)])
+    print(f"{'latency of one org':28}{'median ms':>10}{'p99 ms':>10}")
+    checks = []
+    for kind, each in rounds.items():
+        for alone, during, codes, used in each:
+            print(f"{'without flood':28}{median(alone):10.1f}{p99(alone):10.1f}")
+            print(f"{f'with flood: {kind}':28}{median(during):10.1f}{p99(during):10.1f}")
+            print(f"{'answers to the flood':28}{dict(codes)}; the server used {used:.1f} s of CPU")
+        ratios = [p99(during) / p99(alone) for alone, during, _, _ in each]
+        name = f"ratio of p99, flood of {kind}"
+        checks.append(Check(name=name, rounds=ratios, direction="<=", limit=LIMIT))
+    finish("flood", checks)
 
 
 def p99(latencies: Sequence[float]) -> float:
@@ -218,9 +242,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--flood", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.flood:
-        asyncio.run(flood(arguments.flood, os.environ["FLOOD_TOKEN"], arguments.connections))
+        token = os.environ["FLOOD_TOKEN"]
+        asyncio.run(flood(arguments.flood, token, arguments.connections, arguments.kinds))
     else:
-        asyncio.run(main(arguments.calls, arguments.connections))
+        asyncio.run(main(arguments.calls, arguments.connections, arguments.kinds.split(",")))

@@ -77,6 +77,9 @@ class RecordingDispatcher:
     def try_acquire(self, _: Caller) -> float:
         return 0.0
 
+    def charge(self, _: Caller, calls: int) -> None:
+        """Count nothing: this dispatcher has no rate limit."""
+
     def rate_limited_answer(self, _: Caller, what: str = "") -> RateLimited:
         return RateLimited(what)
 

@@ -21,7 +21,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.store.calls import CallLog
-from waybook.transport.http.rate_limits import DELAYS
+from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
 #: More calls than may wait for a database connection at the same time.
 HERD = 500
@@ -148,3 +148,52 @@ async def test_waiting_time_of_a_call_counts_from_its_arrival(world: OrgEnv) -> 
         for _ in range(2):
             await http.post("/mcp", headers=headers, content=CALL)
     assert RecordingDispatcher.delays[1] > 0.9 * DELAYS[0]
+
+
+async def in_parts(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+@pytest.mark.parametrize("form", ["declared", "chunked"])
+async def test_large_body_counts_as_many_calls_before_it_is_parsed(
+    world: OrgEnv, form: str
+) -> None:
+    headers = LEGACY | bearer(await make_token(world.agent))
+    large = {"x": "y" * 100 * BODY_BYTES_PER_CALL}
+    body = make_request("tools/call", name="list_active_plans", arguments=large)
+    async with limited_visitor(world, TokenBuckets(1, 50)) as http:
+        sent = [body if form == "declared" else in_parts(body), CALL, CALL[:-1] + b" " * len(body)]
+        replies = [await http.post("/mcp", headers=headers, content=content) for content in sent]
+    assert [*map(outcome_of, replies[:2])] == ["INVALID_INPUT", "RATE_LIMITED"]
+    # The third body is not JSON, which a server that parses it would report.
+    assert (replies[2].status_code, replies[2].json()["id"]) == (429, 1)
+
+
+async def test_requests_without_sign_in_share_one_rate_limit(world: OrgEnv) -> None:
+    headers = LEGACY | bearer(await make_token(world.agent))
+    async with limited_visitor(world, TokenBuckets(1, 3)) as http:
+        paths = ["/sign-in", "/plans", "/mcp", "/.well-known/x", "/healthz", "/static/x"]
+        replies = [await http.get(path) for path in paths]
+        assert [reply.status_code for reply in replies] == [200, 401, 401, 429, 200, 404]
+        assert replies[3].headers["retry-after"] == "1"
+        assert outcome_of(await http.post("/mcp", headers=headers, content=CALL)) == "ok"
+
+
+async def test_large_arguments_do_not_block_other_calls(world: OrgEnv) -> None:
+    steps = [{"stepType": "search", "instructions": "Look it up."}] * 10_000
+    dispatcher, caller, loop = world.dispatcher, world.agent.caller, asyncio.get_running_loop()
+    arguments = {"name": "x", "researchQuestion": "q", "steps": steps}
+    started = last = loop.time()
+    call = asyncio.create_task(dispatcher.dispatch(caller, "create_research_plan", arguments))
+    longest = 0.0
+    while not call.done():
+        await asyncio.sleep(0)
+        longest, last = max(longest, loop.time() - last), loop.time()
+    assert outcome_code(call.result()) == "TOO_LARGE"
+    assert longest < 0.5 * (last - started)
+
+
+def outcome_code(answer: Answer) -> object:
+    error = answer.body["error"]
+    assert isinstance(error, dict)
+    return error["code"]

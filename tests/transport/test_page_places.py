@@ -45,7 +45,9 @@ class Made:
 
 
 def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
-    async def browser(request: Request) -> Caller:
+    async def browser(request: Request) -> Caller | None:
+        if request.headers["x-org"] == "none":
+            return None
         org_id = UUID(int=int(request.headers["x-org"]))
         return replace(CALLER, org_id=org_id, channel=Channel.DASHBOARD)
 
@@ -76,3 +78,19 @@ async def test_rendering_pages_of_one_org_does_not_delay_another_org() -> None:
         assert sorted(made.begun) == ["1"] * MAX_CONCURRENT_PAGES + ["2"]
         made.done.set()
     assert made.begun.count("1") == 20
+
+
+async def test_requests_without_sign_in_are_handled_one_at_a_time() -> None:
+    made = Made()
+    async with (
+        behind_the_gate(made) as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(20):
+            group.create_task(client.get("/sign-in", headers={"x-org": "none"}))
+        group.create_task(client.get("/plans", headers={"x-org": "1"}))
+        await made.settled()
+        assert sorted(made.begun) == ["1", "none"]
+        made.done.set()
+    assert made.begun.count("none") == 20

@@ -16,7 +16,7 @@ from waybook.app.queries.documents import list_outputs, read_document, read_outp
 from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
-from waybook.app.request.arguments import ToolArguments, parse_arguments
+from waybook.app.request.arguments import ToolArguments, parse_large_arguments
 from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
 from waybook.app.request.caller import (
     Answer,
@@ -233,7 +233,7 @@ class Dispatcher:
             _refuse_without(tool, caller)
             short_ids = self.services.short_ids
             known = with_cached_ids(caller.org_id, short_ids, tool.arguments, arguments)
-            args = parse_arguments(tool.arguments, known)
+            args = await parse_large_arguments(tool.arguments, known)
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)

@@ -48,7 +48,7 @@ def is_plain_json(value: object) -> bool:
     Other values need `check_json`, which takes longer.
     """
     # Serialize only small values, because orjson crashes if it runs out of memory.
-    if type(value) not in CONTAINERS or not _is_small(value, MAX_PLAIN_DEPTH):
+    if type(value) not in CONTAINERS or not is_small(value):
         return False
     try:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
@@ -58,7 +58,7 @@ def is_plain_json(value: object) -> bool:
     return b"\\u0000" not in text and b"null" not in text
 
 
-def _is_small(container: Any, depth: int) -> bool:  # noqa: ANN401 - an object or array
+def is_small(container: Any, depth: int = MAX_PLAIN_DEPTH) -> bool:  # noqa: ANN401 - an object or array
     """Return whether an object or array has few values, short texts, and few levels."""
     if len(container) > MAX_PLAIN_VALUES:
         return False
@@ -69,7 +69,7 @@ def _is_small(container: Any, depth: int) -> bool:  # noqa: ANN401 - an object o
     if texts and sum(map(len, texts)) > MAX_PLAIN_LENGTH:
         return False
     for value in values:
-        if type(value) in CONTAINERS and not (depth and _is_small(value, depth - 1)):
+        if type(value) in CONTAINERS and not (depth and is_small(value, depth - 1)):
             return False
     return True
 

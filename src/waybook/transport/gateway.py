@@ -44,6 +44,9 @@ class DispatcherPort(Protocol):
     def try_acquire(self, caller: Caller, /) -> float:
         """Count a call against the org's rate limit; return the seconds to wait, 0 if allowed."""
 
+    def charge(self, caller: Caller, calls: int, /) -> None:
+        """Count this many additional calls against the org's rate limit."""
+
     def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited: ...
 
     async def is_ready(self) -> bool: ...

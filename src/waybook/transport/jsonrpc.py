@@ -30,6 +30,8 @@ class InvalidMessage:
 #: Maximum size of a message in bytes, on every channel.
 MESSAGE_LIMIT: Final = 1024 * 1024
 
+#: Number of bytes at the beginning and at the end of a message in which its id is looked for.
+EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
@@ -89,6 +91,16 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
         with suppress(ValueError):
             identity = from_json(match[1])
     return identity
+
+
+def outline_message(body: bytes) -> Mapping[str, object]:
+    """Return the id of a message without parsing the body, for refusing a large message.
+
+    >>> outline_message(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1}}')
+    {'id': 7}
+    """
+    identity = id_of(body[:EDGE_BYTES], body[-EDGE_BYTES:])
+    return {} if identity is None else {"id": identity}
 
 
 #: Session id for HTTP clients that can show MCP apps. It carries no state and no rights.

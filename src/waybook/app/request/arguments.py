@@ -4,11 +4,13 @@ Clients may send an array or object as JSON text, and null or a blank text for a
 Anything else that does not match the schema is rejected before the call has any effect.
 """
 
+import asyncio
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -32,10 +34,12 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from waybook.app.request.argument_errors import refusal
-from waybook.core.json_check import check_json, is_plain_json
+from waybook.core.json_check import check_json, is_plain_json, is_small
 from waybook.errors import InvalidInput, TooLarge
 
 MAX_RESULT = 256 * 1024
+#: Maximum number of arguments that are validated; no tool has so many.
+MAX_ARGUMENTS = 100
 
 
 def is_blank(value: object) -> bool:
@@ -223,10 +227,24 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     """
     if not is_plain_json(arguments):
         _check(kind, arguments)
+    # Reporting a hundred unknown arguments is enough, and each takes time.
+    given = dict(islice(arguments.items(), MAX_ARGUMENTS))
     try:
-        return kind.model_validate(_without_absent(kind, arguments))
+        return kind.model_validate(_without_absent(kind, given))
     except ValidationError as error:
         raise refusal(_names(kind), error) from None
+
+
+async def parse_large_arguments(
+    kind: type[ArgumentsT], arguments: Mapping[str, object]
+) -> ArgumentsT:
+    """Do the same as `parse_arguments`; large arguments are parsed in another thread.
+
+    Parsing a megabyte can take more than a tenth of a second, in which no other call would run.
+    """
+    if is_small(arguments):
+        return parse_arguments(kind, arguments)
+    return await asyncio.to_thread(parse_arguments, kind, arguments)
 
 
 def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:

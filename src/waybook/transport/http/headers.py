@@ -17,3 +17,15 @@ def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
     for name, value in headers:
         values.setdefault(name, []).append(value.decode("latin-1"))
     return values
+
+
+def declared_size(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """Return the size of the body that the headers declare; None if they do not.
+
+    >>> declared_size([(b"content-length", b"12")]), declared_size([(b"content-length", b"?")])
+    (12, None)
+    """
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else None
+    return None

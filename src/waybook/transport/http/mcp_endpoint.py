@@ -17,9 +17,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from waybook.errors import WaybookError
 from waybook.tracing import TRACING, trace_fields
-from waybook.transport.gateway import FAULT, request_state
+from waybook.transport.gateway import FAULT, RATE_COUNTED, request_state
 from waybook.transport.http.cached_credential import cached_caller, verify_credential
-from waybook.transport.http.rate_limits import RequestThrottle, mcp_error_response
+from waybook.transport.http.rate_limits import (
+    BODY_BYTES_PER_CALL,
+    RequestThrottle,
+    mcp_error_response,
+)
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.response_send import ResponseSend
 from waybook.transport.http.responses import json_response
@@ -28,6 +32,7 @@ from waybook.transport.jsonrpc import (
     InvalidMessage,
     declares_apps,
     may_wait,
+    outline_message,
     read_message,
     tool_with_progress,
 )
@@ -60,7 +65,10 @@ class McpEndpoint:
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
         scope, receive = request.scope, request.receive
-        message = read_message(body)
+        state = request_state(request)
+        is_refused = FAULT in state or not state.get(RATE_COUNTED, True)
+        is_large = len(body) >= BODY_BYTES_PER_CALL
+        message = outline_message(body) if is_refused and is_large else read_message(body)
         if isinstance(message, InvalidMessage):
             error = {"code": message.code, "message": message.message}
             reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)

@@ -19,9 +19,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from waybook.transport.gateway import ARRIVED, FAULT, RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.compression import accepts_gzip
-from waybook.transport.http.headers import index_headers, strip_headers
+from waybook.transport.http.headers import declared_size, index_headers, strip_headers
 from waybook.transport.http.protocol import exchange_of
-from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.rate_limits import (
+    BODY_BYTES_PER_CALL,
+    RequestThrottle,
+    signed_in_caller,
+)
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     HEALTH_PATHS,
@@ -130,8 +134,12 @@ class RequestPipeline:
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.unverified = request
-        # If the credential cannot be checked now, the handler says so in its protocol.
-        if refusal is not None and (handler is None or FAULT not in scope["state"]):
+        if handler is not None and FAULT in scope["state"]:
+            # The handler says in its protocol that the credential cannot be checked.
+            refusal = None
+        elif self.gate and self.pace and signed_in_caller(request) is None:
+            refusal = await self.pace.anonymous_refusal(request) or refusal
+        if refusal is not None:
             await refusal(scope, receive, respond)
         elif self.pace is None:
             await self._handle(request, handler, checked, respond)
@@ -173,6 +181,9 @@ class RequestPipeline:
         if handler is None:
             await self.app(scope, replay_body(body, receive), respond)
             return
+        is_large = len(body) >= BODY_BYTES_PER_CALL
+        if self.pace and is_large and declared_size(scope["headers"]) is None:
+            await self.pace.admit(request, len(body))
         try:
             await handler(request, body, respond)
         except Exception as error:
@@ -187,4 +198,4 @@ async def _receive(scope: Scope, receive: Receive) -> bytes | Response:
     body = exchange.take_body(BODY_LIMIT) if exchange is not None else None
     if body is not None:
         return body
-    return await receive_body(index_headers(scope["headers"]), receive, BODY_LIMIT)
+    return await receive_body(declared_size(scope["headers"]), receive, BODY_LIMIT)

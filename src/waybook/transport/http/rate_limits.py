@@ -28,8 +28,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, WaybookError
-from waybook.transport.gateway import RATE_COUNTED, ToolGateway, request_state
+from waybook.transport.gateway import RATE_COUNTED, DispatcherPort, ToolGateway, request_state
+from waybook.transport.http.headers import declared_size
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
@@ -105,6 +107,15 @@ LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: counts. The number is small, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
+#: A request counts as one more call for every so many bytes of its body. Parsing them takes up to
+#: the CPU time of a call.
+BODY_BYTES_PER_CALL: Final = 4 * 1024
+#: Caller that stands for everyone who is not signed in: they share one rate limit and one slot.
+ANONYMOUS: Final = Caller(org_id=UUID(int=0), user="", channel=Channel.DASHBOARD)
+#: Paths that are never delayed, and files that do not count against the limit, because the pages of
+#: signed-in people need them too.
+UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+UNCOUNTED_PREFIX: Final = "/static/"
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 
 
@@ -120,10 +131,11 @@ class RequestThrottle:
     #: Number of delayed requests of each org.
     held: Counter[UUID] = field(default_factory=Counter)
 
-    async def admit(self, request: Request) -> UUID | None:
+    async def admit(self, request: Request, size: int | None = None) -> UUID | None:
         """Count a request; if its org is over the limit, delay it and try once more.
 
-        The result is stored in the request state. Return the org if the request may proceed.
+        `size` is the size of the body in bytes; by default, the one that the headers declare. The
+        result is stored in the request state. Return the org if the request may proceed.
         """
         try:
             dispatcher, caller = (
@@ -133,21 +145,41 @@ class RequestThrottle:
         except WaybookError:
             # The endpoint determines the caller again, and reports the error.
             return None
-        too_many = bool(dispatcher.try_acquire(caller))
-        if too_many:
+        is_admitted = await self._count(dispatcher, caller, _more_calls(request, size))
+        setattr(request.state, RATE_COUNTED, is_admitted)
+        return caller.org_id if is_admitted else None
+
+    async def _count(self, dispatcher: DispatcherPort, caller: Caller, more_calls: int = 0) -> bool:
+        """Count a request as one call and `more_calls`; return whether it is within the limit."""
+        if dispatcher.try_acquire(caller):
             await self._hold(caller.org_id)
-            too_many = bool(dispatcher.try_acquire(caller))
-        setattr(request.state, RATE_COUNTED, not too_many)
-        return None if too_many else caller.org_id
+            if dispatcher.try_acquire(caller):
+                return False
+        dispatcher.charge(caller, more_calls)
+        return True
+
+    async def anonymous_refusal(self, request: Request) -> Response | None:
+        """Count a request of someone who is not signed in; return the refusal of one too many."""
+        path = request.scope["path"]
+        if path in UNLIMITED_PATHS or path.startswith(UNCOUNTED_PREFIX):
+            return None
+        if await self._count(await self.gateway.dispatcher(), ANONYMOUS):
+            return None
+        error = RateLimited("too many requests without sign-in")
+        return json_response(error.as_json(), 429, retry_after_header(error.details))
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
         """Return the org whose slot a request needs, and the limiter. An API request is counted.
 
         Without an org, the request does not wait.
         """
-        if request.scope["path"].startswith(LIMITED_PATHS):
+        path, caller = request.scope["path"], signed_in_caller(request)
+        if path.startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
-        return page_caller(request), self.page_limiter
+        if caller is not None:
+            (await self.gateway.dispatcher()).charge(caller, _more_calls(request))
+        org_id = (caller or ANONYMOUS).org_id
+        return None if path in UNLIMITED_PATHS else org_id, self.page_limiter
 
     async def _hold(self, org_id: UUID) -> None:
         """Delay a request. The delay is longer if many requests of the org are delayed."""
@@ -173,9 +205,15 @@ class RequestThrottle:
         return mcp_error_response(request, message, error) if error else None
 
 
-def page_caller(request: Request) -> UUID | None:
+def _more_calls(request: Request, size: int | None = None) -> int:
+    if size is None:
+        size = declared_size(request.scope["headers"]) or 0
+    return size // BODY_BYTES_PER_CALL
+
+
+def signed_in_caller(request: Request) -> Caller | None:
     caller = request_state(request).get("caller")
-    return caller.org_id if isinstance(caller, Caller) else None
+    return caller if isinstance(caller, Caller) else None
 
 
 def mcp_error_response(

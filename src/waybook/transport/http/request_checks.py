@@ -109,11 +109,11 @@ def encoded_body_refusal(headers: HeaderValues) -> Response | None:
     return None
 
 
-async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> bytes | Response:
-    """Return the request body, or an error response to a large (413) or slow (408) body."""
+async def receive_body(size: int | None, receive: Receive, limit: int) -> bytes | Response:
+    """Return the request body of this declared size, or an error response (413 or 408)."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            heard = declared_size(headers) <= MAX_DRAINED_BYTES
+            heard = (size or 0) <= MAX_DRAINED_BYTES
             body = await read_body(receive, limit) if heard else None
     except TimeoutError:
         closing = {"connection": "close"}
@@ -148,11 +148,6 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
         return pending.pop() if pending else await receive()
 
     return replay
-
-
-def declared_size(headers: HeaderValues) -> int:
-    values = headers.get(b"content-length", ())
-    return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
 
 
 def header_values(scope: Scope, name: bytes) -> list[str]:
