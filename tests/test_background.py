@@ -35,7 +35,7 @@ class Turns:
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()
 
-    async def __call__(self, *_: object) -> int:
+    async def __call__(self, *_: object, **__: object) -> int:
         if self.errors:
             raise self.errors.pop(0)
         self.ended.set()
@@ -108,7 +108,7 @@ async def test_every_background_loop_continues_after_an_unexpected_error(
     turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
     services.bus.is_wanted.set()
     services.bus.has_outgoing.set()
-    services.leadership.is_leader = True
+    services.leadership.is_leader = services.leadership.delivers = True
     monkeypatch.setattr(background, "WARMUP_DELAY_SECONDS", 0)
     monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
     monkeypatch.setattr(f"waybook.background.{target}", turns)

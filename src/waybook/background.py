@@ -26,7 +26,7 @@ from waybook.errors import WaybookError
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
-from waybook.store.driver.leadership import ATTEMPT_SECONDS, hold_leadership
+from waybook.store.driver.leadership import ATTEMPT_SECONDS, DELIVERY, hold_leadership
 
 log = logging.getLogger(__name__)
 
@@ -231,10 +231,10 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
         orgs = await services.delivery_requested.wait(every_seconds)
         while await deliver_in_orgs(services, orgs):
             pass
-        if services.leadership.take_turn("deliver"):
+        if services.leadership.take_turn(DELIVERY):
             while await deliver_all_orgs(services):
                 pass
-            services.leadership.finish_turn("deliver")
+            services.leadership.finish_turn(DELIVERY)
 
     await repeat(services, "delivering webhooks", turn)
 
@@ -251,7 +251,8 @@ async def leadership_loop(services: Services) -> None:
     """Become the leader of the database as soon as no other process is the leader."""
 
     async def turn() -> None:
-        await hold_leadership(services.database, services.leadership)
+        has_webhook = services.webhook_sender is not None
+        await hold_leadership(services.database, services.leadership, has_webhook=has_webhook)
         await asyncio.sleep(ATTEMPT_SECONDS)
 
     await repeat(services, "leading the background work", turn)

@@ -29,7 +29,9 @@ from waybook.app.operations.delivery import (
     retry_delivery,
     send_test_notification,
 )
+from waybook.app.operations.diagnostics import CheckState, check_notifications
 from waybook.app.queries.usage import count_deliveries
+from waybook.background import count_all_orgs, delivery_loop
 from waybook.notifications.message import MAX_DELIVERY_TIME, DeliveryStatus
 from webhook_env import (
     PLENTY,
@@ -76,6 +78,36 @@ async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     assert verified(first) == verified(second)
     stamps = [int(request.headers["webhook-timestamp"]) for request in other.requests]
     assert stamps[1] - stamps[0] == 6
+
+
+async def test_delivery_that_no_process_tries_is_reported_as_overdue(
+    own_world: OrgEnv,
+) -> None:
+    async with make_webhook_env(own_world, await unused_url()) as teller:
+        await make_review(teller.agent)
+        for seconds, overdue, state in ((0, 0, CheckState.OK), (180, 1, CheckState.WARN)):
+            own_world.clock.advance(seconds=seconds)
+            await count_all_orgs(teller.services)
+            assert teller.services.work.total().overdue_deliveries == overdue
+            (check,) = check_notifications(await count_deliveries(teller.call), configured=True)
+            assert (check.state, "overdue" in check.message) == (state, bool(overdue))
+
+
+async def test_process_that_delivers_retries_messages_of_all_orgs(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with received_events(world, answer("", 500), TAKEN) as (other, teller):
+        await make_review(teller.agent)
+        await teller.deliver()
+        clock.advance(seconds=6)
+        teller.services.leadership.delivers = True
+        loop = asyncio.create_task(delivery_loop(teller.services, 0))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(other.requests) < 2:  # noqa: ASYNC110 - the receiver reports nothing
+                await asyncio.sleep(0.01)
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+        teller.services.leadership.delivers = False
 
 
 async def test_webhook_delivery_stays_pending_while_endpoint_is_unreachable(world: OrgEnv) -> None:

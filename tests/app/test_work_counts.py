@@ -29,4 +29,4 @@ async def test_metrics_drop_the_counts_of_a_removed_org(own_world: OrgEnv) -> No
     await count_all_orgs(services)
     services.work.keep_only([])
     assert services.work.by_org == {}
-    assert services.work.total() == (0, 0, 0, 0, 0)
+    assert services.work.total() == (0, 0, 0, 0, 0, 0)

@@ -10,22 +10,23 @@ from postgres_servers import ServerDatabase
 from waybook.errors import Unavailable
 from waybook.store.driver import leadership as module
 from waybook.store.driver.database import Database
-from waybook.store.driver.leadership import Leadership, hold_leadership
+from waybook.store.driver.leadership import DELIVERY, Leadership, hold_leadership
 from waybook.store.driver.pool import ConnectionPool
 
 
 class Leading:
     """A task that holds the leadership."""
 
-    def __init__(self, place: ServerDatabase) -> None:
+    def __init__(self, place: ServerDatabase, *, has_webhook: bool = False) -> None:
         self.leadership = Leadership()
         database = Database(ConnectionPool(place.app_dsn))
-        self.task = asyncio.create_task(hold_leadership(database, self.leadership))
+        holding = hold_leadership(database, self.leadership, has_webhook=has_webhook)
+        self.task = asyncio.create_task(holding)
 
-    async def begin(self) -> None:
-        """Wait until this task leads."""
+    async def begin(self, work: str = "sweep") -> None:
+        """Wait until this task leads this work."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not self.leadership.is_leader:  # noqa: ASYNC110 - the state is a plain attribute
+            while not self.leadership.leads(work):  # noqa: ASYNC110 - the state is a plain attribute
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
@@ -48,6 +49,22 @@ async def test_second_process_does_not_lead_until_the_first_process_ends(
     third = Leading(own_place)
     await third.begin()
     await third.end()
+
+
+async def test_process_with_a_webhook_delivers_beside_a_leader_without_one(
+    own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)
+    leader = Leading(own_place)
+    await leader.begin()
+    deliverer = Leading(own_place, has_webhook=True)
+    await deliverer.begin(DELIVERY)
+    assert not leader.leadership.leads(DELIVERY)
+    assert not deliverer.leadership.is_leader
+    await leader.end()
+    await deliverer.begin()
+    assert deliverer.leadership.leads(DELIVERY)
+    await deliverer.end()
 
 
 async def test_leadership_ends_with_the_database_connection(

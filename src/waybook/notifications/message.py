@@ -86,6 +86,8 @@ class Deliveries(NamedTuple):
     """Summary of an org's webhook deliveries."""
 
     waiting: int
+    #: Deliveries that no process has tried although they are due.
+    overdue: int
     given_up: int
     oldest_waiting_at: datetime | None
     last_delivered_at: datetime | None

@@ -16,6 +16,9 @@ from waybook.notifications.message import (
 from waybook.store.driver.queries import AsJson, Statement, load
 
 RETENTION_DAYS = 30
+#: Seconds after which a due delivery that no process has tried is overdue. Much longer than the
+#: pause between two passes.
+OVERDUE_SECONDS = 120
 
 
 #: Days after its deadline during which a review still gets a reminder. Must be shorter than
@@ -88,4 +91,4 @@ def retry_statement(message_id: str) -> Statement:
 
 
 def counts_statement() -> Statement:
-    return SQL["delivery_counts"]()
+    return SQL["delivery_counts"](overdue=OVERDUE_SECONDS)

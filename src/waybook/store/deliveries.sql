@@ -81,6 +81,8 @@ returning id::text;
 
 -- name: delivery_counts
 select count(*) filter (where status = 'waiting') as waiting,
+       count(*) filter (where status = 'waiting'
+                          and due_at < app_now() - make_interval(secs => %(overdue)s)) as overdue,
        count(*) filter (where status = 'given_up') as given_up,
        min(at) filter (where status = 'waiting') as oldest_waiting_at,
        max(settled_at) filter (where status = 'delivered') as last_delivered_at

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from waybook.store.deliveries import OVERDUE_SECONDS
 from waybook.store.driver.queries import Statement, load
 
 #: Each kind of open work is counted up to this number.
@@ -19,10 +20,12 @@ class WorkCount(NamedTuple):
     #: Webhook deliveries that wait, and recent ones that were given up.
     deliveries: int = 0
     failed_deliveries: int = 0
+    #: Webhook deliveries that no process has tried although they are due.
+    overdue_deliveries: int = 0
 
 
 SQL = load("work", count_work=WorkCount)
 
 
 def work_count_statement() -> Statement:
-    return SQL["count_work"](most=MAX_COUNTED, plans=MAX_PLANS)
+    return SQL["count_work"](most=MAX_COUNTED, plans=MAX_PLANS, overdue=OVERDUE_SECONDS)

@@ -30,4 +30,10 @@ select (select count(*)
                   from webhook_delivery d
                  where d.org_id = :org
                  order by d.at desc, d.id desc
-                 limit %(most)s) d) as failed_deliveries;
+                 limit %(most)s) d) as failed_deliveries,
+       (select count(*)
+          from (select
+                  from webhook_delivery d
+                 where d.org_id = :org and d.status = 'waiting'
+                   and d.due_at < app_now() - make_interval(secs => %(overdue)s)
+                 limit %(most)s) d) as overdue_deliveries;

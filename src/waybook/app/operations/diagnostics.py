@@ -260,7 +260,11 @@ def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator
     message = (
         f"{deliveries.waiting} waiting{since}, {deliveries.given_up} given up in the last 30 days"
     )
-    if deliveries.given_up:
+    if deliveries.overdue and configured:
+        todo = "check that a server with webhook_url runs, and read its log"
+        message = f"{message}; {deliveries.overdue} overdue"
+        yield CheckResult("notices", CheckState.WARN, message, todo)
+    elif deliveries.given_up:
         yield CheckResult(
             "notices", CheckState.WARN, message, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
         )

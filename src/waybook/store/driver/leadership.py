@@ -1,8 +1,9 @@
 """Selects one process per database that does the periodic background work for all orgs.
 
-The leader holds an advisory lock in a transaction on its own connection. A lock of the transaction,
-unlike one of the session, also works through a pooler. PostgreSQL releases it when the connection
-ends.
+Delivering webhooks is a duty of its own, for processes with a webhook; the leader of all other work
+may have none. A leader holds an advisory lock for each duty in a transaction on its own connection.
+A lock of the transaction, unlike one of the session, also works through a pooler. PostgreSQL
+releases it when the connection ends.
 
 Leadership only saves work: background work may run in several processes. Another process does it
 too, but rarely, in case the leader hangs.
@@ -30,6 +31,8 @@ PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
 #: A process that is not the leader does the background work once after this many seconds.
 FALLBACK_SECONDS = 900.0
+#: Kind of work that only a process with a webhook can do.
+DELIVERY = "deliver"
 
 
 class Leadership:
@@ -37,11 +40,16 @@ class Leadership:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_leader = False
+        #: Whether this process delivers the webhooks of all orgs.
+        self.delivers = False
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
         #: Start time of the last finished pass over all orgs, by kind of work.
         self._finished: dict[str, float] = {}
+
+    def leads(self, work: str) -> bool:
+        return self.delivers if work == DELIVERY else self.is_leader
 
     def take_turn(self, work: str) -> bool:
         """Return whether this process should do this work for all orgs now, and record it.
@@ -59,7 +67,7 @@ class Leadership:
         """
         now = self._clock()
         due = self._done.get(work, self._started) + FALLBACK_SECONDS
-        if not self.is_leader and now < due:
+        if not self.leads(work) and now < due:
             return False
         self._done[work] = now
         return True
@@ -69,7 +77,7 @@ class Leadership:
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:
-        """Return, for each kind of work, how many seconds ago its last finished pass began.
+        """Return how many seconds ago the last finished pass of each work of this leader began.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -82,29 +90,33 @@ class Leadership:
         {'sweep': 2.0}
         """
         now = self._clock()
-        return {work: now - begun for work, begun in self._finished.items()}
+        return {work: now - begun for work, begun in self._finished.items() if self.leads(work)}
 
 
-async def hold_leadership(database: Database, leadership: Leadership) -> None:
-    """Become the leader if there is no other, until the connection breaks.
+async def hold_leadership(
+    database: Database, leadership: Leadership, *, has_webhook: bool = False
+) -> None:
+    """Take each duty that no other process has, and keep it until the connection breaks.
 
-    Return if another process is the leader.
+    Return if other processes have all duties of this one.
 
     Raises:
         Unavailable: the connection broke, which ended the leadership.
     """
     try:
         async with await connect(database.dsn) as connection:
-            if not await _ask(connection, SQL["try_lead"]):
-                return
-            leadership.is_leader = True
             while True:
+                # Taking a lock again succeeds, and so proves that the connection works.
+                leadership.is_leader = await _ask(connection, SQL["try_lead"])
+                if has_webhook:
+                    leadership.delivers = await _ask(connection, SQL["try_deliver"])
+                if not leadership.is_leader and not leadership.delivers:
+                    return
                 await asyncio.sleep(PROBE_SECONDS)
-                await _ask(connection, SQL["probe"])
     except (psycopg.Error, TimeoutError) as error:
         raise Unavailable("the connection that holds the leadership broke") from error
     finally:
-        leadership.is_leader = False
+        leadership.is_leader = leadership.delivers = False
 
 
 async def _ask(connection: AsyncConnection[TupleRow], query: Query) -> bool:

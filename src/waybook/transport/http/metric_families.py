@@ -78,6 +78,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "waybook_webhook_deliveries_waiting": gauge(
         "Webhook deliveries to be sent, as of the last stall sweep; only of the leader."
     ),
+    "waybook_webhook_deliveries_overdue": gauge(
+        "Webhook deliveries that are due, but that no process has tried; only of the leader."
+    ),
     "waybook_webhook_deliveries_failed": gauge(
         "Webhook deliveries given up, among the latest of each org; only of the leader."
     ),

@@ -78,17 +78,16 @@ def _of_background(services: Services) -> Iterator[Metric]:
     if services.stalls.is_counted:
         for name, value in services.stalls.total()._asdict().items():
             yield Metric(name=f"waybook_stalled_{name}", value=value)
-    if not leads:
-        return
     for work, seconds in sorted(services.leadership.lags().items()):
         labels = {"work": work}
         yield Metric(name="waybook_background_lag_seconds", value=round(seconds, 1), labels=labels)
-    if services.work.by_org:
+    if leads and services.work.by_org:
         total = services.work.total()
         yield Metric(name="waybook_steps_in_progress", value=total.steps)
         yield Metric(name="waybook_jobs_in_progress", value=total.jobs)
         yield Metric(name="waybook_documents_waiting", value=total.documents)
         yield Metric(name="waybook_webhook_deliveries_waiting", value=total.deliveries)
+        yield Metric(name="waybook_webhook_deliveries_overdue", value=total.overdue_deliveries)
         yield Metric(name="waybook_webhook_deliveries_failed", value=total.failed_deliveries)
 
 
