@@ -124,6 +124,22 @@ def test_number_of_conversation_files_is_limited(tmp_path: Path) -> None:
     assert len([*(tmp_path / "states").iterdir()]) <= MAX_FILES + 1
 
 
+def test_bad_files_are_deleted_before_the_states_of_other_conversations(tmp_path: Path) -> None:
+    record(make_files(tmp_path, "other"), READY)
+    states = tmp_path / "states"
+    for number in range(MAX_FILES + 1):
+        (states / f"bad-{number}.json").touch()
+    os.mkfifo(states / "pipe.json")
+    (states / "link.json").symlink_to(states / "missing")
+    huge = {"directory": "/work", "plan": {"planId": "p"}, "format": 1, "process": 2**70}
+    (states / "huge.json").write_text(json.dumps(huge), "utf-8")
+    record(make_files(tmp_path), READY)
+    names = {path.stem for path in states.glob("*.json")}
+    assert {"one", "other"} < names
+    assert "huge" not in names
+    assert len(names) <= MAX_FILES
+
+
 def test_unwritable_folder_of_conversation_files_is_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,47 @@ def test_hook_with_an_invalid_state_file_prints_nothing(folder: HookFolder, cont
     folder.states.mkdir()
     (folder.states / "one.json").write_bytes(content)
     assert folder.event("SessionStart") == folder.event("Stop") == ""
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("missing"))
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(b"[" * 60_000)
+
+
+def odd(path: Path) -> None:
+    state = make_state(client=[], process=2**70, plan={}, steps=[])
+    path.write_text(json.dumps({**state, "directory": str(path.parents[1].resolve())}), "utf-8")
+
+
+def many(path: Path) -> None:
+    for number in range(20_000):
+        path.with_name(f"bad-{number}.json").touch()
+
+
+BAD_FILES: dict[str, Callable[[Path], None]] = {
+    "dangling link": dangling,
+    "named pipe": os.mkfifo,
+    "directory": Path.mkdir,
+    "deep JSON": deep,
+    "odd values": odd,
+    "20,000 files": many,
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_state_file_does_not_silence_other_conversations(folder: HookFolder, kind: str) -> None:
+    folder.write("process-1", client=os.getpid(), process=os.getpid())
+    BAD_FILES[kind](folder.states / "bad.json")
+    assert json.loads(folder.event("Stop", "cleared"))["decision"] == "block"
+
+
+def test_bad_state_file_does_not_hide_an_ended_conversation(folder: HookFolder) -> None:
+    folder.write("ended")
+    odd(folder.states / "bad.json")
+    assert "An earlier conversation" in folder.injected(session="new")
 
 
 def test_hook_ends_at_timeout_if_stdin_stays_open(folder: HookFolder) -> None:

@@ -133,11 +133,13 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
+        newest_first = sorted(self.folder.glob("*.json"), key=_rank, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
-                path.unlink(missing_ok=True)
-                path.with_suffix(".holds").unlink(missing_ok=True)
+                # Another user may own the file, or it may be a directory.
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+                    path.with_suffix(".holds").unlink(missing_ok=True)
 
     def _is_superseded(self, path: Path, plan_id: str | None) -> bool:
         other, body = read_state(path)
@@ -174,10 +176,12 @@ def _code(body: Mapping[str, object]) -> str | None:
 
 
 def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    with suppress(OSError, ValueError), path.open("rb") as file:
-        body = orjson.loads(file.read(MAX_FILE_BYTES))
-        if isinstance(body, dict):
-            return state_from_json(body), body
+    # Reading a named pipe would wait for its writer.
+    if path.is_file():
+        with suppress(OSError, ValueError), path.open("rb") as file:
+            body = orjson.loads(file.read(MAX_FILE_BYTES))
+            if isinstance(body, dict):
+                return state_from_json(body), body
     return ConversationState(), {}
 
 
@@ -191,11 +195,12 @@ def is_file_name(text: str) -> bool:
     return len(text) <= MAX_NAME_LENGTH and plain.isascii() and plain.isalnum()
 
 
-def _modified(path: Path) -> float:
+def _rank(path: Path) -> tuple[bool, float]:
+    """Return the rank of a file among those to keep: valid files first, then the newest."""
     try:
-        return path.stat().st_mtime
+        return bool(read_state(path)[1]), path.stat().st_mtime
     except OSError:
-        return 0.0
+        return False, 0.0
 
 
 def _is_running(pid: object) -> bool:
@@ -207,7 +212,7 @@ def _is_running(pid: object) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True

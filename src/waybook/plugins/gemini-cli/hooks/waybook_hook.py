@@ -152,32 +152,43 @@ def working_directory(event: dict[str, object]) -> str:
 
 
 def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
-    """Return the name and content of every state file, the newest first."""
-    names = [name for name in os.listdir(folder) if name.endswith(".json")]
-    times = {name: os.stat(os.path.join(folder, name)).st_mtime for name in names}
-    newest = sorted(names, key=lambda name: times[name], reverse=True)[:MAX_FILES]
-    states = [(name[: -len(".json")], read_state(os.path.join(folder, name))) for name in newest]
-    return [(name, state) for name, state in states if state]
+    """Return the name and content of the newest state files with a plan, the newest first."""
+    times: dict[str, float] = {}
+    for entry in os.scandir(folder):
+        if entry.name.endswith(".json") and entry.is_file():
+            about = entry.stat()
+            if 0 < about.st_size <= MAX_STATE_BYTES:
+                times[entry.path] = about.st_mtime
+    states = []
+    for path in sorted(times, key=lambda path: times[path], reverse=True):
+        state = read_state(path)
+        if describe(state):
+            states.append((os.path.basename(path)[: -len(".json")], state))
+        if len(states) == MAX_FILES:
+            break
+    return states
 
 
 def read_state(path: str) -> dict[str, object]:
     """Return the content of a state file; empty if it is not valid or belongs to another user."""
+    if not os.path.isfile(path):  # Opening a named pipe would wait for its writer.
+        return {}
     try:
         with open(path, "rb") as file:
             if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
                 return {}
             state = as_mapping(json.loads(file.read(MAX_STATE_BYTES)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return state if state.get("format") == FORMAT else {}
 
 
-def ancestors() -> set[int]:
+def ancestors() -> list[int]:
     """Return the process ids of the parent process and, on Linux, of its ancestors."""
-    pids: set[int] = set()
+    pids: list[int] = []
     pid = os.getppid()
     while pid > 1 and len(pids) < MAX_ANCESTORS:
-        pids.add(pid)
+        pids.append(pid)
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                 pid = int(file.read().rpartition(")")[2].split()[1])
@@ -188,7 +199,7 @@ def ancestors() -> set[int]:
 
 def is_running(pid: object) -> bool:
     """Return whether a process exists; on Windows, where that is not checked, return True."""
-    if not isinstance(pid, int) or pid <= 0:
+    if not isinstance(pid, int) or not 0 < pid < 2**31:
         return False
     try:
         if os.name != "nt":  # On Windows, signal 0 would end the process.
@@ -200,18 +211,15 @@ def is_running(pid: object) -> bool:
 
 def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
     """Record that the hook keeps the agent at work; return False if the agent may stop instead."""
-    try:
-        with open(path, "rb") as file:
-            before = as_mapping(json.loads(file.read(MAX_STATE_BYTES)))
-    except (OSError, ValueError):
-        before = {}
+    before = read_state(path)
     attempt = f"{step['stepId']}:{step['attempt']}"
     attempts, count = before.get("attempts"), before.get("count")
     attempts = attempts if isinstance(attempts, list) else []
     count = count if isinstance(count, int) and is_repeated else 0
     if attempt in attempts or count >= MAX_CONSECUTIVE_HOLDS:
         return False
-    after = {"attempts": [*attempts, attempt][-MAX_REMEMBERED_HOLDS:], "count": count + 1}
+    attempts = [*attempts, attempt][-MAX_REMEMBERED_HOLDS:]
+    after = {"format": FORMAT, "attempts": attempts, "count": count + 1}
     temporary = f"{path}.{os.getpid()}"
     # If the write fails, the hook ends with an error and does not keep the agent working.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
