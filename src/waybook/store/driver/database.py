@@ -236,7 +236,7 @@ class Database:
             DiskFull: the disk is still full.
             Unavailable: the database cannot be reached.
         """
-        probe = ("set local work_mem = '64kB'", wire.SQL["write_temporary_file"]())
+        probe = (wire.SQL["set_small_memory"](), wire.SQL["write_temporary_file"]())
         await self.read_global("select app_now()", *(probe if self.wire.is_disk_full else ()))
         self.wire.is_disk_full = False
 

@@ -1,5 +1,8 @@
+-- name: set_small_memory
+select set_config('work_mem', '64kB', true);
+
 -- name: write_temporary_file
--- With a small `work_mem`, write a temporary file of about 2 MB next to the tables. This fails if
+-- After `set_small_memory`, write a temporary file of about 2 MB next to the tables. This fails if
 -- the disk is full.
 select count(*) from generate_series(1, 100000);
 
