@@ -6,7 +6,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -19,6 +19,8 @@ from waybook.research.ranking import VectorIndex, rank_exactly
 MANY = 10_000
 KEY_BYTES = 20
 RECORD_BYTES = 276
+#: Standard error of a cosine that is estimated from the levels of a vector.
+LEVEL_ERROR = 0.009
 
 
 def unit_vectors(count: int, seed: int = 1) -> NDArray[np.float64]:
@@ -92,15 +94,17 @@ def test_candidates_are_ordered_about_like_exact_similarities(
         assert {*best} <= {*candidate_numbers}
 
 
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 3_000),
     topics=st.integers(1, 40),
     spread=st.floats(0.01, 3.0),
 )
-def test_search_by_candidates_has_the_recall_of_an_exact_search(
+def test_hits_are_about_as_similar_as_the_nearest_vectors(
     seed: int, count: int, topics: int, spread: float
 ) -> None:
+    """Vectors that differ by less than the error of their levels may be missed for one another."""
     chance = np.random.default_rng(seed)
     made = unit_vectors(topics, seed)[chance.integers(0, topics, count)]
     made = made + spread / 16 * chance.standard_normal(made.shape)
@@ -113,19 +117,17 @@ def test_search_by_candidates_has_the_recall_of_an_exact_search(
     candidate_numbers = candidates(index, query.tolist(), MIN_CANDIDATES)
     hits = rank_exactly(records[candidate_numbers].tobytes(), query.tolist(), 50)
     cosines = made @ query
-    last_of_ten = np.sort(cosines)[-min(10, count)]
-    # A passage that is as near as the tenth counts as found, because neighbors may be equal.
-    nearest = [number for number in numbers(hits)[:10] if cosines[number] >= last_of_ten - 1e-4]
-    assert len(nearest) >= 0.98 * min(10, count)
+    nearest = np.sort(cosines)[:-11:-1]
+    assert np.all(cosines[numbers(hits)[:10]] >= nearest - LEVEL_ERROR)
 
 
+@pytest.mark.parametrize("count", [3_000, ranking.LARGE_ROWS + 1_000])
 @pytest.mark.parametrize("topics", [1, 100, 25_000])
-def test_search_by_signs_first_keeps_the_exact_recall(topics: int) -> None:
+def test_candidates_have_nearly_the_recall_of_an_exact_search(topics: int, count: int) -> None:
     chance = np.random.default_rng(topics)
-    made = unit_vectors(topics)[chance.integers(0, topics, 25_000)]
+    made = unit_vectors(topics)[chance.integers(0, topics, count)]
     made += chance.standard_normal(made.shape) / 16
     made /= np.linalg.norm(made, axis=1, keepdims=True)
-    assert len(made) > ranking.LARGE_ROWS
     index, hits = VectorIndex(packed(made)), 0
     for number in range(20):
         query = made[number] + 1.5 / 16 * chance.standard_normal(256)
