@@ -28,6 +28,21 @@ async def test_accessibility_check_reports_unreadable_dark_theme(page: Page, sit
         await accessible(page)
 
 
+async def test_accessibility_check_reports_colors_of_a_single_later_row(
+    page: Page, site: Site
+) -> None:
+    rows = "".join(f"<li>Row {number}</li>" for number in range(40))
+    await page.goto(site.address)
+    await page.evaluate(
+        "list => document.querySelector('main').insertAdjacentHTML('beforeend', list)",
+        f"<ul>{rows}</ul>",
+    )
+    await accessible(page)
+    await page.evaluate("document.querySelectorAll('main li')[30].style.color = '#eee'")
+    with pytest.raises(AssertionError, match=r"in the light theme: .*color-contrast"):
+        await accessible(page)
+
+
 async def test_accessibility_lock_file_has_hashes_and_no_urls() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
