@@ -87,7 +87,11 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_missing_venv_module_is_named_and_a_second_setup_works(checkout: Checkout) -> None:
+def test_setup_recovers_from_missing_venv_module_and_failed_installation(
+    checkout: Checkout,
+) -> None:
+    """One environment serves all steps: to create it takes longer than all of them together."""
+    locked = checkout.write_package("1.0")
     (checkout.environment / "half-made").mkdir(parents=True)
     first = checkout.set_up("-c", WITHOUT_VENV)
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -102,21 +106,9 @@ def test_missing_venv_module_is_named_and_a_second_setup_works(checkout: Checkou
         "uv failed (it cannot be downloaded); installing with pip instead, which takes longer.",
     ]
     assert checkout.installed_version() == "1.0"
-
-
-def test_first_setup_that_fails_leaves_no_environment_behind(checkout: Checkout) -> None:
-    checkout.lock(ABSENT)
-    assert checkout.set_up().returncode == 1
-    assert not checkout.environment.exists()
-
-
-def test_setup_can_be_repeated_and_recovers_from_a_failed_installation(checkout: Checkout) -> None:
-    checkout.set_up()
     # The README puts `.venv/bin` on the PATH, so `python3` is then the one of the environment.
     again = checkout.set_up(python=str(checkout.environment / "bin" / "python"))
     assert (again.returncode, again.stderr) == (0, "")
-    locked = checkout.write_package("2.0")
-    assert checkout.set_up().returncode == 0
     checkout.lock(ABSENT)
     failed = checkout.set_up()
     assert failed.returncode == 1
@@ -124,7 +116,15 @@ def test_setup_can_be_repeated_and_recovers_from_a_failed_installation(checkout:
     assert failed.stderr.endswith("pip could not install the packages.\n")
     checkout.lock(locked)
     assert checkout.set_up().stderr == ""
+    checkout.write_package("2.0")
+    assert checkout.set_up().returncode == 0
     assert checkout.installed_version() == "2.0"
+
+
+def test_first_setup_that_fails_leaves_no_environment_behind(checkout: Checkout) -> None:
+    checkout.lock(ABSENT)
+    assert checkout.set_up().returncode == 1
+    assert not checkout.environment.exists()
 
 
 @pytest.mark.parametrize("damage", ["no stamp", "no interpreter", "other python", "moved"])
