@@ -2,33 +2,23 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patience import PATIENCE_SECONDS
+from preloaded_process import PreloadedProcess, open_preloaded
+from run_place import run_directory
 
 
 @contextmanager
-def crashing_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a separate Python process, and kill it at the end of the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    try:
+def crashing_process(program: str, *arguments: str) -> Iterator[PreloadedProcess]:
+    """Run this source code in a separate process, and kill it at the end of the block."""
+    log = run_directory() / f"crashing-{os.urandom(4).hex()}.log"
+    with open_preloaded(arguments, os.environ, log, program) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE_SECONDS)
 
 
-async def read_marker(process: subprocess.Popen[str]) -> str:
+async def read_marker(process: PreloadedProcess) -> str:
     """Return the next line the process prints."""
-    assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         return (await asyncio.to_thread(process.stdout.readline)).strip()

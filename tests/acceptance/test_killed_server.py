@@ -1,7 +1,6 @@
 """Processes killed during a call: acknowledged writes survive, other writes leave no rows."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +8,7 @@ import pytest
 
 from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv
+from preloaded_process import PreloadedProcess
 
 #: Script that claims a step or submits its result, prints its progress, and then waits to be
 #: killed.
@@ -60,7 +60,7 @@ asyncio.run(main())
 @contextmanager
 def open_worker(
     world: OrgEnv, moment: str, tool: str, **arguments: object
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[PreloadedProcess]:
     """Run a process that calls a tool, stops at the point `moment`, and is killed there."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]

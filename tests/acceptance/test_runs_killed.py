@@ -4,7 +4,6 @@ Nothing is lost or duplicated, and the next caller can continue.
 """
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
+from preloaded_process import PreloadedProcess
 from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
@@ -302,7 +302,7 @@ asyncio.run(main())
 
 
 @contextmanager
-def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]:
+def open_renderer(world: OrgEnv, moment: str) -> Iterator[PreloadedProcess]:
     """Run a process that renders documents, stops at the given point, and is killed there."""
     place = world.place
     with crashing_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:

@@ -1,13 +1,13 @@
 """Killed processes lose no webhook message and send none for an uncommitted change."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from acceptance.crashing_process import crashing_process, read_marker
 from fake_endpoint import fake_endpoint
 from org_env import Body, FakeClock, OrgEnv
+from preloaded_process import PreloadedProcess
 from waybook.app.operations.delivery import LEASE
 from waybook.notifications.message import DeliveryStatus
 from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
@@ -79,7 +79,7 @@ asyncio.run(main())
 @contextmanager
 def open_process(
     world: OrgEnv, url: str, moment: str, **arguments: object
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[PreloadedProcess]:
     """Run a process that sends webhook messages, stops at the point `moment`, and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]

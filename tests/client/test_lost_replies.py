@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from embedded_postgres.data_directories import make_data_directory
 from fault_link import http_fault_link
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
+from preloaded_process import PreloadedProcess, open_preloaded
 from run_place import run_directory
 from waybook.client import NO_RETRY, Client, Retry, Unreachable
 from waybook.client.replies import NewStep
@@ -115,22 +114,12 @@ async def test_client_raises_unavailable_at_deadline_if_server_is_unreachable() 
 
 
 @contextmanager
-def serve(data_dir: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def serve(data_dir: Path, port: int = 0) -> Iterator[tuple[PreloadedProcess, str]]:
     """Start `waybook serve`; yield the process and its address; kill the process at the end."""
-    command = [sys.executable, "-m", "waybook", "serve", "--port", str(port)]
+    command = ("serve", "--port", str(port), "--data-dir", str(data_dir))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
-    with subprocess.Popen(
-        [*command, "--data-dir", str(data_dir)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
+    with open_preloaded(command, environment, run_directory() / f"{data_dir.name}.log") as process:
+        yield process, process.stdout.readline().split()[-1]
 
 
 async def test_result_is_stored_once_if_server_dies_before_reply() -> None:

@@ -61,18 +61,21 @@ class PreloadedProcess:
 
 @contextmanager
 def open_preloaded(
-    words: Sequence[str], variables: Mapping[str, str], log: Path
+    words: Sequence[str], variables: Mapping[str, str], log: Path, program: str | None = None
 ) -> Iterator[PreloadedProcess]:
     """Start `waybook` with these words and environment variables; kill it at the end.
 
-    The process writes its standard error to the file `log`.
+    The process writes its standard error to the file `log`. With the source code of a `program`, it
+    runs that in place of `waybook`.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     typed, stdin = context.Pipe(duplex=False)
     stdout, printed = context.Pipe(duplex=False)
     process = context.Process(
-        target=run_command, args=(words, dict(variables), typed, printed, log), name=words[0]
+        target=run_command,
+        args=(words, dict(variables), typed, printed, log, program),
+        name=words[0],
     )
     process.start()
     typed.close()
@@ -97,8 +100,9 @@ def run_command(
     typed: Connection,
     printed: Connection,
     log: Path,
+    program: str | None,
 ) -> None:
-    """Run a command with these files as standard input, output and error, and exit."""
+    """Run a command or program with these files as standard input, output and error, and exit."""
     with typed, printed, log.open("wb") as errors:
         os.dup2(typed.fileno(), 0)
         os.dup2(printed.fileno(), 1)
@@ -109,4 +113,7 @@ def run_command(
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = ["waybook", *words]
-    main()
+    if program is None:
+        main()
+    else:
+        exec(program, {})  # noqa: S102 - source code of a test
