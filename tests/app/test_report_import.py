@@ -6,15 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.app.queries.plans.plan_export import PlanRows, report_text
+from waybook.core.hidden_characters import contains_hidden
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
 from waybook.plan.progress import Progress
 
 #: Texts that a report preserves exactly. They contain no blanks, because a report collapses blanks
-#: in titles and strips them from line ends.
+#: in titles and strips them from line ends, and no hidden characters, because it escapes them.
 PRINTABLE = st.characters(exclude_categories=["C", "Z"])
-TITLES = st.text(PRINTABLE, min_size=1, max_size=30)
-INSTRUCTIONS = st.lists(st.text(PRINTABLE, max_size=30), min_size=1, max_size=4).map("\n".join)
+WORDS = st.text(PRINTABLE, max_size=30).filter(lambda text: not contains_hidden(text))
+TEXTS = WORDS | st.builds("{}{}{}".format, WORDS, st.sampled_from(["<b>", "&lt;", "&amp;"]), WORDS)
+TITLES = TEXTS.filter(bool)
+INSTRUCTIONS = st.lists(TEXTS, min_size=1, max_size=4).map("\n".join)
 
 
 @st.composite

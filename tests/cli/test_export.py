@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from cli.sample_runs import Worker
 from cli.terminal import Body, Terminal
@@ -20,6 +21,7 @@ from waybook.app.queries.plans.plan_export import PlanRows, export_json, read_pl
 from waybook.app.queries.runs.run_export import read_run_rows
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import ALL_SCOPES, Scope
+from waybook.core.hidden_characters import count_hidden
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Forbidden
 
@@ -249,6 +251,35 @@ def test_export_never_replaces_a_file_unless_forced(
     assert "--force" in refused.stderr
     terminal.say("export", plan_id, "--output", str(file), "--force")
     assert file.read_text().startswith("# Rivers, exported")
+
+
+#: HTML, and characters that a terminal or a viewer would interpret.
+TAG = "<script>alert(1)</script>"
+HOSTILE = f"{TAG} <!-- \x1b[31m \u202e <img src=x onerror=alert(1)>"
+
+
+def test_markdown_report_contains_no_html_and_no_control_characters(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    steps: list[Body] = [{"stepType": "search", "title": HOSTILE, "instructions": f"\n{HOSTILE}"}]
+    question: Body = {"researchQuestion": HOSTILE, "steps": steps}
+    plan = str(terminal.call("create_research_plan", name=HOSTILE, **question)["planId"])
+    step = terminal.take(plan)
+    sources = [{"url": "https://example.org/<b>", "title": TAG}]
+    research: Body = {"title": TAG, "content": HOSTILE, "sources": sources}
+    terminal.call("store_research", stepId=step["stepId"], kind="finding", **research)
+    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    terminal.call("submit_step_result", **held, resultSummary={"found": HOSTILE})
+    output: Body = {"title": TAG, "mediaType": "text/html", "content": f"```\n{HOSTILE}"}
+    terminal.call("store_research_output", planId=plan, **output)
+    file = tmp_path / "report.md"
+    terminal.say("export", plan, "--output", str(file))
+    report = file.read_text()
+    assert "&lt;script>" in report
+    assert count_hidden(report) == {}
+    for parser in (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable("table")):
+        tokens = [inner for token in parser.parse(report) for inner in token.children or [token]]
+        assert not [token.content for token in tokens if token.type.startswith("html")]
 
 
 def test_export_of_unknown_plan_or_run_is_refused(terminal: Terminal) -> None:

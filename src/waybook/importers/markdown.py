@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from waybook.core.report_text import without_escapes
 from waybook.importers.references import take_references
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 from waybook.plan.model import StepType
@@ -58,7 +59,7 @@ def read_markdown(text: str) -> ItemList:
     if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
         line.match(_REPORT_STEP) for line in lines
     ):
-        return _report(lines)
+        return _report([replace(line, text=without_escapes(line.text)) for line in lines])
     item_list = _preamble(lines)
     for read in (_check_list, _numbered_list, _headings, _bullets):
         items = [*read(lines)]

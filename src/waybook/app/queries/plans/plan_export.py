@@ -19,7 +19,9 @@ from waybook.app.queries.export_format import (
 from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
 from waybook.app.request.reply import non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.hidden_characters import escape_hidden
 from waybook.core.replay import Row, Rows
+from waybook.core.report_text import inert
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339
 from waybook.plan.copy import GROWING
@@ -215,7 +217,7 @@ def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
     for review in rows.get("review", {}).values():
         if review["step_id"] == step_id:
             feedback = f", “{_line(review['feedback'])}”" if review.get("feedback") else ""
-            by = f"{review['decided_by']}: {review['decision']}{feedback}"
+            by = f"{_line(review['decided_by'])}: {review['decision']}{feedback}"
             yield f"\n**Review**: {_line(review['summary'])}"
             yield f"\n{by if review.get('decision') else 'Awaiting decision.'}"
 
@@ -234,7 +236,7 @@ def _format_artifacts(rows: Rows) -> Iterator[str]:
     if outputs:
         yield "\n## Outputs"
     for artifact in outputs:
-        title, media_type = _line(artifact["title"]), artifact["media_type"]
+        title, media_type = _line(artifact["title"]), _line(artifact["media_type"])
         yield f"\n### {title}, version {artifact['version']} ({media_type})\n"
         yield _fenced(str(artifact["content"]))
 
@@ -277,16 +279,16 @@ def _fenced(text: str, language: str = "") -> str:
     """Return a Markdown code block whose fence is longer than any fence in the text."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
+    return f"{fence}{language}\n{escape_hidden(text)}\n{fence}"
 
 
 def _quoted(value: Json) -> str:
-    """Quote a user's text in Markdown, so that it cannot add headings."""
-    return "\n".join(f"> {line}".rstrip() for line in str(value).splitlines())
+    """Quote a user's text in Markdown, so that it cannot add headings or HTML."""
+    return "\n".join(f"> {inert(line)}".rstrip() for line in str(value).splitlines())
 
 
 def _line(value: Json) -> str:
-    return " ".join(str(value).split())
+    return inert(" ".join(str(value).split()))
 
 
 def _items(value: Json) -> list[Json]:

@@ -18,6 +18,7 @@ from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.locking import load_run
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Rows
+from waybook.core.report_text import inert
 from waybook.dag.diagram.export import DrawingFormat, export_drawing
 from waybook.json_values import Body, rfc3339
 from waybook.run.model import CompiledDag
@@ -85,28 +86,30 @@ def _head(detail: RunDetail) -> Iterator[str]:
         end = f"Canceled by {_line(run.canceled_by)}, {_time(run.canceled_at)}"
         yield f"{end}: {_line(run.cancel_reason)}"
     yield "\n## Input\n"
-    yield "\n".join(f"> {line}".rstrip() for line in str(detail.input_text).splitlines())
+    yield "\n".join(f"> {inert(line)}".rstrip() for line in str(detail.input_text).splitlines())
     for slug, stage in detail.run.stages.items():
         if stage.feedback:
-            yield f"\nFeedback on {slug} by {_line(stage.feedback_by)}: {_line(stage.feedback)}"
+            by = f"{_line(slug)} by {_line(stage.feedback_by)}"
+            yield f"\nFeedback on {by}: {_line(stage.feedback)}"
 
 
 def _documents(detail: RunDetail) -> Iterator[str]:
     if detail.documents:
         yield "\n## Documents\n"
     for item in detail.documents:
-        yield f"- {item.stage}, {item.document_key}, by {_line(item.model)} ({item.resource_id})"
+        named = _line(f"{item.stage}, {item.document_key}, by {item.model}")
+        yield f"- {named} ({item.resource_id})"
 
 
 def _failures(detail: RunDetail) -> Iterator[str]:
     if detail.failures:
         yield "\n## Failed jobs\n"
     for job in detail.failures:
-        yield f"- {job.stage}, {job.step_key}, {_line(job.model)}: {_line(job.error)}"
+        yield f"- {_line(f'{job.stage}, {job.step_key}, {job.model}: {job.error}')}"
 
 
 def _line(value: object) -> str:
-    return " ".join(str(value).split())
+    return inert(" ".join(str(value).split()))
 
 
 def _time(at: datetime) -> str:

@@ -1,0 +1,30 @@
+"""Texts of other people in Markdown reports: without HTML tags and hidden characters."""
+
+import re
+from typing import Final
+
+from waybook.core.hidden_characters import escape_hidden
+
+#: Start of an HTML tag, comment or declaration, and a text that looks like its escaped form.
+_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])|&(?=(?:amp;)*lt;)")
+_ESCAPED_TAG: Final = re.compile(r"&(?:amp;)*lt;")
+
+
+def inert(text: str) -> str:
+    r"""Return a text that a Markdown viewer shows as text, whatever HTML it contains.
+
+    >>> inert("<script>\x07"), inert("1 < 2 &lt;")
+    ('&lt;script>⟦U+0007⟧', '1 < 2 &amp;lt;')
+    """
+    return _TAG.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", escape_hidden(text))
+
+
+def without_escapes(text: str) -> str:
+    """Return a text of a report with its HTML tags.
+
+    >>> without_escapes(inert("<b>, &lt;b> and &amp;lt;"))
+    '<b>, &lt;b> and &amp;lt;'
+    """
+    return _ESCAPED_TAG.sub(
+        lambda match: "<" if match[0] == "&lt;" else match[0].replace("amp;", "", 1), text
+    )
