@@ -84,8 +84,9 @@ class ForeignIdCall:
 
 
 def in_both_forms(records: Mapping[str, str]) -> dict[str, str]:
-    """Return the short ids of these records, and additionally their full ids."""
-    return {**records, **{f"{kind}, full id": full_id(row) for kind, row in records.items()}}
+    """Return the full ids of these records, and the short ids of those that have one."""
+    short = {kind: row for kind, row in records.items() if not is_id(row)}
+    return {**short, **{f"{kind}, full id": full_id(row) for kind, row in records.items()}}
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
