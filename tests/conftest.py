@@ -25,12 +25,15 @@ from run_place import CITUS
 
 settings.register_profile(
     "steady",
+    max_examples=50,
     derandomize=True,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("searching", parent=settings.get_profile("steady"), derandomize=False)
+settings.register_profile(
+    "searching", parent=settings.get_profile("steady"), max_examples=100, derandomize=False
+)
 settings.register_profile("quick", parent=settings.get_profile("steady"), max_examples=25)
 PROFILE = os.environ.get("WAYBOOK_HYPOTHESIS", "steady")
 settings.load_profile(PROFILE)

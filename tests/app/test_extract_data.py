@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from org_env import AgentClient, Body
@@ -86,7 +86,6 @@ def is_candidate(value: object) -> bool:
     return value is not None and not is_blank(value)
 
 
-@settings(max_examples=150)
 @given(schema=SCHEMAS, candidate=JSON.filter(is_candidate))
 async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
     schema: Any,  # noqa: ANN401 - any JSON

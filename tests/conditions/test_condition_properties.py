@@ -15,7 +15,7 @@ from waybook.errors import BadExpression
 
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
-steady = settings(max_examples=600, derandomize=True, database=None, deadline=None)
+steady = settings(max_examples=200, derandomize=True, database=None, deadline=None)
 
 _SIGNS = [*string.punctuation, " ", "\n", "\x00", "\ud800", "é", "&&", "||", "==", "===", "!=="]
 _WORDS = ["result", "plan", "x", "true", "null", "in", "as", "has(", "size(", ".exists(x,", ".a"]

@@ -166,7 +166,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(text=st.lists(PIECES, max_size=25).map("".join) | st.text())
 def test_definition_parser_raises_only_bad_recipe_for_any_text(text: str) -> None:
     try:

@@ -38,7 +38,6 @@ def test_report_of_a_random_export_satisfies_the_report_invariants(
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@settings(max_examples=200)
 @given(data=st.data())
 def test_damaged_export_gives_a_valid_report_or_an_error(system: str, data: st.DataObject) -> None:
     export = load_example(system)

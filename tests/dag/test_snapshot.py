@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import dags, make_chain, make_dag, make_stage, make_step
@@ -268,7 +268,6 @@ def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSO
     return copy
 
 
-@settings(max_examples=150)
 @given(dags(max_stages=3, max_steps=4), CHANCE)
 def test_damaged_snapshot_returns_a_valid_report_or_an_error(dag: Dag, chance: Random) -> None:
     snapshot = spoiled(History(dag, chance, closes=True).played(25), chance, most=6)

@@ -308,7 +308,6 @@ SCRAPS += [
 ]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.sampled_from(SCRAPS) | st.characters(),

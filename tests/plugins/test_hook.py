@@ -258,7 +258,7 @@ IDS = st.sampled_from([PLAN, "Zq7-" * 10, "x" * 41, "a b"])
 
 
 @given(name=TEXTS, title=TEXTS, session=TEXTS, step_id=IDS, order=st.integers(), many=st.booleans())
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_plugin_hook_output_has_limited_length_for_any_text(
     name: str, title: str, session: str, step_id: str, order: int, *, many: bool
 ) -> None:

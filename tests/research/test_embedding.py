@@ -5,7 +5,7 @@ from importlib.resources import files
 from math import isclose, sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.research.embedding import (
@@ -29,7 +29,6 @@ from waybook.research.vocabulary import (
     parse_word_vectors,
 )
 
-many = settings(max_examples=300)
 texts = st.text(max_size=300) | st.lists(
     st.sampled_from(
         [
@@ -47,7 +46,6 @@ texts = st.text(max_size=300) | st.lists(
 ).map(" ".join)
 
 
-@many
 @given(texts)
 def test_embedding_of_any_text_is_a_deterministic_unit_vector(text: str) -> None:
     vector = embed(text)
@@ -57,7 +55,6 @@ def test_embedding_of_any_text_is_a_deterministic_unit_vector(text: str) -> None
     assert StaticEmbedder(builtin_word_vectors()).embed(text) == vector
 
 
-@many
 @given(st.lists(st.sampled_from(["cold", "river", "tax", "law", "moraines"]), min_size=1))
 def test_embedding_ignores_word_order_and_case(words: list[str]) -> None:
     turned = embed(" ".join(reversed(words)).upper())

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.research.passages import (
@@ -15,7 +15,6 @@ from waybook.research.passages import (
     source_id,
 )
 
-many = settings(max_examples=200)
 texts = st.lists(
     st.sampled_from(["One thought. ", "Another, longer one; ", "\n\n", "\n", "word ", "x" * 700]),
     max_size=80,
@@ -28,7 +27,6 @@ values = st.recursive(
 maybe = st.none() | st.text(max_size=8)
 
 
-@many
 @given(texts)
 def test_passages_preserve_text_and_order_within_the_length_limit(text: str) -> None:
     made = passages(text)
@@ -50,7 +48,6 @@ def test_long_text_gives_at_most_the_maximum_of_passages() -> None:
     assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH
 
 
-@many
 @given(values)
 def test_any_json_value_can_be_converted_to_text(value: object) -> None:
     assert isinstance(json_to_text(value), str)
@@ -63,7 +60,6 @@ def test_json_to_text_omits_values_nested_too_deeply() -> None:
     assert json_to_text(value) == ""
 
 
-@many
 @given(maybe, st.text(max_size=8), maybe, maybe, st.text(max_size=8), maybe)
 def test_source_id_depends_on_url_title_and_quote(
     url: str | None,

@@ -3,7 +3,7 @@
 from math import isclose
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.research.query import (
@@ -16,7 +16,6 @@ from waybook.research.query import (
 )
 from waybook.research.vocabulary import builtin_word_vectors
 
-many = settings(max_examples=200)
 queries = st.text(max_size=120) | st.lists(
     st.sampled_from(
         ["river", "the", "or", "-salt", '"ice cores"', "CVE-2024-3094", "vacine", "\\", "&|!"]
@@ -24,7 +23,6 @@ queries = st.text(max_size=120) | st.lists(
 ).map(" ".join)
 
 
-@many
 @given(queries)
 def test_weights_of_search_terms_sum_to_1(text: str) -> None:
     question = parse_query(text)
@@ -33,7 +31,6 @@ def test_weights_of_search_terms_sum_to_1(text: str) -> None:
     assert all(term.weight > 0 for term in question.terms)
 
 
-@many
 @given(queries)
 def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> None:
     for term in parse_query(text).terms:
@@ -42,7 +39,6 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
         assert term.text.lower() not in STOP_WORDS
 
 
-@many
 @given(queries, st.floats(0.01, 1))
 def test_optional_terms_alone_never_make_a_hit(text: str, least: float) -> None:
     """The terms that are not required have, in total, less weight than a hit needs."""
@@ -97,7 +93,6 @@ def test_spelling_correction_corrects_a_known_word_with_a_single_typo(
     assert correct_word(written, builtin_word_vectors()) == known
 
 
-@many
 @given(st.text(max_size=40))
 def test_spelling_correction_returns_only_known_words(word: str) -> None:
     correction = correct_word(word, builtin_word_vectors())

@@ -1,12 +1,11 @@
 """Search snippets: bounded, verbatim excerpts around the matching words."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.research.query import MAX_TEXT_LENGTH, Snippet, build_snippet, parse_query
 
-many = settings(max_examples=300)
 pieces = st.sampled_from(
     ["dam", "Dams", "river", "**", "\n", "x" * 50, "caf\u00e9", "\U0001f30a", ".", "\u6cb3"]
 )
@@ -16,7 +15,6 @@ TEXT = (
 )
 
 
-@many
 @given(texts, st.sampled_from(["dam river", "caf\u00e9", "", "nothing of it"]), st.integers(1, 120))
 def test_snippet_of_any_text_is_a_bounded_verbatim_excerpt(
     text: str, query: str, longest: int
@@ -29,7 +27,6 @@ def test_snippet_of_any_text_is_a_bounded_verbatim_excerpt(
     )
 
 
-@many
 @given(texts, st.integers(10, 120))
 def test_highlighted_ranges_are_sorted_and_contain_only_words(text: str, longest: int) -> None:
     made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
@@ -38,7 +35,6 @@ def test_highlighted_ranges_are_sorted_and_contain_only_words(text: str, longest
     assert all(made.text[start:end].isalnum() for start, end in made.marks)
 
 
-@many
 @given(texts)
 def test_highlighted_snippet_without_markers_equals_the_snippet(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))

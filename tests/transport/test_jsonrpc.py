@@ -72,7 +72,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(body=st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_compact_json_equals_the_text_of_the_standard_library(body: dict[str, object]) -> None:
     expected = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -178,14 +178,16 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
 ) -> None:
     app = full_app(face_world.agent, HOSTS)
     finite = [path for path in paths if path not in {"/live", "/mcp", "/mcp/"}]
-    for path, host in product(finite, OUR_HOSTS):
-        status, _ = await status_and_headers(app, "GET", path, [("host", host)])
-        assert status in {200, 404, 405}, (path, host)
-    for path, origins in product(finite, OUR_ORIGINS):
-        headers = [("host", "localhost:8750"), *(("origin", origin) for origin in origins)]
-        for more in ({}, FOLLOWED, {**FOLLOWED, "sec-fetch-site": "none"}):
-            status, _ = await status_and_headers(app, "GET", path, [*headers, *more.items()])
-            assert status in {200, 404, 405}, (path, origins)
+    extra: tuple[dict[str, str], ...] = ({}, FOLLOWED, {**FOLLOWED, "sec-fetch-site": "none"})
+    allowed = [[("host", host)] for host in OUR_HOSTS] + [
+        [("host", "localhost:8750"), *(("origin", origin) for origin in origins), *more.items()]
+        for origins, more in product(OUR_ORIGINS, extra)
+    ]
+    for number, path in enumerate(finite):
+        # The routes have the same checks, so each route gets some of the combinations.
+        for headers in allowed[number % 4 :: 4]:
+            status, _ = await status_and_headers(app, "GET", path, headers)
+            assert status in {200, 404, 405}, (path, headers)
 
 
 # Forms

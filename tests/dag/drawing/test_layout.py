@@ -132,7 +132,6 @@ def within(inner: Area, outer: Area) -> bool:
     )
 
 
-@settings(max_examples=120)
 @given(layouts())
 def test_map_boxes_do_not_overlap_and_lines_avoid_boxes(layout: Layout) -> None:
     check(layout)
