@@ -115,12 +115,6 @@ async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv
     await make_dialectic(world, n)
 
 
-async def test_dialectic_run_with_4_models_creates_every_job_on_map(
-    alone: OrgEnv,
-) -> None:
-    await make_dialectic(alone, 4)
-
-
 @decision("B10")
 async def test_run_matches_the_map_after_feedback_changes_the_models(
     world: OrgEnv, agent: AgentClient

@@ -18,40 +18,29 @@ import pytest
 import waybook
 from cli.terminal import Terminal
 from patience import PATIENCE_SECONDS
+from preloaded_process import PreloadedProcess, open_preloaded
+from run_place import run_directory
 from waybook import errors
 from waybook.client import KINDS, NO_RETRY, Client, error_from
 
-WAYBOOK = (sys.executable, "-m", "waybook")
 NOWHERE = "postgresql://127.0.0.1:1/none"
 
 
 @contextmanager
-def open_process(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [*WAYBOOK, *words],
-        text=True,
-        env={**os.environ, **environment},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+def open_process(*words: str, **environment: str) -> Iterator[PreloadedProcess]:
+    log = run_directory() / f"channel-{os.urandom(4).hex()}.log"
+    with open_preloaded(words, {**os.environ, **environment}, log) as process:
+        yield process
 
 
-def ask(process: subprocess.Popen[str], method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-    assert process.stdin is not None
-    assert process.stdout is not None
+def ask(process: PreloadedProcess, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     process.stdin.write(json.dumps(message) + "\n")
     process.stdin.flush()
     return json.loads(process.stdout.readline())["result"]
 
 
-def greet(process: subprocess.Popen[str]) -> None:
+def greet(process: PreloadedProcess) -> None:
     who = {"name": "test", "version": "1"}
     ask(
         process,
@@ -70,7 +59,7 @@ def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
         refused = ask(process, "tools/call", name="ping", arguments={})
         assert refused["isError"]
         assert json.loads(refused["content"][0]["text"])["error"]["code"] == "UNAVAILABLE"
-        process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        process.stdin.close()
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
@@ -81,13 +70,12 @@ def test_mcp_command_answers_tool_call_over_stdio(terminal: Terminal) -> None:
         # The server asks the client to repeat the call while the database starts.
         while (answer := call())["isError"]:
             assert "the database is still starting" in answer["content"][0]["text"]
-        process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        process.stdin.close()
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Terminal) -> None:
     with open_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
-        assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
         asyncio.run(work(address))
         process.send_signal(signal.SIGTERM)

@@ -109,7 +109,9 @@ def test_connect_remove_keeps_later_changes_and_writes_a_backup(
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(OTHERS)
-    terminal.say("connect", "cursor", "--data-dir", str(terminal.data_dir), "--yes")
+    # No server answers, but the configuration is written.
+    terminal.run("connect", "cursor", "--http", "http://127.0.0.1:9", "--yes")
+    assert '"waybook"' in file.read_text()
     file.write_text(file.read_text().replace('"dark"', '"light"'))
     terminal.say("connect", "cursor", "--remove", "--yes")
     assert file.read_text() == OTHERS.replace('"dark"', '"light"')

@@ -135,13 +135,16 @@ def test_mcp_command_answers_all_calls_before_exit(terminal: Terminal) -> None:
     assert not answers[2]["result"]["isError"]
 
 
-@pytest.mark.parametrize("wait_seconds", [0, 55])
-def test_mcp_command_with_input_ended_at_once_prints_no_traceback(
-    empty: Path, wait_seconds: int
-) -> None:
-    call = {"name": "get_next_step", "arguments": {"waitSeconds": wait_seconds}}
-    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
-    for text in ("", line):
+def test_mcp_command_with_input_ended_at_once_prints_no_traceback(empty: Path) -> None:
+    calls = (
+        {"name": "get_next_step", "arguments": {"waitSeconds": wait_seconds}}
+        for wait_seconds in (0, 55)
+    )
+    lines = (
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        for call in calls
+    )
+    for text in ("", *lines):
         done = subprocess.run(
             [*WAYBOOK, "mcp", "--data-dir", empty],
             input=text,

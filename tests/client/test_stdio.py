@@ -23,8 +23,9 @@ STEPS: list[NewStep] = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
+    """Yield the data directory of the servers: the first start creates a database, in seconds."""
     with make_data_directory(parent=run_directory()) as place:
         yield place
 
