@@ -59,38 +59,41 @@ def refusals(session: Session) -> list[tuple[object, object]]:
     return rejected
 
 
-async def test_mcp_session_over_stdio_continues_after_an_invalid_line(terminal: Terminal) -> None:
-    async with limited_session("--data-dir", str(terminal.data_dir)) as session:
-        for name, line in LINES.items():
-            await session.write([line, b"\n"])
-            await session.works()
-            ((whose, code),) = refusals(session)
-            assert whose is None, name
-            assert code in {-32700, -32600}, name
-        await session.write([b"\n", b"  \r\n"])
-        await session.works()
-        assert refusals(session) == []  # The server does not respond to empty lines.
-        assert await session.end() == b""
-
-
-async def test_mcp_session_over_stdio_continues_after_hostile_argument(
+async def test_mcp_session_over_stdio_continues_after_hostile_input(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         before = stored(attachment)
-        for name, value in bombs.VALUES.items():
-            await session.write([in_a_plan(value), b"\n"])
-            await session.works()
-            reply = session.said.pop() if session.said else await session.hear(7)
-            assert session.said == [], name
-            if "error" in reply:
-                assert (reply["id"], reply["error"]["code"]) == (None, -32700), name
-            else:
-                assert reply["result"]["isError"], name
-                error = json.loads(reply["result"]["content"][0]["text"])["error"]
-                assert error["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
+        await check_invalid_lines(session)
+        await check_hostile_arguments(session)
         assert await session.end() == b""
     assert stored(attachment) == before
+
+
+async def check_invalid_lines(session: Session) -> None:
+    for name, line in LINES.items():
+        await session.write([line, b"\n"])
+        await session.works()
+        ((whose, code),) = refusals(session)
+        assert whose is None, name
+        assert code in {-32700, -32600}, name
+    await session.write([b"\n", b"  \r\n"])
+    await session.works()
+    assert refusals(session) == []  # The server does not respond to empty lines.
+
+
+async def check_hostile_arguments(session: Session) -> None:
+    for name, value in bombs.VALUES.items():
+        await session.write([in_a_plan(value), b"\n"])
+        await session.works()
+        reply = session.said.pop() if session.said else await session.hear(7)
+        assert session.said == [], name
+        if "error" in reply:
+            assert (reply["id"], reply["error"]["code"]) == (None, -32700), name
+        else:
+            assert reply["result"]["isError"], name
+            error = json.loads(reply["result"]["content"][0]["text"])["error"]
+            assert error["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
 
 
 async def test_stdio_refuses_too_long_line_with_the_request_id(terminal: Terminal) -> None:
