@@ -29,7 +29,7 @@ def branches(draw: st.DrawFn) -> Body:
     if action == "add_steps":
         params["steps"] = [make_step(f"More {n}.") for n in range(draw(st.integers(1, 3)))]
     if action == "skip_to":
-        params["targetStepOrder"] = draw(st.integers(1, STEPS))
+        params["targetStepOrder"] = draw(st.integers(3, STEPS))
     after = draw(st.integers(1, 2))
     return make_branch(action, after=after, holds=draw(st.integers(0, 4)) > 0, **params)
 

@@ -34,6 +34,42 @@ async def test_removing_a_step_makes_dependent_step_ready(world: OrgEnv) -> None
     assert ready["instructions"] == "Weigh."
 
 
+async def test_agents_of_a_sequential_plan_work_one_after_the_other(world: OrgEnv) -> None:
+    agent = world.agent
+    plan = await agent.plan(3, sequential=True)
+    claim = {"planId": plan["planId"], "another": True}
+    assert (await agent.call("get_plan_status", planId=plan["planId"]))["sequential"] is True
+    for order in (1, 2, 3):
+        step = await agent.call("get_next_step", **claim)
+        assert step["stepOrder"] == order
+        if order < 3:
+            nothing = await agent.call("get_next_step", **claim)
+            assert nothing["status"] == "no_pending_steps"
+        await agent.submit(step, "found")
+    copied = await agent.call("create_research_plan", copyOf=plan["planId"], upToStep=0)
+    await agent.call("get_next_step", planId=copied["planId"])
+    nothing = await agent.call("get_next_step", planId=copied["planId"], another=True)
+    assert nothing["status"] == "no_pending_steps"
+
+
+async def test_steps_of_a_stored_branch_depend_on_each_other(world: OrgEnv) -> None:
+    agent = world.agent
+    look = {"stepType": "search", "instructions": "Look again."}
+    weigh = {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [2, 4]}
+    branch = {
+        "afterStepOrder": 1,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [look, weigh]},
+    }
+    made = await agent.plan(2, branchingConditions=[branch])
+    plan = await agent.call("create_research_plan", copyOf=made["planId"])
+    await agent.submit(await agent.take(plan), "found")
+    status = await agent.call("get_plan_status", planId=plan["planId"])
+    added, weighed, old = status["pendingSteps"]
+    assert weighed["dependsOn"] == [added["stepId"], old["stepId"]]
+
+
 async def test_get_dag_map_of_plan_shows_dependencies_as_edges(world: OrgEnv) -> None:
     agent = world.agent
     steps = [

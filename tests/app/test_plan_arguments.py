@@ -18,46 +18,57 @@ from waybook.plan.progress import plan_progress
 from waybook.plan.submit import Submission, submit
 
 STEPS = 4
-ORDERS = st.integers(1, STEPS)
 EXPRESSIONS = st.sampled_from(("true", "result.count == 0", "confidence < 0.5"))
 
 
 @st.composite
-def conditions(draw: st.DrawFn, depth: int = 2) -> NewCondition:
+def conditions(draw: st.DrawFn, order: int, count: int, depth: int = 2) -> NewCondition:
     """Return a condition of any kind, with the parameters of its action and no others."""
-    actions = [a for a in BranchAction if depth or a is not BranchAction.ADD_STEPS]
-    action = draw(st.sampled_from(actions))
+    unusable = {
+        *([] if order < count else [BranchAction.SKIP_TO]),
+        *([] if depth else [BranchAction.ADD_STEPS]),
+    }
+    action = draw(st.sampled_from([a for a in BranchAction if a not in unusable]))
     condition = NewCondition(
         expression=draw(EXPRESSIONS), action=action, reason=draw(st.none() | st.just("Because."))
     )
     if action is BranchAction.SKIP_TO:
-        return replace(condition, target_step_order=draw(ORDERS))
+        return replace(condition, target_step_order=draw(st.integers(order + 1, count)))
     if action is BranchAction.REPEAT:
-        first, most = draw(st.none() | ORDERS), draw(st.integers(1, 100))
+        first, most = draw(st.none() | st.integers(1, count)), draw(st.integers(1, 100))
         return replace(condition, from_step_order=first, max_repeats=most)
     if action is BranchAction.ADD_STEPS:
-        return replace(condition, steps=tuple(draw(st.lists(steps(depth - 1), min_size=1))))
+        added = draw(st.integers(1, 3))
+        places = range(order + 1, order + added + 1)
+        more = [draw(steps(place, count + added, depth - 1)) for place in places]
+        return replace(condition, steps=tuple(more))
     return condition
 
 
 @st.composite
-def steps(draw: st.DrawFn, depth: int = 0) -> NewStep:
+def steps(draw: st.DrawFn, order: int, count: int, depth: int = 0) -> NewStep:
+    before = st.sets(st.integers(1, order - 1), max_size=2) if order > 1 else st.just(set[int]())
     return replace(
         make_new_step(),
         title=draw(st.none() | st.just("Look")),
         stall_seconds=draw(st.none() | st.integers(1, 100_000)),
+        depends_on=tuple(sorted(draw(before))),
         max_attempts=draw(st.none() | st.integers(1, 100)),
         required_sources=draw(st.none() | st.integers(1, 50)),
-        conditions=tuple(draw(st.lists(conditions(depth=depth), max_size=2))) if depth else (),
+        conditions=tuple(draw(st.lists(conditions(order, count, depth), max_size=2)))
+        if depth
+        else (),
     )
 
 
 @st.composite
 def new_plans(draw: st.DrawFn) -> NewPlan:
-    tested = draw(st.lists(st.tuples(conditions(), ORDERS), max_size=5))
+    orders = draw(st.lists(st.integers(1, STEPS), max_size=5))
     return make_new_plan(
-        *draw(st.lists(steps(), min_size=STEPS, max_size=STEPS)),
-        conditions=tuple(replace(c, after_step_order=order) for c, order in tested),
+        *(draw(steps(order, STEPS)) for order in range(1, STEPS + 1)),
+        conditions=tuple(
+            replace(draw(conditions(order, STEPS)), after_step_order=order) for order in orders
+        ),
     )
 
 

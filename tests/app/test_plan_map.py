@@ -96,6 +96,15 @@ def test_plan_map_without_dependencies_links_steps_in_order() -> None:
     assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
 
 
+def test_map_of_a_sequential_plan_joins_parallel_steps() -> None:
+    plan = make_plan(*(make_step() for _ in range(5)))._replace(sequential=True)
+    one, two, three, four, five = (step.id for step in plan.steps)
+    needs = {two: (one,), three: (one,), one: (), four: (), five: (three,)}
+    steps = tuple(step._replace(depends_on=needs[step.id]) for step in plan.steps)
+    edges = edges_of(plan._replace(steps=steps))
+    assert set(edges) == {(one, two), (one, three), (two, four), (three, four), (three, five)}
+
+
 def test_plan_without_steps_has_empty_map_and_is_not_started() -> None:
     plan = make_plan()
     assert map_json(plan_structure(plan), {})["stages"][0]["order"] == []

@@ -95,7 +95,7 @@ class SameAsTheRules(RulesComparison):
             new_steps[-1] = replace(new_step, depends_on=(1,))
         args: Body = {"name": "P", "researchQuestion": "Q?", "steps": bodies}
         conditions: tuple[NewCondition, ...] = ()
-        if branch:
+        if branch and (branch is not BranchAction.SKIP_TO or steps > 1):
             wire, condition = make_branch(branch, target=steps)
             args["branchingConditions"] = [{"afterStepOrder": 1, **wire}]
             conditions = (replace(condition, after_step_order=1),)

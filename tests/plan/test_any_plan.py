@@ -17,7 +17,16 @@ from waybook.errors import WaybookError
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, DecisionKind, NewCondition, Plan, Step, StepId
+from waybook.plan.edit import SetDependencies
+from waybook.plan.model import (
+    BranchAction,
+    DecisionKind,
+    NewCondition,
+    NewStep,
+    Plan,
+    Step,
+    StepId,
+)
 from waybook.plan.modify import (
     AddSteps,
     CancelPlan,
@@ -31,10 +40,11 @@ from waybook.plan.modify import (
     modify,
 )
 from waybook.plan.next_step import next_step
+from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done, detect_stall, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
-from waybook.plan.states import CLOSED_PLAN, StepStatus
+from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP, StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))
@@ -47,37 +57,61 @@ EXPRESSIONS = (
     "step.attempt > 1 && confidence == null",
     "plan.done * 2 > plan.total",
 )
-#: Conditions of the steps that a branch adds to a plan.
+#: Conditions of steps that are added to a plan.
 ADDED_CONDITIONS = (
     NewCondition(expression="result == 1", action=BranchAction.REPEAT, max_repeats=2),
-    NewCondition(expression="result == 2", action=BranchAction.SKIP_TO, target_step_order=1),
+    NewCondition(expression="result == 2", action=BranchAction.FAIL),
 )
 RESULTS: tuple[Json, ...] = (0, 1, 2, None, "text", {"sources": [1]}, {"sources": []})
 
 
 @st.composite
-def new_plans(draw: st.DrawFn) -> NewPlan:
-    count = draw(st.integers(1, 12))
-    orders = st.integers(1, count)
-    conditions = st.builds(
-        NewCondition,
-        after_step_order=orders,
-        expression=st.sampled_from(EXPRESSIONS),
-        action=st.sampled_from(BranchAction),
-        target_step_order=orders,
-        from_step_order=st.none() | orders,
-        max_repeats=st.integers(1, 3),
-        steps=st.just((replace(make_new_step("More."), conditions=ADDED_CONDITIONS),)),
+def conditions(draw: st.DrawFn, count: int) -> NewCondition:
+    order = draw(st.integers(1, count))
+    actions = [a for a in BranchAction if a is not BranchAction.SKIP_TO or order < count]
+    action = draw(st.sampled_from(actions))
+    skips = action is BranchAction.SKIP_TO
+    return NewCondition(
+        after_step_order=order,
+        expression=draw(st.sampled_from(EXPRESSIONS)),
+        action=action,
+        target_step_order=draw(st.integers(order + 1, count)) if skips else None,
+        from_step_order=draw(st.none() | st.integers(1, count)),
+        max_repeats=draw(st.integers(1, 3)),
+        steps=draw(added_steps(order, count)),
     )
-    dependencies = [draw(st.lists(st.integers(1, n), max_size=2)) for n in range(1, count)]
-    before = [(), *map(tuple, dependencies)] if draw(st.booleans()) else [()] * count
+
+
+@st.composite
+def added_steps(draw: st.DrawFn, order: int, count: int) -> tuple[NewStep, ...]:
+    """Generate two steps that a branch adds after `order`; each may depend on others."""
+    existing = [*range(1, order + 1), *range(order + 3, count + 3)]
+    some = st.lists(st.sampled_from(existing), max_size=1)
+    both = st.lists(st.sampled_from([order + 1, *existing]), max_size=2)
+    first, second = make_new_step("More."), make_new_step("Much more.")
+    return (
+        replace(first, depends_on=tuple(draw(some)), conditions=ADDED_CONDITIONS),
+        replace(second, depends_on=tuple(draw(both))),
+    )
+
+
+@st.composite
+def new_plans(draw: st.DrawFn, *, is_tied: bool = False) -> NewPlan:
+    """Generate a plan; if `is_tied`, each step but the first has dependencies."""
+    count = draw(st.integers(1, 12))
+    dependencies = [
+        draw(st.lists(st.integers(1, n), min_size=int(is_tied), max_size=2))
+        for n in range(1, count)
+    ]
+    before = [(), *map(tuple, dependencies)] if is_tied or draw(st.booleans()) else [()] * count
     return NewPlan(
         name="Any",
         research_question="Why?",
         steps=tuple(
             replace(make_new_step(f"Step {n}."), depends_on=before[n]) for n in range(count)
         ),
-        conditions=tuple(draw(st.lists(conditions, max_size=8))),
+        conditions=tuple(draw(st.lists(conditions(count), max_size=1 if is_tied else 8))),
+        sequential=draw(st.booleans()),
     )
 
 
@@ -129,6 +163,7 @@ CALLS = (
     "retry",
     "reclaim",
     "conditions",
+    "depend",
     "cancel",
     "take_next",
     "wait",
@@ -172,7 +207,9 @@ def _call(
         return calls[name]()
     if step is None or name == "add":
         after = number % (len(plan.steps) + 1)
-        return modify(plan, (AddSteps((make_new_step(), make_new_step()), after),), context)
+        before = (after + 1, number % (len(plan.steps) + 2) + 1)[: number % 3]
+        added = (make_new_step(), make_new_step(depends_on=before))
+        return modify(plan, (AddSteps(added, after),), context)
     return _call_naming(name, number, plan, step, context)
 
 
@@ -205,6 +242,7 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
         "retry": (RetryStep(step.id),),
         "reclaim": (FailStep(step.id, "Lost."), RetryStep(step.id)),
         "conditions": (SetConditions(step.id, ADDED_CONDITIONS[: number % 3]),),
+        "depend": (SetDependencies(step.id, (number % len(plan.steps) + 1,)),),
         "cancel": (CancelPlan("Not needed.") if number % 16 == 0 else RetryStep(step.id),),
     }
     return modifications[name]
@@ -271,6 +309,65 @@ def _finish(story: Story) -> None:
             story.take(submit(story.plan, step.id, done, moment), "ann")
         else:
             return
+
+
+#: Claims of another step, and calls that complete, add, remove or move steps.
+claims = st.tuples(st.just("next"), st.integers(0, 2**8).map(lambda number: 7 * number))
+changes = ("submit", "take_next", "add", "remove", "remove", "reorder", "fail", "retry", "depend")
+others = st.tuples(st.sampled_from(changes), st.integers(0, 2**12))
+
+
+@given(
+    new=new_plans() | new_plans(is_tied=True),
+    calls=st.lists(claims | others, min_size=10, max_size=40),
+)
+def test_claimed_step_had_no_open_dependency_at_any_time(new: NewPlan, calls: list[Move]) -> None:
+    story = make_story(new)
+    depended: dict[StepId, set[StepId]] = {}
+    for name, number in calls:
+        before = story.plan
+        play(story, (name, number))
+        plan = story.plan
+        _note_dependencies(depended, before, plan, is_replaced=name == "depend")
+        if name in {"next", "take_next"}:
+            _check_claims(depended, before, plan)
+
+
+def _note_dependencies(
+    depended: dict[StepId, set[StepId]], before: Plan, plan: Plan, *, is_replaced: bool
+) -> None:
+    """Add the current dependencies of each step to those that the step ever had.
+
+    Steps that depended on a removed step have depended on its dependencies. A caller that sets the
+    dependencies of a step replaces all of them.
+    """
+    old = {step.id: step.depends_on for step in before.steps}
+    for removed in old.keys() - {step.id for step in plan.steps}:
+        inherited = depended.pop(removed, set())
+        for known in depended.values():
+            if removed in known:
+                known.update(inherited)
+                known.remove(removed)
+    for step in plan.steps:
+        is_new = is_replaced and step.depends_on != old[step.id]
+        known = set() if is_new else depended.get(step.id, set())
+        depended[step.id] = known | set(step.depends_on)
+
+
+def _check_claims(depended: dict[StepId, set[StepId]], before: Plan, plan: Plan) -> None:
+    """Check the steps that were claimed between two states of a plan."""
+    running = {step.id for step in before.steps_with_status(StepStatus.IN_PROGRESS)}
+    running |= {step.id for step in before.steps_with_status(StepStatus.AWAITING_INPUT)}
+    still_open = {step.id: step for step in plan.steps if step.status not in TERMINAL_STEP}
+    for claimed in plan.steps_with_status(StepStatus.IN_PROGRESS):
+        if claimed.id in running:
+            continue
+        assert not depended[claimed.id] & still_open.keys()
+        if plan.sequential and not claimed.depends_on:
+            for earlier in plan.steps[: claimed.order - 1]:
+                waits_for = steps_before(plan.steps, [earlier.id]) & still_open.keys()
+                later = any(still_open[i].order >= claimed.order for i in waits_for)
+                assert earlier.status in TERMINAL_STEP or later
 
 
 PLACES = ("add", "remove", "reorder")

@@ -49,14 +49,21 @@ def test_create_plan_without_steps_raises_invalid_input() -> None:
 
 @decision("A22")
 def test_condition_of_a_new_plan_refers_to_steps_by_id() -> None:
-    tied = make_new_condition(2, action=BranchAction.SKIP_TO, target_step_order=1)
+    tied = make_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=2)
     plan = create(
         make_new_plan(make_new_step(), make_new_step(), conditions=(tied,)), make_context()
     ).plan
     (condition,) = plan.conditions
-    assert condition.step_id == plan.steps[1].id
-    assert condition.target_step_id == plan.steps[0].id
+    assert condition.step_id == plan.steps[0].id
+    assert condition.target_step_id == plan.steps[1].id
     assert condition.position == 1
+
+
+def test_condition_that_skips_backward_is_refused_in_favor_of_repeat() -> None:
+    back = make_new_condition(2, action=BranchAction.SKIP_TO, target_step_order=1)
+    new = make_new_plan(make_new_step(), make_new_step(), conditions=(back,))
+    with pytest.raises(InvalidStepReference, match="use repeat"):
+        create(new, make_context())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import make_context, make_new_step
-from waybook.errors import InvalidInput, InvalidStepReference
+from waybook.errors import InvalidStepReference, NotModifiable
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import BranchAction, NewCondition, NewStep, Plan, StepId
 from waybook.plan.modify import AddSteps, RemoveStep, ReorderSteps, modify
@@ -20,8 +20,8 @@ def waiting_for(*orders: int) -> NewStep:
     return make_new_step(depends_on=orders)
 
 
-def make_plan_of(*steps: NewStep) -> Plan:
-    made = NewPlan(name="p", research_question="q", steps=steps)
+def make_plan_of(*steps: NewStep, sequential: bool = False) -> Plan:
+    made = NewPlan(name="p", research_question="q", steps=steps, sequential=sequential)
     return create(made, make_context()).plan
 
 
@@ -62,11 +62,45 @@ def test_reordered_steps_still_wait_for_dependencies() -> None:
     assert taken(plan)[1] == 2
 
 
-def test_remove_step_drops_dependencies_on_removed_step() -> None:
-    plan = make_plan_of(waiting_for(), waiting_for(1))
-    plan = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
-    assert taken(plan)[1] == 1
-    assert plan.steps[0].depends_on == ()
+def test_dependents_of_a_removed_step_inherit_its_dependencies() -> None:
+    plan = make_plan_of(waiting_for(), waiting_for(1), waiting_for(2))
+    plan, first = taken(plan)
+    plan = modify(plan, (RemoveStep(plan.steps[1].id),), make_context()).plan
+    assert (first, taken(plan)[1]) == (1, None)
+    assert plan.steps[1].depends_on == (plan.steps[0].id,)
+    assert taken(done(plan, 1))[1] == 2
+
+
+def test_steps_of_a_sequential_plan_are_claimed_one_by_one() -> None:
+    plan = make_plan_of(waiting_for(), waiting_for(), waiting_for(), sequential=True)
+    plan, first = taken(plan)
+    assert (first, taken(plan)[1]) == (1, None)
+    plan = modify(plan, (AddSteps((waiting_for(), waiting_for()), after=1),), make_context()).plan
+    for order in (2, 3, 4, 5):
+        plan, nothing = taken(plan)
+        plan, claimed = taken(done(plan, order - 1))
+        assert (nothing, claimed) == (None, order)
+
+
+def test_step_with_dependencies_need_not_wait_in_a_sequential_plan() -> None:
+    plan = make_plan_of(
+        waiting_for(), waiting_for(), waiting_for(1), waiting_for(), sequential=True
+    )
+    plan, _ = taken(plan)
+    plan = done(plan, 1)
+    plan, second = taken(plan)
+    plan, third = taken(plan)
+    assert (second, third, taken(plan)[1]) == (2, 3, None)
+    assert taken(done(plan, 2))[1] is None
+    assert taken(done(done(plan, 2), 3))[1] == 4
+
+
+def test_sequential_step_passes_one_that_waits_for_a_later_step() -> None:
+    plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for(), sequential=True)
+    for order in (2, 3, 1):
+        plan, claimed = taken(plan)
+        plan = done(plan, order)
+        assert claimed == order
 
 
 def test_dependencies_of_added_steps_use_numbers_after_insertion() -> None:
@@ -89,18 +123,63 @@ def test_new_plan_with_circular_dependencies_is_refused() -> None:
         make_plan_of(waiting_for(1))
 
 
-def test_add_steps_condition_with_dependencies_is_refused() -> None:
-    branch = NewCondition(
-        after_step_order=1,
-        expression="true",
-        action=BranchAction.ADD_STEPS,
-        steps=(waiting_for(1),),
+def branch(*steps: NewStep) -> NewCondition:
+    """Return a condition of the first step that adds these steps."""
+    return NewCondition(
+        after_step_order=1, expression="true", action=BranchAction.ADD_STEPS, steps=steps
     )
-    new_plan = NewPlan(
-        name="p", research_question="q", steps=(waiting_for(),), conditions=(branch,)
+
+
+def plan_with_branch(*steps: NewStep, added: tuple[NewStep, ...]) -> Plan:
+    new = NewPlan(name="p", research_question="q", steps=steps, conditions=(branch(*added),))
+    return create(new, make_context()).plan
+
+
+def test_steps_added_by_a_branch_depend_on_each_other_and_others() -> None:
+    added = (waiting_for(), waiting_for(2, 4))
+    plan = plan_with_branch(waiting_for(), waiting_for(), waiting_for(1), added=added)
+    old = [step.id for step in plan.steps]
+    plan = done(plan, 1)
+    first, second = plan.steps[1], plan.steps[2]
+    assert second.depends_on == (first.id, old[1])
+    assert [step.depends_on for step in plan.steps[3:]] == [(), (old[0], first.id, second.id)]
+
+
+def test_branch_step_may_depend_on_a_dependent_of_its_step() -> None:
+    plan = plan_with_branch(waiting_for(), waiting_for(1), added=(waiting_for(3),))
+    plan = done(plan, 1)
+    assert plan.steps[1].depends_on == (plan.steps[2].id,)
+    assert plan.steps[2].depends_on == (plan.steps[0].id,)
+
+
+def test_condition_of_a_branch_step_names_steps_added_with_it() -> None:
+    again = NewCondition(
+        expression="result == 'weak'",
+        action=BranchAction.REPEAT,
+        from_step_order=2,
+        max_repeats=1,
     )
-    with pytest.raises(InvalidInput, match="branch"):
-        create(new_plan, make_context())
+    added = (waiting_for(), make_new_step(depends_on=(2,), conditions=(again,)))
+    plan = done(plan_with_branch(waiting_for(), waiting_for(), added=added), 1)
+    draft, critique = plan.steps[1:3]
+    assert plan.conditions[-1].from_step_id == draft.id
+    plan = submit(
+        done(plan, 2), critique.id, Submission(result_summary="weak"), make_context()
+    ).plan
+    assert len(plan.steps) == 6
+    assert plan.steps[4].depends_on == (plan.steps[3].id,)
+
+
+def test_step_that_a_branch_step_depends_on_cannot_be_removed() -> None:
+    plan = plan_with_branch(waiting_for(), waiting_for(), added=(waiting_for(3),))
+    with pytest.raises(NotModifiable, match="depends on it"):
+        modify(plan, (RemoveStep(plan.steps[1].id),), make_context())
+
+
+@pytest.mark.parametrize("added", [(waiting_for(9),), (waiting_for(2),)])
+def test_branch_steps_with_impossible_dependencies_are_refused(added: tuple[NewStep, ...]) -> None:
+    with pytest.raises(InvalidStepReference):
+        plan_with_branch(waiting_for(), added=added)
 
 
 @st.composite

@@ -138,7 +138,7 @@ def test_repeat_condition_loads_only_the_texts_of_repeated_steps() -> None:
 
 def test_condition_of_a_step_added_by_a_branch_is_evaluated() -> None:
     inner = NewCondition(
-        expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=3
+        expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=4
     )
     outer = NewCondition(
         after_step_order=1,

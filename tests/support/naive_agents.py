@@ -48,6 +48,7 @@ def random_plan(random: Random) -> Body:
         "name": "Random plan",
         "researchQuestion": "Does it end?",
         "steps": steps,
+        "sequential": random.random() < 0.3,
         "branchingConditions": conditions,
         "stallMinutes": STALL_MINUTES,
     }
@@ -60,17 +61,27 @@ def earlier_orders(random: Random, number: int) -> list[int]:
 
 def random_condition(random: Random, count: int) -> Body:
     after = random.randint(1, count)
-    kind = random.choice(("continue", "skip_to", "add_steps", "repeat", "fail"))
+    kinds = ("continue", "add_steps", "repeat", "fail")
+    kind = random.choice((*kinds, "skip_to") if after < count else kinds)
     inner = {
         "conditionExpression": "result == 'again'",
         "ifTrueAction": "repeat",
         "actionParams": {"max": 2, "reason": "not yet"},
     }
-    added = {"stepType": "analyze", "instructions": "More.", "branchingConditions": [inner]}
+    added = {
+        "stepType": "analyze",
+        "instructions": "More.",
+        "dependsOn": random.sample(range(1, after + 1), random.randint(0, 1)),
+        "branchingConditions": [inner],
+    }
+    check = {"stepType": "critique", "instructions": "Check it.", "dependsOn": [after + 1]}
     expression, params = {
         "continue": ("true", {}),
-        "skip_to": ("result == 'skip'", {"targetStepOrder": random.randint(1, count)}),
-        "add_steps": ("result == 'more'", {"steps": [added]}),
+        "skip_to": (
+            "result == 'skip'",
+            {"targetStepOrder": random.randint(min(after + 1, count), count)},
+        ),
+        "add_steps": ("result == 'more'", {"steps": [added, check]}),
         "repeat": ("result == 'again'", {"fromStepOrder": random.randint(1, after), "max": 3}),
         "fail": ("result == 'stop' && step.attempt > 1", {"reason": "enough"}),
     }[kind]

@@ -13,6 +13,7 @@ from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import MAX_STEPS, BranchAction, BranchOutcome, Condition, Plan, Step, StepId
 from waybook.plan.new_conditions import compile_expression
+from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done
 from waybook.plan.repeat import repeat_steps
 from waybook.plan.states import PlanStatus, StepStatus
@@ -145,10 +146,12 @@ def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
     """Add new steps to the dependencies of pending steps, and return the condition's branch.
 
-    Pending steps that depend on the completed step now depend on the added steps too.
+    Pending steps that depend on the completed step now depend on the added steps too, except
+    those that an added step depends on.
     """
+    kept = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
-        if step.id in other.depends_on and other.id not in added:
+        if step.id in other.depends_on and other.id not in kept:
             draft.set_step(other.id, depends_on=(*other.depends_on, *added))
     draft.set_plan(revision=draft.plan.revision + 1)
     return Branch(condition=condition, outcome=BranchOutcome.FIRED, added=tuple(added))

@@ -134,6 +134,7 @@ def _new_plan(source: CopiedPlan, options: CopyOptions) -> NewPlan:
         stall_seconds=options.stall_seconds or cast("int | None", stall),
         skill_execution_id=options.skill_execution_id,
         budget=options.budget or (Budget(**budget) if budget else None),
+        sequential=bool(old.get("sequential")),
     )
 
 
@@ -218,6 +219,8 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
 
 
 def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
+    if name == "depends_on_ids":
+        return [ids.get(str(step_id), step_id) for step_id in _items(value)]
     return _with_ids(value, ids) if name in {"steps", "conditions"} else value
 
 

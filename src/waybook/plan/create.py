@@ -23,6 +23,7 @@ class NewPlan:
     stall_seconds: int | None = None
     skill_execution_id: str | None = None
     budget: Budget | None = None
+    sequential: bool = False
 
 
 def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
@@ -71,6 +72,7 @@ def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
         "created_at": as_json(context.now),
         "created_by": context.actor.user,
         "budget": new.budget.as_json() if new.budget else None,
+        **({"sequential": True} if new.sequential else {}),
     }
 
 
@@ -89,4 +91,5 @@ def blank_plan(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:
         budget=new.budget,
         created_by=context.actor.user,
         created_at=context.now,
+        sequential=new.sequential,
     )

@@ -30,7 +30,13 @@ from waybook.plan.model import (
     StepId,
 )
 from waybook.plan.new_conditions import build_condition
-from waybook.plan.ordering import renumber, resolve_dependencies
+from waybook.plan.ordering import (
+    inherited_dependencies,
+    renumber,
+    replace_ids,
+    resolve_dependencies,
+    resolve_reference,
+)
 from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
@@ -217,6 +223,8 @@ class Draft:
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
+        ids = [step.id for step in made]
+        steps = tuple(replace_ids(steps, lambda step_id: resolve_reference(step_id, ids)))
         moved = renumber(self.plan.steps, after, len(made))
         made = resolve_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
         for step in moved[after:]:
@@ -229,7 +237,7 @@ class Draft:
         for step, new in zip(made, steps, strict=True):
             for condition in new.conditions:
                 self.add_condition(condition, step.id)
-        return [step.id for step in made]
+        return ids
 
     def add_condition(self, new: NewCondition, step_id: StepId) -> None:
         condition = build_condition(
@@ -261,15 +269,14 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        The step is also removed from other steps' dependencies, and from the heartbeats of this
-        call.
+        Steps that depend on the removed step inherit its dependencies. The step also loses the
+        heartbeats of this call.
         """
         self._touched = [touched for touched in self._touched if touched != step_id]
-        for other in [s for s in self.plan.steps if step_id in s.depends_on]:
-            left = tuple(before for before in other.depends_on if before != step_id)
-            self.set_step(other.id, depends_on=left)
-        self.remove_conditions(step_id)
         step = self.plan.step(step_id)
+        for other in [s for s in self.plan.steps if step_id in s.depends_on]:
+            self.set_step(other.id, depends_on=inherited_dependencies(other, step))
+        self.remove_conditions(step_id)
         self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 

@@ -65,6 +65,9 @@ class NewStep:
     stall_seconds: int | None = None
     result_schema: Json = None
     depends_on: tuple[int, ...] = ()
+    #: Dependencies of a step that a branch adds: ids of existing steps, or references to steps that
+    #: are added too (see `added_reference`). They replace the positions in `depends_on`.
+    depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
     #: How many holders may stop responding before the step fails; None for the default.
@@ -237,6 +240,8 @@ class Plan(NamedTuple):
     #: If this plan is a copy: the original plan, and the number of the audit entry that was copied.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
+    #: Whether a step without dependencies waits for all steps before it.
+    sequential: bool = False
 
     def statuses(self) -> list[StepStatus]:
         return [step.status for step in self.steps]

@@ -24,7 +24,7 @@ from waybook.plan.edit import (
 )
 from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
 from waybook.plan.new_conditions import check_new_steps, check_size
-from waybook.plan.ordering import insertion_point, validate_order
+from waybook.plan.ordering import insertion_point, named_steps, validate_order
 from waybook.plan.progress import resume_plan
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
@@ -219,7 +219,7 @@ def _remove(draft: Draft, step: Step) -> dict[str, Json]:
     if pointing:
         raise NotModifiable(
             f"step {step.order} cannot be removed: a branching condition that has not been "
-            "evaluated yet may skip to it",
+            "evaluated yet may skip to it, or add a step that depends on it",
             next_call=status_call(plan, "See the plan; fail the step instead of removing it."),
             conditionIds=pointing,
         )
@@ -245,14 +245,16 @@ def _set_conditions(
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that may still fire and skip forward to this step.
+    """Return the conditions that may still fire and then need this step.
+
+    They skip to it, or add a step that depends on it.
 
     Conditions of skipped steps are left out, because they are never evaluated, and so are the
     step's own conditions, because they are removed with the step.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
-    return [c.id for c in waiting if c.target_step_id == step.id]
+    return [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
 
 
 def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:

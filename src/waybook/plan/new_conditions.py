@@ -24,7 +24,7 @@ from waybook.plan.model import (
     NewStep,
     StepId,
 )
-from waybook.plan.ordering import reject_branch_dependencies
+from waybook.plan.ordering import added_reference, refuse_cycles
 from waybook.plan.schema import check_schemas
 
 
@@ -66,7 +66,6 @@ def check_new_steps(
     check_size(len(steps), existing + len(nested))
     for condition in nested:
         check_size(len(condition.steps))
-        reject_branch_dependencies(condition.steps)
     branched = (step for condition in nested for step in condition.steps)
     check_schemas(step.result_schema for step in (*steps, *branched))
 
@@ -100,7 +99,7 @@ def build_condition(
         InvalidStepReference: the condition names a position that does not exist.
         BadExpression: the expression does not compile.
     """
-    resolved = _with_ids(new, ids)
+    resolved = _with_ids(new, ids, ids.index(step_id) + 1)
     return Condition(
         id=condition_id,
         step_id=step_id,
@@ -115,12 +114,17 @@ def build_condition(
     )
 
 
-def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
-    """Replace the positions in a condition by step ids, also within the steps that it may add."""
+def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int = 1) -> NewCondition:
+    """Replace the positions in a condition by step ids, also within the steps that it may add.
+
+    `order` is the position of the condition's step. Positions in added steps are those that the
+    steps of the plan have after the insertion.
+    """
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:
         target = step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
+        _check_target(new, order)
     if new.action is BranchAction.REPEAT:
         _check_repeat(new)
         if first is None and new.from_step_order is not None:
@@ -130,11 +134,37 @@ def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
             "an add_steps branch needs actionParams.steps with at least one step",
             argument="actionParams.steps",
         )
+    added = [added_reference(level, number) for number in range(1, len(new.steps) + 1)]
+    after = (*ids[:order], *added, *ids[order:])
     steps = tuple(
-        replace(step, conditions=tuple(_with_ids(inner, ids) for inner in step.conditions))
-        for step in new.steps
+        replace(
+            step,
+            depends_on=(),
+            depends_on_ids=(
+                *step.depends_on_ids,
+                *(step_at(after, n, "dependsOn") for n in step.depends_on),
+            ),
+            conditions=tuple(_with_ids(c, after, place, level + 1) for c in step.conditions),
+        )
+        for place, step in enumerate(new.steps, order + 1)
     )
+    before_added = {
+        step_id: step.depends_on_ids for step_id, step in zip(added, steps, strict=True)
+    }
+    if any(before_added.values()):
+        refuse_cycles({step_id: before_added.get(step_id, ()) for step_id in after})
     return replace(new, target_step_id=target, from_step_id=first, steps=steps)
+
+
+def _check_target(new: NewCondition, order: int) -> None:
+    if (new.target_step_order or 0) <= order:
+        raise InvalidStepReference(
+            f"skip_to only skips forward: actionParams.targetStepOrder is {new.target_step_order}, "
+            f"but the condition belongs to step {order}; to do steps again, use repeat",
+            argument="actionParams.targetStepOrder",
+            given=new.target_step_order,
+            stepOrder=order,
+        )
 
 
 def _check_repeat(new: NewCondition) -> None:

@@ -9,6 +9,7 @@ from waybook.core.decision_context import Actor, DecisionContext
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, Step, StepText
+from waybook.plan.ordering import first_ready
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
     detect_stalled_steps,
@@ -16,7 +17,7 @@ from waybook.plan.progress import (
     whole_minutes,
 )
 from waybook.plan.settle import register_session, settle
-from waybook.plan.states import TERMINAL_STEP, PlanStatus, StepStatus
+from waybook.plan.states import PlanStatus, StepStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +231,3 @@ def _record_start(
     )
     plan = draft.plan
     return StepReady(plan.step(step.id), plan.texts.get(step.id), resumed, replaced)
-
-
-def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies of the step have ended: completed, skipped or failed."""
-    return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
-
-
-def first_ready(plan: Plan) -> Step | None:
-    return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)

@@ -2,13 +2,35 @@
 
 Positions are 1..n without gaps after every insertion, removal and move. A step can be claimed when
 all its dependencies are finished. Dependencies are stored as step ids, so they stay correct when
-steps move. Without dependencies, steps are claimed in order.
+steps move. Steps without dependencies are claimed in order, by several agents at once; in a
+sequential plan, such a step waits for all steps before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from waybook.errors import InvalidInput, InvalidStepReference, StalePlan
-from waybook.plan.model import NewStep, Plan, Step, StepId
+from waybook.errors import InvalidStepReference, StalePlan
+from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
+from waybook.plan.states import TERMINAL_STEP, StepStatus
+
+
+def first_ready(plan: Plan) -> Step | None:
+    """Return the first pending step that can be claimed.
+
+    In a sequential plan, a step without dependencies does not wait for an earlier step that itself
+    waits for its dependencies: these may come later in the plan.
+    """
+    ended = {step.id for step in plan.steps if step.status in TERMINAL_STEP}
+    is_open_before = False
+    for step in plan.steps:
+        if step.id in ended:
+            continue
+        is_free = ended.issuperset(step.depends_on)
+        has_turn = bool(step.depends_on) or not (plan.sequential and is_open_before)
+        if step.status is StepStatus.PENDING and is_free and has_turn:
+            return step
+        is_open_before |= is_free or step.status is not StepStatus.PENDING
+    return None
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
@@ -60,16 +82,91 @@ def resolve_dependencies(
     """Convert the dependencies of new steps from positions to step ids.
 
     Raises:
-        InvalidStepReference: a position does not exist, or a step depends on itself.
+        InvalidStepReference: a position does not exist, or the dependencies form a cycle.
     """
     tied = [
-        step._replace(depends_on=tuple(_step_at(steps, order) for order in new.depends_on))
+        step._replace(
+            depends_on=(*(_step_at(steps, n) for n in new.depends_on), *new.depends_on_ids)
+        )
         for step, new in zip(made, new_steps, strict=True)
     ]
-    if any(step.depends_on for step in tied):
-        fresh = {step.id: step for step in tied}
-        _refuse_circles([fresh.get(step.id, step) for step in steps])
+    fresh = {step.id: step.depends_on for step in tied}
+    if any(fresh.values()):
+        refuse_cycles({step.id: fresh.get(step.id, step.depends_on) for step in steps})
     return tied
+
+
+def inherited_dependencies(step: Step, removed: Step) -> tuple[StepId, ...]:
+    """Return the dependencies of a step after one of them, which has its own, is removed."""
+    kept = (before for before in step.depends_on if before != removed.id)
+    return tuple(dict.fromkeys((*kept, *removed.depends_on)))
+
+
+def steps_before(steps: Sequence[Step], ids: Iterable[StepId]) -> set[StepId]:
+    """Return all steps that these steps depend on, directly or indirectly."""
+    dependencies = {step.id: step.depends_on for step in steps}
+    found: set[StepId] = set()
+    waiting = [before for step_id in ids for before in dependencies[step_id]]
+    while waiting:
+        step_id = waiting.pop()
+        if step_id not in found:
+            found.add(step_id)
+            waiting.extend(dependencies[step_id])
+    return found
+
+
+#: Start of a reference to a step that a branch will add and that has no id yet.
+REFERENCE_MARK = "+"
+
+
+def added_reference(level: int, number: int) -> StepId:
+    """Return a reference to a step that a branch will add, in place of its id.
+
+    `level` is 1 for the steps of the condition itself, 2 for those of a condition of such a step,
+    and so on.
+    """
+    return StepId(f"{REFERENCE_MARK}{level}.{number}")
+
+
+def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
+    """Return the id of an added step for a reference to it; other ids stay the same.
+
+    References to steps that are added later move to the level above.
+    """
+    if not step_id.startswith(REFERENCE_MARK):
+        return step_id
+    level, number = map(int, step_id.removeprefix(REFERENCE_MARK).split("."))
+    return added[number - 1] if level == 1 else added_reference(level - 1, number)
+
+
+def replace_ids(steps: Iterable[NewStep], new_id: Callable[[StepId], StepId]) -> Iterator[NewStep]:
+    """Yield steps that a branch adds, with other step ids, also in their conditions."""
+    for step in steps:
+        yield replace(
+            step,
+            depends_on_ids=tuple(map(new_id, step.depends_on_ids)),
+            conditions=tuple(_replace_ids(inner, new_id) for inner in step.conditions),
+        )
+
+
+def _replace_ids(condition: NewCondition, new_id: Callable[[StepId], StepId]) -> NewCondition:
+    target, first = condition.target_step_id, condition.from_step_id
+    return replace(
+        condition,
+        target_step_id=new_id(target) if target else None,
+        from_step_id=new_id(first) if first else None,
+        steps=tuple(replace_ids(condition.steps, new_id)),
+    )
+
+
+def named_steps(steps: Iterable[NewStep]) -> Iterator[StepId]:
+    """Yield the ids of the steps that steps of a branch depend on or skip to."""
+    for step in steps:
+        yield from step.depends_on_ids
+        for condition in step.conditions:
+            if condition.target_step_id:
+                yield condition.target_step_id
+            yield from named_steps(condition.steps)
 
 
 def changed_dependencies(
@@ -81,23 +178,8 @@ def changed_dependencies(
         InvalidStepReference: a position does not exist, or the dependencies form a cycle.
     """
     ids = tuple(dict.fromkeys(_step_at(steps, order) for order in orders))
-    _refuse_circles([s._replace(depends_on=ids) if s.id == step.id else s for s in steps])
+    refuse_cycles({**{other.id: other.depends_on for other in steps}, step.id: ids})
     return ids
-
-
-def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
-    """Check that the steps that a branch may add have no dependencies.
-
-    Dependencies are positions, which are not yet known for these steps.
-
-    Raises:
-        InvalidInput: one of the steps has dependencies.
-    """
-    if any(step.depends_on for step in steps):
-        raise InvalidInput(
-            "a step that a branch adds cannot have dependsOn: step numbers are not known yet",
-            argument="actionParams.steps",
-        )
 
 
 def _step_at(steps: Sequence[Step], order: int) -> StepId:
@@ -111,20 +193,24 @@ def _step_at(steps: Sequence[Step], order: int) -> StepId:
     return steps[order - 1].id
 
 
-def _refuse_circles(steps: Sequence[Step]) -> None:
-    """Raise an error if the dependencies between steps form a cycle."""
-    left = {step.id: len(set(step.depends_on)) for step in steps}
-    behind: dict[StepId, list[StepId]] = {step.id: [] for step in steps}
-    for step in steps:
-        for before in set(step.depends_on):
-            behind[before].append(step.id)
+def refuse_cycles(dependencies: Mapping[StepId, Sequence[StepId]]) -> None:
+    """Check that the dependencies of a plan's steps, in plan order, form no cycle.
+
+    Raises:
+        InvalidStepReference: they form a cycle.
+    """
+    left = {step_id: len(set(before)) for step_id, before in dependencies.items()}
+    behind: dict[StepId, list[StepId]] = {step_id: [] for step_id in dependencies}
+    for step_id, before in dependencies.items():
+        for other in set(before):
+            behind[other].append(step_id)
     free = [step_id for step_id, waits in left.items() if not waits]
     while free:
         for step_id in behind[free.pop()]:
             left[step_id] -= 1
             if not left[step_id]:
                 free.append(step_id)
-    orders = [step.order for step in steps if left[step.id]]
+    orders = [order for order, step_id in enumerate(dependencies, 1) if left[step_id]]
     if orders:
         raise InvalidStepReference(
             f"dependsOn has a cycle (steps: {', '.join(map(str, orders))})",

@@ -14,6 +14,7 @@ from waybook.plan.model import (
     Step,
     StepId,
 )
+from waybook.plan.ordering import replace_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _copied_condition(
         step_id=copies[condition.step_id],
         position=draft.next_position(),
         target_step_id=copies.get(target, target) if target else None,
+        steps=tuple(replace_ids(condition.steps, lambda step_id: copies.get(step_id, step_id))),
         from_step_id=copies.get(first, first) if first else None,
         repeats=repeats,
         outcome=None,

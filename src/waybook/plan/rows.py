@@ -8,7 +8,9 @@ from waybook.plan.model import Condition, NewCondition, NewStep, Review, Step, S
 from waybook.plan.states import StepStatus
 
 #: Optional fields of a step that a condition may add; they are stored only if set.
-OPTIONAL_FIELDS = frozenset({"depends_on", "required_sources", "max_attempts", "conditions"})
+OPTIONAL_FIELDS = frozenset(
+    {"depends_on", "depends_on_ids", "required_sources", "max_attempts", "conditions"}
+)
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
@@ -57,6 +59,8 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
     names = [f.name for f in fields(NewStep) if f.name not in OPTIONAL_FIELDS]
     row = {name: as_json(getattr(new, name)) for name in names}
     more: dict[str, Json] = {} if new.max_attempts is None else {"max_attempts": new.max_attempts}
+    if new.depends_on_ids:
+        more["depends_on_ids"] = [*new.depends_on_ids]
     if new.conditions:
         more["conditions"] = [_new_condition_row(condition) for condition in new.conditions]
     return {**row, **_required(new.required_sources), **more}

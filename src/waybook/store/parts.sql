@@ -176,7 +176,7 @@ d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_
 -- Columns of a plan and of its brief (the fields that never change), without its steps.
 p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
 p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
-p.updated_at, b.copied_from::text, b.copied_seq;
+p.updated_at, b.copied_from::text, b.copied_seq, b.sequential;
 
 -- name: is_known_session
 -- True if an earlier call on the plan had the caller's session.

@@ -729,6 +729,7 @@ create table plan_brief (
   copied_from uuid,
   copied_seq integer,
   words tsvector generated always as (app_words(org_id, research_question)) stored,
+  sequential boolean,
   constraint plan_brief_pkey PRIMARY KEY (org_id, plan_id),
   constraint plan_brief_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint plan_brief_copied_seq_check CHECK ((copied_seq >= 1)),

@@ -41,7 +41,9 @@ class StepArgument(Nested):
     result_schema: AnyJson = Field(default=None, description="JSON Schema of the result")
     depends_on: LenientJson[list[WholeNumber]] = Field(
         default=[],
-        description="orders (from 1) to wait for; default: all before",
+        description=(
+            "orders (from 1) of the steps to wait for; without it, several agents work at once"
+        ),
     )
     required_sources: int | None = Field(
         default=None,
@@ -81,6 +83,11 @@ AddedSteps = Annotated[
                 "properties": {
                     "stepType": {"type": "string", "description": "as in a new plan"},
                     "instructions": {"type": "string", "description": "what to do"},
+                    "dependsOn": {
+                        "type": "array",
+                        "items": {"type": "integer"},
+                        "description": "orders after the insertion",
+                    },
                 },
                 "required": ["stepType", "instructions"],
             },

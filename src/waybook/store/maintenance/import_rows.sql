@@ -25,9 +25,9 @@ select w.word, m.id
 
 -- name: plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
-                        created_at, created_by, copied_from, copied_seq)
+                        created_at, created_by, copied_from, copied_seq, sequential)
 select plan_id, research_question, formatting_notes, skill_execution_id, created_at, created_by,
-       copied_from, copied_seq
+       copied_from, copied_seq, sequential
   from json_populate_recordset(null::plan_brief, %(items)s::json);
 
 -- name: plan_step

@@ -34,7 +34,9 @@ def read_condition(row: ConditionRow) -> Condition:
 
 def _new_step(fields: dict[str, Any]) -> NewStep:
     conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
-    return NewStep(**{**fields, "type": StepType(fields["type"]), "conditions": conditions})
+    before = tuple(map(StepId, fields.get("depends_on_ids", ())))
+    rest = {"type": StepType(fields["type"]), "depends_on_ids": before, "conditions": conditions}
+    return NewStep(**{**fields, **rest})
 
 
 def _new_condition(fields: dict[str, Any]) -> NewCondition:

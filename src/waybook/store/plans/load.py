@@ -217,6 +217,7 @@ def build_plan(
         created_at=_in_utc(row.created_at),
         copied_from=PlanId(row.copied_from) if row.copied_from else None,
         copied_seq=row.copied_seq,
+        sequential=bool(row.sequential),
     )
     head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
     return LoadedPlan(plan, row.now.astimezone(UTC), head)

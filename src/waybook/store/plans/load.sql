@@ -205,7 +205,8 @@ select 'plan' as entity, p.id::text as id, json_build_object(
          'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
          'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
          'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget,
-         'copied_from', b.copied_from, 'copied_seq', b.copied_seq) as values
+         'copied_from', b.copied_from, 'copied_seq', b.copied_seq,
+         'sequential', b.sequential) as values
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s

@@ -24,6 +24,7 @@ class PlanRow(NamedTuple):
     updated_at: datetime
     copied_from: str | None
     copied_seq: int | None
+    sequential: bool | None
 
 
 class ChangeRow(NamedTuple):

@@ -27,8 +27,10 @@ from waybook.store.plans.step_writer import step_statements
 
 SQL = load("plans/writer", update_plan_if_unchanged=LockRow)
 
-#: Columns of a plan that is not a copy. Both are null.
-NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
+#: Fields that only some plans have. Other plans get the value None.
+OPTIONAL_PLAN_FIELDS: Mapping[str, Json] = dict.fromkeys(
+    ("copied_from", "copied_seq", "sequential")
+)
 #: Fields that only some artifacts have. Other artifacts get the value None.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
@@ -131,7 +133,9 @@ def _plan(
                 SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
             ),
             SQL["insert_plan_words"](id=plan.id),
-            fill(SQL["insert_plan_brief"], {**NO_ORIGIN, **made.values}, plan_id=plan.id),
+            fill(
+                SQL["insert_plan_brief"], {**OPTIONAL_PLAN_FIELDS, **made.values}, plan_id=plan.id
+            ),
         ]
     if not sealed:
         return []

@@ -14,9 +14,9 @@ select p.org_id, w.word, p.id
 
 -- name: insert_plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
-                        created_at, created_by, copied_from, copied_seq)
+                        created_at, created_by, copied_from, copied_seq, sequential)
 values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execution_id)s,
-        %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s);
+        %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s, %(sequential)s);
 
 -- name: update_plan
 :update_of_plan;

@@ -25,7 +25,8 @@ from waybook.core.report_text import inert
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339
 from waybook.plan.copy import GROWING
-from waybook.plan.model import BranchOutcome
+from waybook.plan.model import BranchAction, BranchOutcome
+from waybook.plan.ordering import added_reference
 from waybook.plan.progress import Progress, plan_progress
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
@@ -96,18 +97,30 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
     (plan,) = rows["plan"].values()
     steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
     orders = {step_id: _number(step["order"]) for step_id, step in steps}
-    conditions = [row for row in rows.get("condition", {}).values() if _can_add_steps(row)]
+    conditions = [row for row in rows.get("condition", {}).values() if _has_effect(row, orders)]
     conditions.sort(key=lambda row: _number(row["position"]))
     return non_empty(
         name=plan["name"],
         researchQuestion=plan["research_question"],
         outputFormattingNotes=plan["formatting_notes"],
-        steps=[_step_arguments(step, orders) for _, step in steps],
-        branchingConditions=[_condition_arguments(row, orders) for row in conditions] or None,
+        sequential=plan.get("sequential") or None,
+        steps=[_step_arguments(step, orders, orders[step_id]) for step_id, step in steps],
+        branchingConditions=[
+            {
+                "afterStepOrder": orders[str(row["step_id"])],
+                **condition_arguments(row, orders, orders[str(row["step_id"])]),
+            }
+            for row in conditions
+        ]
+        or None,
     )
 
 
-def _can_add_steps(condition: Row) -> bool:
+def _has_effect(condition: Row, orders: Mapping[str, int]) -> bool:
+    """Return whether a condition may still add its steps, or skips forward."""
+    if condition["action"] == BranchAction.SKIP_TO:
+        target = orders.get(str(condition["target_step_id"]), 0)
+        return target > orders[str(condition["step_id"])]
     if condition["action"] not in GROWING:
         return True
     return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0
@@ -118,8 +131,10 @@ def _repeats_left(condition: Row) -> int | None:
     return None if limit is None else _number(limit) - _number(condition.get("repeats"))
 
 
-def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
-    before = sorted(orders[str(step_id)] for step_id in _items(step.get("depends_on")))
+def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int = 0) -> Json:
+    """Return a step as tool arguments; `level` is 0 unless a condition adds the step."""
+    named = _items(step.get("depends_on_ids" if level else "depends_on"))
+    before = sorted(orders[str(step_id)] for step_id in named)
     stall = step.get("stall_seconds")
     nested = [item for item in _items(step.get("conditions")) if isinstance(item, dict)]
     return non_empty(
@@ -131,25 +146,34 @@ def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
         dependsOn=[*before] or None,
         requiredSources=step.get("required_sources"),
         maxAttempts=step.get("max_attempts"),
-        branchingConditions=[_condition_arguments(row, orders) for row in nested] or None,
+        branchingConditions=[condition_arguments(row, orders, order, level + 1) for row in nested]
+        or None,
     )
 
 
-def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
-    """Return a condition as tool arguments. If its step is not added yet, it has no position."""
-    step, target, first = row.get("step_id"), row.get("target_step_id"), row.get("from_step_id")
+def condition_arguments(
+    row: Row, orders: Mapping[str, int], order: int, level: int = 1
+) -> dict[str, Json]:
+    """Return a condition of the step at `order` as tool arguments, without that position.
+
+    Positions in the steps that it adds are those after their insertion.
+    """
+    target, first = row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
+    places = {step_id: n if n <= order else n + len(added) for step_id, n in orders.items()}
+    places |= {added_reference(level, n): order + n for n in range(1, len(added) + 1)}
+    params = non_empty(
+        targetStepOrder=orders.get(str(target)) if target else None,
+        steps=[_step_arguments(s, places, n, level) for n, s in enumerate(added, order + 1)]
+        or None,
+        fromStepOrder=orders.get(str(first)) if first else None,
+        max=_repeats_left(row),
+        reason=row.get("reason"),
+    )
     return non_empty(
-        afterStepOrder=orders[str(step)] if step else None,
         conditionExpression=row["expression"],
         ifTrueAction=row["action"],
-        actionParams=non_empty(
-            targetStepOrder=orders.get(str(target)) if target else None,
-            steps=[_step_arguments(item, orders) for item in added] or None,
-            fromStepOrder=orders.get(str(first)) if first else None,
-            max=_repeats_left(row),
-            reason=row.get("reason"),
-        ),
+        actionParams=params or None,
     )
 
 

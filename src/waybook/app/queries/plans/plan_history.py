@@ -47,6 +47,7 @@ class PastPlan:
 
     name: str
     status: str
+    sequential: bool
     steps: tuple[PastStep, ...]
     seq: int
     last_seq: int
@@ -99,6 +100,7 @@ def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> Pas
     return PastPlan(
         name=str(plan["name"]),
         status=str(plan["status"]),
+        sequential=bool(plan.get("sequential")),
         steps=tuple(sorted(steps, key=lambda step: step.order)),
         seq=then.last.seq,
         last_seq=last_seq,
@@ -126,7 +128,8 @@ def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
 def past_drawing(plan: PastPlan) -> Drawing:
     """Return the diagram of a past plan. A large plan is drawn only around its first open step."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
-    edges = chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
+    steps = [(step.id, step.depends_on) for step in plan.steps]
+    edges = chain_or_dependencies(steps, sequential=plan.sequential)
     lane = Lane(slug=STAGE, name="", steps=boxes, edges=edges)
     if plan.steps and exceeds(lane, MAX_MAP_BOXES):
         position = next((s for s in plan.steps if s.status not in DONE_STEP), plan.steps[-1])

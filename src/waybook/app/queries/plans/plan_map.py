@@ -1,6 +1,6 @@
 """Map of a plan: its steps in order, as a workflow with a single stage."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from waybook.app.request.reply import format_time
@@ -39,21 +39,40 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the dependencies of the plan's steps. Without dependencies, the steps form a chain."""
-    return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
+    """Return the dependencies of the plan's steps or, without any, a chain of all steps."""
+    steps = [(step.id, step.depends_on) for step in plan.steps]
+    return chain_or_dependencies(steps, sequential=plan.sequential)
 
 
 def chain_or_dependencies(
-    steps: Sequence[tuple[str, Sequence[str]]],
+    steps: Sequence[tuple[str, Sequence[str]]], *, sequential: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return the given dependencies. Without dependencies, the steps form a chain.
 
-    `steps` has the id of each step and the ids of the steps it depends on.
+    `steps` has the id of each step and the ids of those it depends on. In a sequential plan, a step
+    without dependencies follows the last of the steps before it.
     """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
     ]
-    return tuple(dependencies or pairwise(step_id for step_id, _ in steps))
+    if not dependencies:
+        return tuple(pairwise(step_id for step_id, _ in steps))
+    return (*dependencies, *_turns(steps)) if sequential else tuple(dependencies)
+
+
+def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
+    """Yield edges to the steps without dependencies, from the steps before that end last."""
+    passed: set[str] = set()
+    ends: dict[str, None] = {}
+    for number, (step_id, depends_on) in enumerate(steps):
+        if not depends_on:
+            yield from ((before, step_id) for before in ends)
+            ends.clear()
+        # Steps that wait for a later step are left out until that step has passed.
+        for later_id, before in steps[: number + 1]:
+            if later_id not in passed and passed.issuperset(before):
+                passed.add(later_id)
+                ends = {step: None for step in ends if step not in before} | {later_id: None}
 
 
 def _recipe_step(step: Step) -> RecipeStep:

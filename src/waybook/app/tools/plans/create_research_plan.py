@@ -42,6 +42,13 @@ class CreateResearchPlan(MutatingArguments):
     name: Name | None = Field(default=None, description="short name")
     research_question: Text | None = Field(default=None, description="question or goal")
     steps: LenientJson[list[StepArgument]] | None = Field(default=None, description="in order")
+    sequential: bool = Field(
+        default=False,
+        description=(
+            "true if each step needs the ones before it: a step without dependsOn then waits for "
+            "all of them"
+        ),
+    )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
     )
@@ -141,6 +148,7 @@ def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPl
         stall_seconds=minutes_to_seconds(args.stall_minutes),
         skill_execution_id=skill_execution_id,
         budget=to_budget(args.budget),
+        sequential=args.sequential,
     )
 
 

@@ -78,6 +78,7 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "progress": progress.percent,
         "counts": {"done": progress.done, "total": progress.total},
         "totalSteps": progress.total,
+        **non_empty(sequential=plan.sequential or None),
         "currentStep": holder_view(current) if current else None,
         "activeSteps": _views(plan, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT),
         "completedSteps": _completed(plan, results),

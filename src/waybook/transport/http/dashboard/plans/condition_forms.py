@@ -11,8 +11,8 @@ from typing import Final
 
 import orjson
 
+from waybook.app.queries.plans.plan_export import condition_arguments
 from waybook.app.queries.plans.step import StepDetail
-from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
 from waybook.app.request.reply import non_empty
 from waybook.conditions.comparison import Comparison, is_field, read_comparison, write_comparison
 from waybook.conditions.condition import compile_condition
@@ -22,11 +22,11 @@ from waybook.plan.model import (
     MAX_REPEATS,
     BranchAction,
     Condition,
-    NewCondition,
     NewStep,
     StepId,
     StepType,
 )
+from waybook.plan.rows import condition_row
 from waybook.transport.http.dashboard.plans.plan_forms import FormError, is_number
 
 #: Labels of the operators of a comparison.
@@ -232,35 +232,6 @@ def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
 
 
 def own_conditions(sheet: StepDetail) -> list[Json]:
-    orders = _orders(sheet)
-    return [_condition_arguments(item, orders) for item in _own(sheet)]
-
-
-def _condition_arguments(condition: Condition | NewCondition, orders: Mapping[StepId, int]) -> Json:
-    target, first = condition.target_step_id, condition.from_step_id
-    params = non_empty(
-        targetStepOrder=orders.get(target) if target else None,
-        fromStepOrder=orders.get(first) if first else None,
-        max=condition.max_repeats,
-        reason=condition.reason,
-        steps=[_added_step(new, orders) for new in condition.steps] or None,
-    )
-    return non_empty(
-        conditionExpression=condition.expression,
-        ifTrueAction=str(condition.action),
-        actionParams=params or None,
-    )
-
-
-def _added_step(new: NewStep, orders: Mapping[StepId, int]) -> Json:
-    stall = new.stall_seconds
-    return non_empty(
-        stepType=str(new.type),
-        title=new.title,
-        instructions=new.instructions,
-        stallMinutes=None if stall is None else stall / SECONDS_PER_MINUTE,
-        resultSchema=new.result_schema,
-        requiredSources=new.required_sources,
-        maxAttempts=new.max_attempts,
-        branchingConditions=[_condition_arguments(c, orders) for c in new.conditions] or None,
-    )
+    orders = {str(step.id): step.order for step in sheet.plan.steps}
+    order = sheet.step.order
+    return [condition_arguments(condition_row(item), orders, order) for item in _own(sheet)]
