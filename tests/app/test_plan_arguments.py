@@ -12,7 +12,7 @@ from waybook.core.replay import replay
 from waybook.json_values import Body
 from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, NewCondition, NewStep
+from waybook.plan.model import BranchAction, NewCondition, NewStep, OnExhausted
 from waybook.plan.next_step import next_step
 from waybook.plan.progress import plan_progress
 from waybook.plan.submit import Submission, submit
@@ -36,7 +36,8 @@ def conditions(draw: st.DrawFn, order: int, count: int, depth: int = 2) -> NewCo
         return replace(condition, target_step_order=draw(st.integers(order + 1, count)))
     if action is BranchAction.REPEAT:
         first, most = draw(st.none() | st.integers(1, count)), draw(st.integers(1, 100))
-        return replace(condition, from_step_order=first, max_repeats=most)
+        then = draw(st.none() | st.sampled_from(OnExhausted))
+        return replace(condition, from_step_order=first, max_repeats=most, on_exhausted=then)
     if action is BranchAction.ADD_STEPS:
         added = draw(st.integers(1, 3))
         places = range(order + 1, order + added + 1)

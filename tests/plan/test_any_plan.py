@@ -23,6 +23,7 @@ from waybook.plan.model import (
     DecisionKind,
     NewCondition,
     NewStep,
+    OnExhausted,
     Plan,
     Step,
     StepId,
@@ -78,6 +79,7 @@ def conditions(draw: st.DrawFn, count: int) -> NewCondition:
         target_step_order=draw(st.integers(order + 1, count)) if skips else None,
         from_step_order=draw(st.none() | st.integers(1, count)),
         max_repeats=draw(st.integers(1, 3)),
+        on_exhausted=draw(st.none() | st.sampled_from(OnExhausted)),
         steps=draw(added_steps(order, count)),
     )
 

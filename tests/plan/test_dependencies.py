@@ -62,7 +62,7 @@ def test_reordered_steps_still_wait_for_dependencies() -> None:
     assert taken(plan)[1] == 2
 
 
-def test_dependents_of_a_removed_step_inherit_its_dependencies() -> None:
+def test_dependents_of_a_removed_step_inherit_dependencies() -> None:
     plan = make_plan_of(waiting_for(), waiting_for(1), waiting_for(2))
     plan, first = taken(plan)
     plan = modify(plan, (RemoveStep(plan.steps[1].id),), make_context()).plan
@@ -145,14 +145,14 @@ def test_steps_added_by_a_branch_depend_on_each_other_and_others() -> None:
     assert [step.depends_on for step in plan.steps[3:]] == [(), (old[0], first.id, second.id)]
 
 
-def test_branch_step_may_depend_on_a_dependent_of_its_step() -> None:
+def test_branch_step_may_depend_on_a_dependent_of_the_completed_step() -> None:
     plan = plan_with_branch(waiting_for(), waiting_for(1), added=(waiting_for(3),))
     plan = done(plan, 1)
     assert plan.steps[1].depends_on == (plan.steps[2].id,)
     assert plan.steps[2].depends_on == (plan.steps[0].id,)
 
 
-def test_condition_of_a_branch_step_names_steps_added_with_it() -> None:
+def test_condition_of_a_branch_step_can_name_other_added_steps() -> None:
     again = NewCondition(
         expression="result == 'weak'",
         action=BranchAction.REPEAT,

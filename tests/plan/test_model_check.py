@@ -8,7 +8,16 @@ import os
 import pytest
 
 from plan_copies import check_copies
-from plan_shapes import BRANCHING, DEPENDING, MODIFYING, REPEATING, SHAPES, WIDE_SHAPES, Shape
+from plan_shapes import (
+    BRANCHING,
+    DEPENDING,
+    MODIFYING,
+    ORDERED,
+    REPEATING,
+    SHAPES,
+    WIDE_SHAPES,
+    Shape,
+)
 from plan_state_space import State, plan_of, walk
 from walk_progress import stuck_states
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
@@ -37,6 +46,7 @@ MIN_STATES = {
     MODIFYING.name: 1_500,
     REPEATING.name: 5_000,
     DEPENDING.name: 5_000,
+    ORDERED.name: 1_000,
 }
 
 

@@ -16,9 +16,11 @@ from waybook.plan.model import (
     BranchOutcome,
     NewCondition,
     NewStep,
+    OnExhausted,
     Plan,
+    StepType,
 )
-from waybook.plan.repeat import texts_to_repeat
+from waybook.plan.repeat import current_loops, round_of, texts_to_repeat
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import StepDone, Submission, submit
 
@@ -80,7 +82,7 @@ def test_repeat_condition_adds_at_most_the_maximum_number_of_copies(most: int) -
         assert len(plan.steps) == order + 1
     plan, done = submitted(plan, most + 1, "again")
     assert plan.status is PlanStatus.COMPLETED
-    assert "already" in (done.branches[0].note or "")
+    assert "not repeated again" in (done.branches[0].note or "")
 
 
 def test_repeat_condition_copies_dependencies_and_conditions() -> None:
@@ -99,6 +101,82 @@ def test_repeat_condition_copies_dependencies_and_conditions() -> None:
     plan, done = submitted(plan, 3, "stop")
     assert done.branches[0].outcome is BranchOutcome.FIRED
     assert plan.status is PlanStatus.FAILED
+
+
+def test_repeated_step_has_round_reason_and_latest_results() -> None:
+    doubt = replace(repeat(2, 1), expression="result.score < 5", reason="too weak")
+    plan = plan_with(make_new_step("Draft."), make_new_step("Criticize."), conditions=(doubt,))
+    assert round_of(plan, plan.steps[0]) is None
+    plan, _ = submitted(plan, 1, "first draft")
+    plan, done = submitted(plan, 2, {"score": 3, "text": "weak"})
+    assert done.branches[0].as_json()["values"] == {"result.score": 3}
+    draft, critique = plan.steps[2:]
+    begun = round_of(plan, draft)
+    assert begun
+    assert (begun.number, begun.most) == (2, 4)
+    assert (begun.condition.reason, begun.values) == ("too weak", {"result.score": 3})
+    assert begun.latest == plan.steps[:2]
+    plan, _ = submitted(plan, 3, "second draft")
+    begun = round_of(plan, critique)
+    assert begun
+    assert [step.order for step in begun.latest] == [3, 2]
+    plan, _ = submitted(plan, 4, {"score": 4})
+    begun = round_of(plan, plan.steps[4])
+    assert begun
+    assert (begun.number, begun.values) == (3, {"result.score": 4})
+    assert begun.latest == plan.steps[2:4]
+
+
+def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Plan, StepDone]:
+    """Return a plan whose loop of one step is still true after its only repetition."""
+    loop = replace(repeat(1, None, 1), on_exhausted=then)
+    last = make_new_step("Write.", depends_on=(1,) if dependent else ())
+    plan = plan_with(make_new_step("Draft."), last, conditions=(loop,))
+    plan, _ = submitted(plan, 1, "again")
+    return submitted(plan, 2, "again")
+
+
+@pytest.mark.parametrize("then", [None, OnExhausted.CONTINUE])
+def test_exhausted_loop_continues_by_default(then: OnExhausted | None) -> None:
+    plan, done = exhausted(then)
+    branch = done.branches[0].as_json()
+    assert branch["onExhausted"] == "continue"
+    assert branch["note"] == (
+        """repeated once, and result == 'again' is still true (result = "again"): not repeated """
+        "again"
+    )
+    assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.PENDING]
+    assert [loop.is_exhausted for loop in current_loops(plan)] == [True]
+
+
+def test_exhausted_loop_can_ask_a_person_before_dependent_steps() -> None:
+    plan, done = exhausted(OnExhausted.REVIEW, dependent=True)
+    ask, last = plan.steps[2:]
+    assert ask.type is StepType.CHECKPOINT
+    assert "repeated once, and result == 'again' is still true" in plan.texts[ask.id].instructions
+    assert ask.id in last.depends_on
+    assert done.branches[0].added == (ask.id,)
+    assert done.branches[0].as_json()["onExhausted"] == "review"
+
+
+def test_exhausted_loop_can_fail_the_plan() -> None:
+    plan, done = exhausted(OnExhausted.FAIL)
+    assert plan.status is PlanStatus.FAILED
+    assert plan.fail_reason == (
+        """step 2 was repeated once, and result == 'again' is still true (result = "again")"""
+    )
+    assert done.branches[0].as_json()["onExhausted"] == "fail"
+
+
+def test_long_values_of_a_repeated_condition_are_cut() -> None:
+    loop = replace(repeat(1, None), expression="size(result) > 1")
+    plan, done = submitted(plan_with(make_new_step(), conditions=(loop,)), 1, ["x" * 999, 1])
+    (text,) = done.branches[0].values.values()
+    assert isinstance(text, str)
+    assert len(text) == 201
+    begun = round_of(plan, plan.steps[1])
+    assert begun
+    assert begun.values == {"result": text}
 
 
 def test_repeat_condition_beyond_the_step_limit_has_outcome_error() -> None:

@@ -75,6 +75,7 @@ def random_condition(random: Random, count: int) -> Body:
         "branchingConditions": [inner],
     }
     check = {"stepType": "critique", "instructions": "Check it.", "dependsOn": [after + 1]}
+    end = random.choice(("continue", "review", "fail"))
     expression, params = {
         "continue": ("true", {}),
         "skip_to": (
@@ -82,7 +83,10 @@ def random_condition(random: Random, count: int) -> Body:
             {"targetStepOrder": random.randint(min(after + 1, count), count)},
         ),
         "add_steps": ("result == 'more'", {"steps": [added, check]}),
-        "repeat": ("result == 'again'", {"fromStepOrder": random.randint(1, after), "max": 3}),
+        "repeat": (
+            "result == 'again'",
+            {"fromStepOrder": random.randint(1, after), "max": 3, "onExhausted": end},
+        ),
         "fail": ("result == 'stop' && step.attempt > 1", {"reason": "enough"}),
     }[kind]
     return {

@@ -18,6 +18,7 @@ from waybook.plan.model import (
     DecisionKind,
     NewCondition,
     NewStep,
+    OnExhausted,
     Plan,
     Step,
     StepId,
@@ -77,10 +78,16 @@ class Shape:
     new_conditions: tuple[tuple[NewCondition, ...], ...] = ()
     #: True if calls also combine any two modifications of one step.
     pairs: bool = False
+    #: True if a step without dependencies waits for all steps before it.
+    sequential: bool = False
 
     def new_plan(self) -> NewPlan:
         return NewPlan(
-            name="Rivers", research_question="Why?", steps=self.steps, conditions=self.conditions
+            name="Rivers",
+            research_question="Why?",
+            steps=self.steps,
+            conditions=self.conditions,
+            sequential=self.sequential,
         )
 
     def results_of(self, name: str) -> tuple[Json, ...]:
@@ -221,7 +228,22 @@ DEPENDING = Shape(
     changes=False,
 )
 
-SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING)
+#: Sequential plan with a loop that asks a person after its last repetition, and a step that need
+#: not wait for the loop.
+ORDERED = Shape(
+    name="ordered",
+    steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=1, depends_on=(1,))),
+    conditions=(
+        _when("again", BranchAction.REPEAT, 1, max_repeats=1, on_exhausted=OnExhausted.REVIEW),
+    ),
+    results={"s1": ("again", "plain"), "x1": ("again", "plain")},
+    sequential=True,
+    max_steps=4,
+    another=False,
+    changes=False,
+)
+
+SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING, ORDERED)
 #: The same plans with wider bounds; exploring them takes some minutes more.
 WIDE_SHAPES = (
     replace(BRANCHING, orders=True, max_added=3),

@@ -78,6 +78,7 @@ class State(NamedTuple):
     steps: tuple[StepKey, ...]
     review: ReviewKey
     conditions: tuple[int, ...]
+    is_sequential: bool
 
 
 class Conditions:
@@ -249,6 +250,7 @@ def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
         steps,
         _review_key(plan, names),
         () if is_closed else _condition_numbers(plan, names),
+        plan.sequential,
     )
 
 
@@ -320,6 +322,8 @@ def _renamed(condition: Condition, name: str, place: int, names: Names) -> Condi
         target_step_id=rename(condition.target_step_id),
         from_step_id=rename(condition.from_step_id),
         steps=tuple(_without_conditions(new) for new in condition.steps),
+        # The rules do not read why steps are repeated.
+        cause=None,
     )
 
 
@@ -345,6 +349,7 @@ def plan_of(state: State) -> Plan:
         conditions=tuple([CONDITIONS.all[number] for number in state.conditions]),
         review=None if state.review is None else _review_of(*state.review),
         sessions=BOTH,
+        sequential=state.is_sequential,
     )
 
 

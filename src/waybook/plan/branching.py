@@ -6,16 +6,25 @@ the plan and the evaluation.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from waybook.conditions.budget import Budget, SharedBudget
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
-from waybook.plan.model import MAX_STEPS, BranchAction, BranchOutcome, Condition, Plan, Step, StepId
+from waybook.plan.model import (
+    MAX_STEPS,
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    OnExhausted,
+    Plan,
+    Step,
+    StepId,
+)
 from waybook.plan.new_conditions import compile_expression
 from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done
-from waybook.plan.repeat import repeat_steps
+from waybook.plan.repeat import repeat_steps, short_values
 from waybook.plan.states import PlanStatus, StepStatus
 
 
@@ -29,6 +38,8 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
+    #: Values that made a condition of the action `repeat` true, by their paths.
+    values: Mapping[str, Json] = field(default_factory=dict)
     #: Number of operations that the evaluation took.
     cost: int = 0
 
@@ -45,8 +56,14 @@ class Branch:
             "addedStepIds": list(self.added) or None,
             "reason": self.condition.reason,
             "note": self.note,
+            "values": {**self.values} or None,
+            "onExhausted": self._exhausted(),
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+    def _exhausted(self) -> str | None:
+        is_exhausted = replace(self.condition, outcome=self.outcome).is_exhausted
+        return str(self.condition.on_exhausted or OnExhausted.CONTINUE) if is_exhausted else None
 
 
 def evaluate_conditions(
@@ -89,15 +106,16 @@ def _look(
 ) -> Branch:
     step = draft.plan.step(condition.step_id)
     values = variables(draft.plan, step, submitted)
-    seen = compile_expression(condition.expression).evaluate(values, budget)
+    expression = compile_expression(condition.expression)
+    seen = expression.evaluate(values, budget)
     if seen.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:
         return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
-    return _fire(draft, condition, step)
+    return _fire(draft, condition, step, short_values(expression.values_read(values)))
 
 
-def _fire(draft: Draft, condition: Condition, step: Step) -> Branch:
+def _fire(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:
     match condition.action:
         case BranchAction.CONTINUE:
             return Branch(condition=condition, outcome=BranchOutcome.FIRED)
@@ -106,7 +124,7 @@ def _fire(draft: Draft, condition: Condition, step: Step) -> Branch:
         case BranchAction.ADD_STEPS:
             return _add_steps(draft, condition, step)
         case BranchAction.REPEAT:
-            return _repeat(draft, condition, step)
+            return _repeat(draft, condition, step, values)
         case BranchAction.FAIL:  # pragma: no branch - there is no sixth
             return _fail(draft, condition)
 
@@ -134,13 +152,14 @@ def _add_steps(draft: Draft, condition: Condition, step: Step) -> Branch:
     return _added(draft, condition, step, added)
 
 
-def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
-    repeated = repeat_steps(draft, condition, step)
+def _repeat(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:
+    repeated = repeat_steps(draft, condition, step, values)
     if repeated.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=repeated.error)
-    if not repeated.added:
-        return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=repeated.note)
-    return _added(draft, condition, step, repeated.added)
+    fired = Branch(condition=condition, outcome=BranchOutcome.FIRED)
+    if repeated.added:
+        fired = _added(draft, condition, step, repeated.added)
+    return replace(fired, values=values, note=repeated.note)
 
 
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:

@@ -20,6 +20,7 @@ from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
     Budget,
+    OnExhausted,
     Plan,
     PlanId,
     Step,
@@ -199,7 +200,10 @@ def _copy_conditions(
 
 
 def _has_grown(row: Row) -> bool:
-    return row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
+    """Return whether a condition has added steps; after the last round only a review does."""
+    is_last = row["action"] == BranchAction.REPEAT and row.get("repeats") == row.get("max_repeats")
+    has_fired = row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
+    return has_fired and not (is_last and row.get("on_exhausted") != OnExhausted.REVIEW)
 
 
 #: Fields of conditions that contain the id of a step.
@@ -221,7 +225,9 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
 def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
     if name == "depends_on_ids":
         return [ids.get(str(step_id), step_id) for step_id in _items(value)]
-    return _with_ids(value, ids) if name in {"steps", "conditions"} else value
+    if name == "copies" and isinstance(value, dict):
+        return {ids.get(copy, copy): ids.get(str(step), step) for copy, step in value.items()}
+    return _with_ids(value, ids) if name in {"steps", "conditions", "cause"} else value
 
 
 def _details(

@@ -1,11 +1,11 @@
 """Data model of a plan: steps, conditions, reviews, budget, and size limits."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, TypedDict
 
 from waybook.core.decision_context import Channel
 from waybook.core.holder import Holder
@@ -37,6 +37,14 @@ class BranchAction(StrEnum):
     SKIP_TO = "skip_to"
     ADD_STEPS = "add_steps"
     REPEAT = "repeat"
+    FAIL = "fail"
+
+
+class OnExhausted(StrEnum):
+    """Action of a `repeat` condition that is still true after the last repetition."""
+
+    CONTINUE = "continue"
+    REVIEW = "review"
     FAIL = "fail"
 
 
@@ -90,6 +98,7 @@ class NewCondition:
     #: only that step.
     from_step_order: int | None = None
     max_repeats: int | None = None
+    on_exhausted: OnExhausted | None = None
     #: Ids of the target step and of the first step to copy; None until the positions are resolved.
     #: Conditions are stored with ids, because positions change.
     target_step_id: StepId | None = None
@@ -173,6 +182,26 @@ class Condition:
     max_repeats: int | None = None
     #: How often the steps were already repeated when this condition was created; None if never.
     repeats: int | None = None
+    #: None means that the plan continues.
+    on_exhausted: OnExhausted | None = None
+    #: Why the steps were repeated; None if they were not.
+    cause: "Cause | None" = field(default=None, hash=False)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return whether the condition was true after the last repetition."""
+        is_last = (self.repeats or 0) >= (self.max_repeats or 0)
+        is_loop = self.action is BranchAction.REPEAT
+        return is_loop and is_last and self.outcome is BranchOutcome.FIRED
+
+
+class Cause(TypedDict):
+    """Reason of a round of repeated steps."""
+
+    #: Values that the expression read and that made it true, by their paths.
+    values: dict[str, Json]
+    #: For each copied step, the step of the round before.
+    copies: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,7 @@ def build_condition(
         reason=resolved.reason,
         from_step_id=resolved.from_step_id,
         max_repeats=resolved.max_repeats,
+        on_exhausted=resolved.on_exhausted,
     )
 
 

@@ -1,20 +1,33 @@
 """The branch action `repeat`: inserts copies of a range of steps after the range."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from json import dumps
+from typing import Final, NamedTuple, cast
 
+from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (
     MAX_CONDITIONS,
     MAX_STEPS,
     BranchAction,
+    BranchOutcome,
+    Cause,
     Condition,
     ConditionId,
     NewStep,
+    OnExhausted,
     Plan,
     Step,
     StepId,
+    StepType,
 )
 from waybook.plan.ordering import replace_ids
+from waybook.plan.states import DONE_STEP, PlanStatus
+
+#: Maximum number of values that are stored as the cause of a repetition, and their length as JSON.
+MAX_VALUES: Final = 20
+MAX_VALUE_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +63,55 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
     }
 
 
-def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
+class Round(NamedTuple):
+    """Round of repeated steps to which a step belongs."""
+
+    #: 2 for the first repetition.
+    number: int
+    #: Number of rounds if the condition stays true.
+    most: int
+    #: The condition that made the round begin.
+    condition: Condition
+    values: Mapping[str, Json]
+    #: For each repeated step its latest version that has ended, without the step itself.
+    latest: tuple[Step, ...]
+
+
+def round_of(plan: Plan, step: Step) -> Round | None:
+    """Return the round in which the step repeats another; None if it repeats none."""
+    repeating = [c for c in plan.conditions if c.cause and step.id in c.cause["copies"]]
+    if not repeating:
+        return None
+    condition, steps = repeating[-1], {str(other.id): other for other in plan.steps}
+    cause = condition.cause or Cause(values={}, copies={})
+    latest = [
+        copy if copy in steps and steps[copy].status in DONE_STEP else original
+        for copy, original in cause["copies"].items()
+    ]
+    number, most = (condition.repeats or 0) + 1, (condition.max_repeats or 0) + 1
+    ended = tuple(steps[step_id] for step_id in latest if step_id in steps)
+    return Round(number, most, condition, cause["values"], ended)
+
+
+def current_loops(plan: Plan) -> list[Condition]:
+    """Return the conditions that repeat steps, without those that already did."""
+    ids = {step.id for step in plan.steps}
+    loops = [c for c in plan.conditions if c.action is BranchAction.REPEAT and c.step_id in ids]
+    return [c for c in loops if c.outcome is not BranchOutcome.FIRED or c.is_exhausted]
+
+
+def repeat_steps(
+    draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
+) -> Repeated:
     """Insert copies of the steps that a condition repeats, after the completed step.
 
     Their conditions are copied too. Dependencies and targets that refer to a repeated step refer to
-    its copy instead. The condition on the last copy stores the number of repetitions so far.
+    its copy instead. The condition on the last copy stores the number of repetitions so far, and
+    the values that made the condition true.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
-        return Repeated(note=f"already repeated {repeats} times: not repeated again")
+        return _end(draft, condition, step, values)
     steps = repeated_range(draft.plan, condition, step)
     if not steps:
         return Repeated(note="the first step of the range is not before this step: not repeated")
@@ -72,10 +125,47 @@ def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
         inside = tuple(copies.get(before, before) for before in original.depends_on)
         if inside:
             draft.set_step(copies[original.id], depends_on=inside)
-    for original_condition in conditions:
-        count = repeats + 1 if original_condition.id == condition.id else None
-        draft.insert_condition(_copied_condition(draft, original_condition, copies, count))
+    cause = Cause(values=values, copies={copy: original for original, copy in copies.items()})
+    for old in conditions:
+        new = _copied_condition(draft, old, copies)
+        is_own = old.id == condition.id
+        draft.insert_condition(replace(new, repeats=repeats + 1, cause=cause) if is_own else new)
     return Repeated(added)
+
+
+def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Repeated:
+    """Do what a condition says that is still true after the last repetition."""
+    count = "once" if condition.repeats == 1 else f"{condition.repeats} times"
+    seen = ", ".join(f"{path} = {dumps(value)}" for path, value in values.items())
+    why = f"repeated {count}, and {condition.expression} is still true" + f" ({seen})" * bool(seen)
+    match condition.on_exhausted:
+        case OnExhausted.FAIL:
+            draft.set_plan(fail_reason=f"step {step.order} was {why}")
+            draft.move_plan(PlanStatus.FAILED)
+        case OnExhausted.REVIEW:
+            error = _exceeded(draft.plan, 1, 0)
+            if error:
+                return Repeated(error=error)
+            ask = NewStep(
+                type=StepType.CHECKPOINT,
+                title="Decide how to continue",
+                instructions=f"Step {step.order} was {why}. Show a person the latest results and "
+                "ask how to continue.",
+            )
+            return Repeated(draft.add_steps((ask,), after=step.order), note=why)
+    return Repeated(note=f"{why}: not repeated again")
+
+
+def short_values(values: Mapping[str, object]) -> dict[str, Json]:
+    """Return the JSON values that a condition read, for the audit, with long ones cut."""
+    return {path: _short(value) for path, value in [*values.items()][:MAX_VALUES]}
+
+
+def _short(value: object) -> Json:
+    text = value if isinstance(value, str) else dumps(value)
+    if len(text) <= MAX_VALUE_LENGTH:
+        return cast("Json", value)
+    return f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
@@ -101,7 +191,7 @@ def _copy(plan: Plan, step: Step) -> NewStep:
 
 
 def _copied_condition(
-    draft: Draft, condition: Condition, copies: dict[StepId, StepId], repeats: int | None
+    draft: Draft, condition: Condition, copies: dict[StepId, StepId]
 ) -> Condition:
     target, first = condition.target_step_id, condition.from_step_id
     return replace(
@@ -112,6 +202,7 @@ def _copied_condition(
         target_step_id=copies.get(target, target) if target else None,
         steps=tuple(replace_ids(condition.steps, lambda step_id: copies.get(step_id, step_id))),
         from_step_id=copies.get(first, first) if first else None,
-        repeats=repeats,
+        repeats=None,
+        cause=None,
         outcome=None,
     )

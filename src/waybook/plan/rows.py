@@ -68,7 +68,8 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
     """Return a condition of a step that is not added yet, as JSON with step ids."""
-    names = ("expression", "action", "target_step_id", "reason", "from_step_id", "max_repeats")
+    unnamed = {"after_step_order", "target_step_order", "from_step_order", "steps"}
+    names = [f.name for f in fields(NewCondition) if f.name not in unnamed]
     row = {name: as_json(getattr(new, name)) for name in names}
     steps: dict[str, Json] = {"steps": [new_step_row(s) for s in new.steps]} if new.steps else {}
     return {**{name: value for name, value in row.items() if value is not None}, **steps}

@@ -188,7 +188,8 @@ exists (select from plan_session k where k.org_id = :org
 -- are copied together with their steps.
 (select json_agg(json_build_array(
                    c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
-                   c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
+                   c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats,
+                   c.on_exhausted, c.cause)
                  order by c.position)
    from branching_condition c
   where c.org_id = :org and c.plan_id = %(plan_id)s);

@@ -330,11 +330,14 @@ create table branching_condition (
   from_step_id uuid,
   max_repeats smallint,
   repeats smallint,
+  on_exhausted text,
+  cause json,
   constraint branching_condition_pkey PRIMARY KEY (org_id, id),
   constraint branching_condition_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint branching_condition_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id),
   constraint branching_condition_action_check CHECK ((action = ANY (ARRAY['continue'::text, 'skip_to'::text, 'add_steps'::text, 'repeat'::text, 'fail'::text]))),
   constraint branching_condition_max_repeats_check CHECK ((max_repeats >= 1)),
+  constraint branching_condition_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['continue'::text, 'review'::text, 'fail'::text]))),
   constraint branching_condition_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'not_fired'::text, 'error'::text]))),
   constraint branching_condition_repeats_check CHECK ((repeats >= 1))
 );

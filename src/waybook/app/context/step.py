@@ -10,10 +10,12 @@ from waybook.app.request.reply import (
     completion_view,
     format_time,
     non_empty,
+    round_view,
     step_header,
 )
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
+from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
 from waybook.store.plans.contexts import (
     FIRST_PAGE,
@@ -51,7 +53,7 @@ class StepMaterial:
 def step_frame(of: StepMaterial) -> Body:
     """Return the fields that every step context has."""
     plan, step = of.plan, of.step
-    text = plan.texts[step.id]
+    text, round_ = plan.texts[step.id], round_of(plan, step)
     return non_empty(
         planId=plan.id,
         stepId=step.id,
@@ -59,6 +61,7 @@ def step_frame(of: StepMaterial) -> Body:
         stepType=str(step.type),
         status=str(step.status),
         attempt=step.attempt,
+        round=round_view(round_) if round_ else None,
         **author_view(plan),
         requiredSources=text.required_sources,
         sourcesStored=len(text.sources) if text.required_sources else None,
@@ -145,7 +148,9 @@ def _earlier(
 
 def _before(plan: Plan, step: Step) -> list[Step]:
     if step.depends_on:
-        return [other for other in plan.steps if other.id in step.depends_on]
+        round_ = round_of(plan, step)
+        named = {*step.depends_on, *(other.id for other in (round_.latest if round_ else ()))}
+        return [other for other in plan.steps if other.id in named]
     return [other for other in plan.steps if other.order < step.order]
 
 

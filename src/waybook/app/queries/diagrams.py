@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.plans.plan_map import STAGE, plan_lane
@@ -16,7 +17,22 @@ from waybook.dag.diagram.status_marks import (
     annotations_from_report,
 )
 from waybook.dag.progress.structure import valid_structure
-from waybook.plan.model import BranchAction, BranchOutcome, Condition, Plan, StepId
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    OnExhausted,
+    Plan,
+    StepId,
+)
+
+#: What happens after the last round of a loop whose condition is still true.
+AFTER_LOOP: Final = {
+    None: "",
+    OnExhausted.CONTINUE: "",
+    OnExhausted.REVIEW: ", then ask a person",
+    OnExhausted.FAIL: ", then fail the plan",
+}
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
@@ -58,11 +74,16 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
             stage=STAGE,
             source=condition.step_id,
             # Draw a line to the target if the condition is not evaluated yet or has fired.
-            target=condition.target_step_id
-            if condition.outcome in {None, BranchOutcome.FIRED}
-            else None,
+            target=_target(condition) if condition.outcome in {None, BranchOutcome.FIRED} else None,
             text=f"step {orders[condition.step_id]}: {effect} if {expression}{outcome}",
+            is_loop=condition.action is BranchAction.REPEAT,
         )
+
+
+def _target(condition: Condition) -> StepId | None:
+    if condition.action is BranchAction.REPEAT:
+        return condition.from_step_id or condition.step_id
+    return condition.target_step_id
 
 
 def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
@@ -75,7 +96,9 @@ def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
             count = len(condition.steps)
             return "add a step" if count == 1 else f"add {count} steps"
         case BranchAction.REPEAT:
-            return f"repeat from step {first}"
+            round_, most = (condition.repeats or 0) + 1, (condition.max_repeats or 0) + 1
+            after = AFTER_LOOP[condition.on_exhausted]
+            return f"repeat from step {first} (round {round_} of {most}{after})"
         case BranchAction.FAIL:
             return "end the plan as failed"
         case BranchAction.CONTINUE:

@@ -25,6 +25,7 @@ from waybook.plan.model import (
     Budget,
     NewCondition,
     NewStep,
+    OnExhausted,
     StepType,
 )
 
@@ -103,6 +104,9 @@ class ActionParams(Nested):
     )
     from_step_order: int | None = Field(default=None, description="for repeat; default: same step")
     max: int | None = Field(default=None, description="for repeat")
+    on_exhausted: Literal["continue", "review", "fail"] | None = Field(
+        default=None, description="for repeat: if still true after max; default: continue"
+    )
     reason: Line | None = Field(default=None, description="why")
 
 
@@ -127,6 +131,7 @@ class StepConditionArgument(Nested):
             reason=params.reason,
             from_step_order=params.from_step_order,
             max_repeats=params.max,
+            on_exhausted=OnExhausted(params.on_exhausted) if params.on_exhausted else None,
         )
 
 

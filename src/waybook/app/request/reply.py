@@ -13,6 +13,7 @@ from waybook.plan.draft import MAX_WAIT_SECONDS
 from waybook.plan.model import Plan, PlanId, Review, Step, StepType
 from waybook.plan.output import Output, is_missing
 from waybook.plan.progress import budget_json, progress_json, whole_minutes
+from waybook.plan.repeat import Round
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
@@ -82,6 +83,17 @@ def step_header(step: Step, **more: Json) -> Body:
 
 def step_view(step: Step, **more: Json) -> Body:
     return step_header(step, dependsOn=[*step.depends_on] or None, **more)
+
+
+def round_view(round_: Round) -> Body:
+    """Return the number of a round of repeated steps, and why it began."""
+    return non_empty(
+        number=round_.number,
+        of=round_.most,
+        condition=round_.condition.expression,
+        values={**round_.values},
+        reason=round_.condition.reason,
+    )
 
 
 def completion_view(step: Step) -> Body:

@@ -1,4 +1,4 @@
-"""Draws branching conditions: dashed lines to the steps they skip to, and a list."""
+"""Draws branching conditions: lines to the steps they skip to or repeat, and a list."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,6 +16,8 @@ LEFT: Final = 14
 MAX_LINE_WIDTH: Final = 700
 #: Distance in pixels by which a line between two boxes of one column curves outward.
 BULGE: Final = 30
+#: Half of the width in pixels of the arrowhead of a loop.
+HEAD: Final = 4
 
 
 def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
@@ -24,6 +26,10 @@ def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
 
 
 def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
+    """Yield a dashed line for each condition that skips to a step, and an arrow for each loop.
+
+    They are drawn under the boxes.
+    """
     if not marks.branches:
         return
     boxes = {
@@ -34,7 +40,9 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
     for branch in branches_of(layout, marks):
         source = boxes.get((branch.stage, branch.source))
         target = boxes.get((branch.stage, branch.target or ""))
-        if source and target and source != target:
+        if source and target and branch.is_loop:
+            yield element("path", class_="branch loop", d=_loop(source, target))
+        elif source and target and source != target:
             yield element("path", class_="branch", d=_curve(source, target))
 
 
@@ -51,6 +59,15 @@ def _curve(source: Box, target: Box) -> str:
     to_y = target.y + target.height
     low = max(y, to_y) + BULGE
     return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}"
+
+
+def _loop(source: Box, target: Box) -> str:
+    """Return a curve below the boxes, from one back to an earlier one, with an arrowhead."""
+    x, y = source.x + source.width * 3 // 4, source.y + source.height
+    to_x, to_y = target.x + target.width // 4, target.y + target.height
+    low = max(y, to_y) + BULGE
+    head = f"M{to_x - HEAD} {to_y + 2 * HEAD}L{to_x} {to_y}L{to_x + HEAD} {to_y + 2 * HEAD}"
+    return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}{head}"
 
 
 def branch_list(layout: Layout, marks: Annotations, top: int) -> tuple[str, int, int]:

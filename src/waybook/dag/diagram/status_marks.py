@@ -88,8 +88,9 @@ BRANCH_MARK = "◇"
 class Branch:
     stage: str
     source: str
-    #: Step to which the condition skips. None if the condition has another effect.
+    #: Step to which the condition skips, or from which it repeats. None if it has another effect.
     target: str | None = None
+    is_loop: bool = False
     #: Description of the condition and its effect.
     text: str
 

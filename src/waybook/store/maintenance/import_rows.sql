@@ -52,9 +52,9 @@ select step_id, result_summary, confidence, report, formatting_notes, usage
 -- name: branching_condition
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
                                  target_step_id, steps, reason, outcome, from_step_id,
-                                 max_repeats, repeats)
+                                 max_repeats, repeats, on_exhausted, cause)
 select id, plan_id, step_id, position, expression, action, target_step_id, steps, reason, outcome,
-       from_step_id, max_repeats, repeats
+       from_step_id, max_repeats, repeats, on_exhausted, cause
   from json_populate_recordset(null::branching_condition, %(items)s::json);
 
 -- name: review

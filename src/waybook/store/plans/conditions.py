@@ -9,6 +9,7 @@ from waybook.plan.model import (
     ConditionId,
     NewCondition,
     NewStep,
+    OnExhausted,
     StepId,
     StepType,
 )
@@ -29,6 +30,8 @@ def read_condition(row: ConditionRow) -> Condition:
         from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
         max_repeats=row.max_repeats,
         repeats=row.repeats,
+        on_exhausted=OnExhausted(row.on_exhausted) if row.on_exhausted else None,
+        cause=row.cause,
     )
 
 
@@ -41,4 +44,6 @@ def _new_step(fields: dict[str, Any]) -> NewStep:
 
 def _new_condition(fields: dict[str, Any]) -> NewCondition:
     steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
-    return NewCondition(**{**fields, "action": BranchAction(fields["action"]), "steps": steps})
+    then = fields.get("on_exhausted")
+    rest = {"action": BranchAction(fields["action"]), "steps": steps}
+    return NewCondition(**{**fields, **rest, "on_exhausted": OnExhausted(then) if then else None})

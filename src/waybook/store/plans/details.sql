@@ -35,7 +35,7 @@ select coalesce(sum((select count(*)
   from audit_entry e
  where e.org_id = :org
    and e.subject_id = %(plan_id)s
-   and strpos(e.details::text, 'add_steps') > 0
+   and (strpos(e.details::text, 'add_steps') > 0 or strpos(e.details::text, 'addedStepIds') > 0)
    and exists (select
                  from audit_entry b
                 where b.org_id = :org
@@ -79,7 +79,8 @@ select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
 -- name: conditions_about
 -- Return the conditions of a step, and the conditions that may skip to it, evaluated or not.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
-       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats
+       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats,
+       c.on_exhausted, c.cause
   from branching_condition c
  where c.org_id = :org
    and c.plan_id = %(plan_id)s

@@ -93,6 +93,7 @@ SQL = load(
     load_review=ReviewRow,
     brief=PlanBrief,
     results_within=ResultRow,
+    results_of=ResultRow,
     results_cut=ResultBeginning,
     formatting_notes=FormattingNotes,
     stored_rows=StoredRow,
@@ -169,6 +170,11 @@ def brief_statement(plan_id: str | None) -> Statement:
 def results_within_statement(plan_id: str | None, most: int) -> Statement:
     """Select the sizes of a plan's results, and the results if they have at most `most` bytes."""
     return SQL["results_within"](plan_id=plan_id, most=most)
+
+
+def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
+    """Select the results of these steps that have at most `most` bytes, and all sizes."""
+    return SQL["results_of"](ids=Ids(tuple(step_ids)), most=most)
 
 
 def results_cut_statement(plan_id: str | None, most: int) -> Statement:

@@ -148,6 +148,19 @@ select found.id::text as step_id,
            and s.status in ('completed', 'skipped')) found
  order by found.step_order;
 
+-- name: results_of
+-- Return the results of these steps, with their sizes; results that are too large are null.
+select found.step_id::text,
+       case when found.octets <= %(most)s then found.result_summary end as result,
+       found.confidence,
+       found.octets
+  from (select r.step_id, r.result_summary, r.confidence,
+               octet_length(r.result_summary::text) as octets
+          from step_result r
+         where r.org_id = :org
+           and r.step_id = any (%(ids)s)
+           and r.result_summary is not null) found;
+
 -- name: results_cut
 -- Return the beginnings, as JSON text, of the results of a plan's completed and skipped steps. Only
 -- the beginning of each value is read.
@@ -232,7 +245,8 @@ select 'condition', c.id::text, json_build_object(
          'step_id', c.step_id, 'position', c.position, 'expression', c.expression,
          'action', c.action, 'target_step_id', c.target_step_id, 'steps', c.steps,
          'reason', c.reason, 'outcome', c.outcome, 'from_step_id', c.from_step_id,
-         'max_repeats', c.max_repeats, 'repeats', c.repeats)
+         'max_repeats', c.max_repeats, 'repeats', c.repeats,
+         'on_exhausted', c.on_exhausted, 'cause', c.cause)
   from branching_condition c
  where c.org_id = :org and c.plan_id = %(plan_id)s
  union all

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from waybook.json_values import Json
+from waybook.plan.model import Cause
 
 
 class PlanRow(NamedTuple):
@@ -93,6 +94,8 @@ class ConditionRow(NamedTuple):
     from_step_id: str | None
     max_repeats: int | None
     repeats: int | None
+    on_exhausted: str | None
+    cause: Cause | None
 
 
 class StepTextRow(NamedTuple):

@@ -174,9 +174,10 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     names = ("step_id", "position", "expression", "action", "target_step_id")
     scalars = (scalar(values[name]) for name in names)
-    last = ("reason", "from_step_id", "max_repeats", "repeats", "outcome")
+    last = ("reason", "from_step_id", "max_repeats", "repeats", "outcome", "on_exhausted")
     rest = (scalar(values.get(name)) for name in last)
-    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest)
+    cause = AsJson(values.get("cause"))
+    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest, cause)
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:

@@ -85,7 +85,7 @@ delete from branching_condition where org_id = :org and id = any (%(ids)s);
 -- name: insert_conditions
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
                                  target_step_id, steps, reason, from_step_id, max_repeats,
-                                 repeats, outcome)
+                                 repeats, outcome, on_exhausted, cause)
 values %(rows)s;
 
 -- name: update_condition

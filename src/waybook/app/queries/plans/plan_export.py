@@ -168,6 +168,7 @@ def condition_arguments(
         or None,
         fromStepOrder=orders.get(str(first)) if first else None,
         max=_repeats_left(row),
+        onExhausted=row.get("on_exhausted"),
         reason=row.get("reason"),
     )
     return non_empty(

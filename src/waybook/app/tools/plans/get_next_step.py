@@ -13,6 +13,7 @@ from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import (
     budget_view,
     completion_view,
+    cut_result,
     fit_reply,
     holder_view,
     next_after_completion,
@@ -20,6 +21,9 @@ from waybook.app.request.reply import (
     non_empty,
     output_view,
     review_view,
+    round_view,
+    step_header,
+    truncate_results,
     wait_call,
     work_call,
 )
@@ -51,11 +55,15 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.output import is_missing, latest
 from waybook.plan.progress import time_until_stall
+from waybook.plan.repeat import round_of
 from waybook.store.plans import details, load
 
 #: Maximum number of artifacts of earlier attempts that a reply lists.
 MAX_LEFT_BEHIND = 10
 NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
+NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
+#: Maximum size of the results of a loop in the reply that hands out a repeated step.
+ROUND_BUDGET: Final = 8_000
 
 
 class GetNextStep(MutatingArguments):
@@ -109,17 +117,19 @@ async def next_step_reply(
     decision: Decision[object],
     reply: NextStep,
     notes: Mapping[StepId, str] = NO_NOTES,
+    results: Mapping[str, Json] = NO_RESULTS,
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` are formatting notes that this call stores and the database does not have yet.
+    `notes` and `results` are formatting notes and results that this call stores and the database
+    does not have yet.
     """
     plan = decision.plan
     if locked.is_cached and _needs_rows(decision, reply):
         return None
     match reply:
         case StepReady():
-            return await _ready(locked, plan, reply)
+            return await _ready(locked, plan, reply, results)
         case PlanComplete():
             return await _complete(locked, plan, notes)
         case AwaitingReview():
@@ -138,7 +148,10 @@ def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
     A cached plan lacks heartbeats recorded by other processes, so rows are also needed before a
     step is taken from an inactive holder.
     """
-    is_brief = isinstance(reply, StepReady | PlanFailed | NothingPending)
+    if isinstance(reply, StepReady):
+        is_repeated = round_of(decision.plan, reply.step) is not None
+        return is_repeated or replaces_silent_holder(decision.entries)
+    is_brief = isinstance(reply, PlanFailed | NothingPending)
     return not is_brief or replaces_silent_holder(decision.entries)
 
 
@@ -148,7 +161,9 @@ def _failed(failed: PlanFailed, plan: Plan) -> Body:
     return {"status": "plan_failed", "reason": failed.reason, "next": following}
 
 
-async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | None:
+async def _ready(
+    locked: LockedPlan, plan: Plan, ready: StepReady, results: Mapping[str, Json]
+) -> Body | None:
     step, text = ready.step, plan.texts.get(ready.step.id)
     if text is None:
         if not await locked.load_texts([step.id]):
@@ -165,12 +180,34 @@ async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | Non
         attempt=step.attempt,
         resultSchema=text.result_schema,
         requiredSources=text.required_sources,
+        round=await _round(locked, plan, step, results),
         budget=budget_view(plan),
         resumed=ready.resumed or None,
         createdBy=plan.created_by,
         **(await _taken_over(locked, step, ready.replaced) if ready.replaced else {}),
         **({} if ready.replaced else {"next": work_call(step)}),
     )
+
+
+async def _round(
+    locked: LockedPlan, plan: Plan, step: Step, submitted: Mapping[str, Json]
+) -> Body | None:
+    """Return why a step is repeated, and the latest results of all steps of the loop."""
+    round_ = round_of(plan, step)
+    if round_ is None:
+        return None
+    steps = {str(other.id): other for other in round_.latest}
+    (rows,) = await locked.send(load.results_of_statement(steps, ROUND_BUDGET))
+    small = {row.step_id: row.result for row in rows if row.octets <= ROUND_BUDGET}
+    shown = {row.step_id: cut_result(row.step_id, "", row.octets) for row in rows}
+    known = {step_id: value for step_id, value in submitted.items() if step_id in steps}
+    shown |= truncate_results({**small, **known}, budget=ROUND_BUDGET)
+    latest: list[Json] = [
+        {**step_header(other), **shown[step_id]}
+        for step_id, other in steps.items()
+        if step_id in shown
+    ]
+    return {**round_view(round_), "latest": latest}
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:

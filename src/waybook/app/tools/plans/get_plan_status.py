@@ -27,8 +27,9 @@ from waybook.app.request.reply import (
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
-from waybook.plan.model import Plan, Step
+from waybook.plan.model import OnExhausted, Plan, Step
 from waybook.plan.progress import newly_stalled
+from waybook.plan.repeat import current_loops
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
 #: Names of the lists of steps in a reply of `get_plan_status`.
@@ -88,6 +89,7 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
         "stalledSteps": stalled_view(detail.stalled),
+        **non_empty(loops=_loops(plan) or None),
         "openReview": review_view(review, plan.id, ctx.services.base_url) if review else None,
         "usage": plan.usage.as_reply(),
         **non_empty(budget=budget_view(plan)),
@@ -100,6 +102,23 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
 
 def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:
     return [holder_view(step) for step in plan.steps_with_status(*statuses)]
+
+
+def _loops(plan: Plan) -> list[Json]:
+    """Return the current round of each loop: its steps, its limit, and what follows."""
+    orders = {step.id: step.order for step in plan.steps}
+    return [
+        non_empty(
+            stepOrder=orders[loop.step_id],
+            fromStepOrder=orders.get(loop.from_step_id or loop.step_id),
+            condition=loop.expression,
+            round=(loop.repeats or 0) + 1,
+            of=(loop.max_repeats or 0) + 1,
+            onExhausted=str(loop.on_exhausted or OnExhausted.CONTINUE),
+            exhausted=loop.is_exhausted or None,
+        )
+        for loop in current_loops(plan)
+    ]
 
 
 def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:

@@ -67,7 +67,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
                 submit_and_take_next, locked.plan, step_id, submission, context, patience
             )
         decision = await evaluate(ctx, locked.plan, step_id, rule)
-        body = await _reply(locked, decision, submission.formatting_notes)
+        body = await _reply(locked, decision, submission)
         return None if body is None else Proposal(decision, body)
 
     return await update(locked, decide)
@@ -87,14 +87,17 @@ async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionCon
 
 
 async def _reply(
-    locked: LockedPlan, decision: Decision[StepDone], formatting_notes: str | None
+    locked: LockedPlan, decision: Decision[StepDone], submission: Submission
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks."""
     plan, following = decision.plan, decision.reply.following
     if following is None:
         return submission_reply(decision)
-    notes = {decision.reply.step.id: formatting_notes} if formatting_notes else {}
-    body = await next_step_reply(locked, decision, following, notes)
+    step_id, notes = decision.reply.step.id, submission.formatting_notes
+    results: Body = {step_id: submission.result_summary}
+    body = await next_step_reply(
+        locked, decision, following, {step_id: notes} if notes else {}, results
+    )
     if body is None:
         return None
     return {**body, "planStatus": str(plan.status), "submitted": _outcome(decision)}

@@ -114,7 +114,8 @@ def _json(value: Json) -> str:
 
 def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> ConditionForm:
     compared, added = read_comparison(condition.expression), condition.steps
-    if compared is None or not all(map(_is_plain, added)) or len(added) > 1:
+    is_plain = all(map(_is_plain, added)) and condition.on_exhausted is None
+    if compared is None or not is_plain or len(added) > 1:
         action = ACTIONS[condition.action]
         return ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
     named = condition.target_step_id or condition.from_step_id

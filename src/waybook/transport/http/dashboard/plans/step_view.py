@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 
 import orjson
 
+from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
 from waybook.json_values import Json
-from waybook.plan.model import Condition, Step
+from waybook.plan.model import BranchAction, Condition, Step
 from waybook.plan.modify import MODIFIABLE
+from waybook.plan.repeat import Round, round_of
 from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
@@ -89,6 +91,7 @@ class StepView:
     needed_by: list[StepLink]
     result: SubmittedValue | None
     report: SubmittedValue | None
+    round: Round | None
     line: StepTimeline
     attempts: list[AttemptView]
     conditions: list[ConditionView]
@@ -119,6 +122,7 @@ def step_view(sheet: StepDetail) -> StepView:
         needed_by=[_related_step(sheet, item) for item in plan.steps if step.id in item.depends_on],
         result=_handed(result.summary) if result else None,
         report=_handed(result.report) if result else None,
+        round=round_of(plan, step),
         line=timeline.line(step.id),
         attempts=_tries(sheet),
         conditions=[_condition(sheet, item) for item in sheet.conditions],
@@ -175,13 +179,20 @@ def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
     message = branch.get("error") or branch.get("note")
     return ConditionView(
         expression=condition.expression,
-        action=condition.action.replace("_", " "),
+        action=condition.action.replace("_", " ") + _limit(condition),
         of=_related_step(sheet, of) if of and of.id != sheet.step.id else None,
         target=_related_step(sheet, target) if target and condition.target_step_id else None,
         reason=condition.reason,
         outcome=condition.outcome and condition.outcome.replace("_", " "),
         message=str(message) if message else None,
     )
+
+
+def _limit(condition: Condition) -> str:
+    """Describe how often a condition repeats steps, and what it does after that."""
+    if condition.action is not BranchAction.REPEAT:
+        return ""
+    return f", at most {condition.max_repeats} times{AFTER_LOOP[condition.on_exhausted]}"
 
 
 def _artifact(sheet: StepDetail, stored: StoredArtifact) -> ArtifactView:
