@@ -18,7 +18,7 @@ from waybook.conditions.budget import Budget, BudgetExceeded
 from waybook.conditions.checker import check
 from waybook.conditions.evaluator import Program, program, start
 from waybook.conditions.parser import parse
-from waybook.conditions.syntax import Node, children, path_of
+from waybook.conditions.syntax import Node
 from waybook.conditions.values import ConditionError, Json, kind
 from waybook.errors import BadExpression
 
@@ -41,17 +41,6 @@ class Condition:
     source: str
     tree: Node
     program: Program = field(repr=False, compare=False)
-
-    def values_read(self, values: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the values that the expression reads, by their paths.
-
-        >>> condition = compile_condition("confidence < 0.5 || size(result.sources) == 0")
-        >>> condition.values_read({"confidence": 0.3, "result": {"sources": []}})
-        {'confidence': 0.3, 'result.sources': []}
-        """
-        found: dict[str, Json] = {}
-        _read(self.tree, values, found)
-        return found
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
         """Evaluate the condition with these values.
@@ -76,23 +65,6 @@ class Condition:
             return Outcome(fired=value, error=None, cost=budget.spent)
         error = f"the condition is of type {kind(value)}, neither true nor false"
         return Outcome(fired=False, error=error, cost=budget.spent)
-
-
-def _read(node: Node, values: Mapping[str, Json], found: dict[str, Json]) -> None:
-    """Add the values of all paths in a tree; the variables of macros have none."""
-    path = path_of(node)
-    if path is None:
-        for child in children(node):
-            _read(child, values, found)
-        return
-    value: Json = dict(values)
-    for part in path:
-        try:
-            value = value[part]  # type: ignore[index]  # errors are handled below
-        except (KeyError, IndexError, TypeError):
-            return
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    found[text.removeprefix(".")] = value
 
 
 def compile_condition(source: str) -> Condition:

@@ -163,21 +163,6 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
         waiting.extend((child, depth + 1) for child in children(node))
 
 
-def path_of(node: Node) -> tuple[str | int, ...] | None:
-    """Return the name, fields and indexes of `name.field[0]`; None for other expressions."""
-    match node:
-        case Name():
-            return (node.name,)
-        case Select() | Has():
-            step: str | int = node.field
-        case Index(key=Literal(value=str() | int() as step)):
-            pass
-        case _:
-            return None
-    before = path_of(node.operand)
-    return None if before is None else (*before, step)
-
-
 def size(tree: Node) -> int:
     """Return the number of nodes. It is the cost of one evaluation."""
     return sum(1 for _ in walk(tree))

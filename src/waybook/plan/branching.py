@@ -24,7 +24,7 @@ from waybook.plan.model import (
 from waybook.plan.new_conditions import compile_expression
 from waybook.plan.ordering import steps_before
 from waybook.plan.progress import count_done
-from waybook.plan.repeat import repeat_steps, short_values
+from waybook.plan.repeat import repeat_steps, values_read
 from waybook.plan.states import PlanStatus, StepStatus
 
 
@@ -106,13 +106,12 @@ def _look(
 ) -> Branch:
     step = draft.plan.step(condition.step_id)
     values = variables(draft.plan, step, submitted)
-    expression = compile_expression(condition.expression)
-    seen = expression.evaluate(values, budget)
+    seen = compile_expression(condition.expression).evaluate(values, budget)
     if seen.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:
         return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
-    return _fire(draft, condition, step, short_values(expression.values_read(values)))
+    return _fire(draft, condition, step, values_read(condition.expression, values))
 
 
 def _fire(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:
@@ -168,9 +167,9 @@ def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) 
     Pending steps that depend on the completed step now depend on the added steps too, except
     those that an added step depends on.
     """
-    kept = {*added, *steps_before(draft.plan.steps, added)}
+    unchanged = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
-        if step.id in other.depends_on and other.id not in kept:
+        if step.id in other.depends_on and other.id not in unchanged:
             draft.set_step(other.id, depends_on=(*other.depends_on, *added))
     draft.set_plan(revision=draft.plan.revision + 1)
     return Branch(condition=condition, outcome=BranchOutcome.FIRED, added=tuple(added))

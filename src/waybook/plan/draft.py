@@ -31,7 +31,6 @@ from waybook.plan.model import (
 )
 from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import (
-    inherited_dependencies,
     renumber,
     replace_ids,
     resolve_dependencies,
@@ -275,7 +274,8 @@ class Draft:
         self._touched = [touched for touched in self._touched if touched != step_id]
         step = self.plan.step(step_id)
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
-            self.set_step(other.id, depends_on=inherited_dependencies(other, step))
+            left = (before for before in other.depends_on if before != step_id)
+            self.set_step(other.id, depends_on=tuple(dict.fromkeys((*left, *step.depends_on))))
         self.remove_conditions(step_id)
         self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])

@@ -96,23 +96,17 @@ def resolve_dependencies(
     return tied
 
 
-def inherited_dependencies(step: Step, removed: Step) -> tuple[StepId, ...]:
-    """Return the dependencies of a step after one of them, which has its own, is removed."""
-    kept = (before for before in step.depends_on if before != removed.id)
-    return tuple(dict.fromkeys((*kept, *removed.depends_on)))
-
-
 def steps_before(steps: Sequence[Step], ids: Iterable[StepId]) -> set[StepId]:
     """Return all steps that these steps depend on, directly or indirectly."""
     dependencies = {step.id: step.depends_on for step in steps}
-    found: set[StepId] = set()
+    reached: set[StepId] = set()
     waiting = [before for step_id in ids for before in dependencies[step_id]]
     while waiting:
         step_id = waiting.pop()
-        if step_id not in found:
-            found.add(step_id)
+        if step_id not in reached:
+            reached.add(step_id)
             waiting.extend(dependencies[step_id])
-    return found
+    return reached
 
 
 #: Start of a reference to a step that a branch will add and that has no id yet.

@@ -1,5 +1,6 @@
 """The branch action `repeat`: inserts copies of a range of steps after the range."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from json import dumps
@@ -28,6 +29,7 @@ from waybook.plan.states import DONE_STEP, PlanStatus
 #: Maximum number of values that are stored as the cause of a repetition, and their length as JSON.
 MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
+PATH: Final = re.compile(r"\b(?:result|confidence|report|step|plan)\b(?:\.\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +158,24 @@ def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
     return Repeated(note=f"{why}: not repeated again")
 
 
-def short_values(values: Mapping[str, object]) -> dict[str, Json]:
-    """Return the JSON values that a condition read, for the audit, with long ones cut."""
-    return {path: _short(value) for path, value in [*values.items()][:MAX_VALUES]}
+def values_read(expression: str, variables: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the values that a condition reads, by their paths. Long values are cut.
 
-
-def _short(value: object) -> Json:
-    text = value if isinstance(value, str) else dumps(value)
-    if len(text) <= MAX_VALUE_LENGTH:
-        return cast("Json", value)
-    return f"{text[:MAX_VALUE_LENGTH]}…"
+    >>> values_read("confidence < 0.5 || result.tags.contains('x')", {"confidence": 0.3})
+    {'confidence': 0.3}
+    """
+    values: dict[str, Json] = {}
+    for path in PATH.findall(expression)[:MAX_VALUES]:
+        value, parts = cast("Json", variables), path.split(".")
+        # Only maps have fields. On any other value, the part is the name of a function.
+        while parts and isinstance(value, dict) and parts[0] in value:
+            value = value[parts.pop(0)]
+        if not parts or not isinstance(value, dict):
+            text = value if isinstance(value, str) else dumps(value)
+            name = path.removesuffix("." + ".".join(parts))
+            is_long = len(text) > MAX_VALUE_LENGTH
+            values[name] = f"{text[:MAX_VALUE_LENGTH]}…" if is_long else value
+    return values
 
 
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:

@@ -61,18 +61,17 @@ def chain_or_dependencies(
 
 
 def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
-    """Yield edges to the steps without dependencies, from the steps before that end last."""
+    """Yield edges to the steps without dependencies, from the ends of the steps before."""
+    ends: list[str] = []
     passed: set[str] = set()
-    ends: dict[str, None] = {}
-    for number, (step_id, depends_on) in enumerate(steps):
+    for step_id, depends_on in steps:
         if not depends_on:
             yield from ((before, step_id) for before in ends)
             ends.clear()
-        # Steps that wait for a later step are left out until that step has passed.
-        for later_id, before in steps[: number + 1]:
-            if later_id not in passed and passed.issuperset(before):
-                passed.add(later_id)
-                ends = {step: None for step in ends if step not in before} | {later_id: None}
+        # A step that waits for a later step has no place in the order.
+        if passed.issuperset(depends_on):
+            passed.add(step_id)
+            ends = [*(end for end in ends if end not in depends_on), step_id]
 
 
 def _recipe_step(step: Step) -> RecipeStep:
