@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 from flood import Caller, call, cpu_seconds, create_token
 from limits import Check, finish
 from server_process import serving
-from waybook.bootstrap import database_server
+from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 

@@ -35,7 +35,7 @@ from flood import (
     measure_latencies,
 )
 from server_process import serving
-from waybook.bootstrap import database_server
+from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 

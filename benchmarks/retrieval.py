@@ -28,9 +28,10 @@ from psycopg.conninfo import make_conninfo
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.vector_cache import VectorCache
-from waybook.bootstrap import database_server, open_database
+from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import builtin_embedder, cosine_similarity
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
@@ -38,7 +39,6 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
-from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 #: Minimum recall@3 of fused search.

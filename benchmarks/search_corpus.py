@@ -20,10 +20,11 @@ import psycopg
 from numpy.typing import NDArray
 
 from waybook.research.embedding import builtin_embedder
+from waybook.research.embedding_model import Backend
 from waybook.research.quantization import MAX_CODE, REMAINDER_BITS, REMAINDER_STEPS, ZERO_REMAINDER
 from waybook.research.query import SearchQuery, parse_query
 from waybook.research.vocabulary import builtin_word_vectors
-from waybook.store.research.artifacts import Backend, embedding_text
+from waybook.store.research.artifacts import embedding_text
 from waybook.store.research.embeddings import encode_vector
 
 #: Passages whose vectors are mixed at once, because the samples of all would not fit into memory.

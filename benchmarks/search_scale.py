@@ -48,6 +48,7 @@ from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.vector_cache import VectorCache
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import SearchQuery
 from waybook.store.driver.database import Database
@@ -55,7 +56,6 @@ from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import first_value, new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
-from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 #: Maximum ratio of the times with and without row-level security.

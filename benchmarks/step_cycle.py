@@ -33,10 +33,12 @@ from psycopg_pool import AsyncConnectionPool
 from job_cycle import Meter
 from limits import Check, finish
 from waybook.accounts.model import LOCAL_ORG
-from waybook.bootstrap import Application, database_server, freeze_gc, start_application
+from waybook.application import database_server
+from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database
 from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
+from waybook.store.plans.cache import PlanCache
 
 #: CPU microseconds of Python and of PostgreSQL, messages and statements per cycle.
 Cost: TypeAlias = tuple[float, float, float, float]
@@ -94,12 +96,12 @@ async def work_through(
             key = f"{session}-{number}-{step}"
             common: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
             if cold:
-                system.dispatcher.services.plan_cache.clear()
+                system.dispatcher.services.shared(PlanCache).clear()
             ready = await call(system, "get_next_step", {"planId": plan, **common})
             held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
             result = {"resultSummary": RESULT, "confidence": 0.8}
             if cold:
-                system.dispatcher.services.plan_cache.clear()
+                system.dispatcher.services.shared(PlanCache).clear()
             await call(other or system, "submit_step_result", {**held, **result, **common})
 
 

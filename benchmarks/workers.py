@@ -31,7 +31,7 @@ from limits import Check, finish
 from mcp_http import INSTRUCTIONS, RESULT, STEPS
 from server_cpu import find_postmaster
 from server_process import serving
-from waybook.bootstrap import database_server
+from waybook.application import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 from worker_reads import CONNECTIONS, PROGRESS, REPORT, measure_reads, prepare_requests

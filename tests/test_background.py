@@ -10,8 +10,9 @@ import pytest
 
 from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
-from waybook import background
-from waybook.app.operations.diagnostics import CheckState, about_loops
+from waybook import background, loops
+from waybook.app.operations.checks import CheckState
+from waybook.app.operations.diagnostics import about_loops
 from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -25,7 +26,7 @@ Loop = Callable[[Services], Awaitable[None]]
 
 async def waiting(seconds: float) -> None:
     """Replace a wait by one iteration of the event loop."""
-    assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
+    assert 0 <= seconds <= loops.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
@@ -54,7 +55,7 @@ async def test_background_loop_continues_after_errors_but_logs_traceback_once(
         return True
 
     with caplog.at_level(logging.WARNING):
-        await background.repeat(services, "work", turn, waiting)
+        await loops.repeat(services, "work", turn, waiting)
     assert seen == [0, 1, 2, 3]
     assert services.loops.failures == {}
     assert [record.message for record in caplog.records] == [
@@ -80,7 +81,7 @@ async def test_background_loop_can_be_canceled_during_work_or_pause(alone: OrgEn
 
     for work in (turn, broken):
         begun.clear()
-        task = asyncio.create_task(background.repeat(services, "work", work, for_ever))
+        task = asyncio.create_task(loops.repeat(services, "work", work, for_ever))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -88,15 +89,15 @@ async def test_background_loop_can_be_canceled_during_work_or_pause(alone: OrgEn
 
 
 LOOPS: dict[str, tuple[str, Loop]] = {
-    "sweep": ("sweep_all_orgs", lambda house: background.stall_sweep_loop(house, 0)),
-    "render": ("render_all_orgs", lambda house: background.render_loop(house, 0)),
-    "index": ("index_all_orgs", lambda house: background.index_loop(house, 0)),
-    "deliver": ("deliver_all_orgs", lambda house: background.delivery_loop(house, 0)),
-    "lead": ("hold_leadership", background.leadership_loop),
-    "retain": ("retain", lambda house: background.retention_loop(house, "", Settings())),
-    "send": ("pg_notify.send_pending", background.event_publish_loop),
-    "listen": ("pg_notify.listen", background.event_listen_loop),
-    "look": ("pg_notify.ChangePoller.poll", lambda house: background.change_poll_loop(house, 0)),
+    "sweep": ("background.sweep_all_orgs", lambda house: background.stall_sweep_loop(house, 0)),
+    "render": ("background.render_all_orgs", lambda house: background.render_loop(house, 0)),
+    "index": ("background.index_all_orgs", lambda house: background.index_loop(house, 0)),
+    "deliver": ("background.deliver_all_orgs", lambda house: background.delivery_loop(house, 0)),
+    "lead": ("background.hold_leadership", background.leadership_loop),
+    "retain": ("background.retain", lambda house: background.retention_loop(house, "", Settings())),
+    "send": ("loops.pg_notify.send_pending", loops.event_publish_loop),
+    "listen": ("loops.pg_notify.listen", loops.event_listen_loop),
+    "look": ("loops.pg_notify.ChangePoller.poll", lambda house: loops.change_poll_loop(house, 0)),
 }
 
 
@@ -110,8 +111,8 @@ async def test_every_background_loop_continues_after_an_unexpected_error(
     services.bus.has_outgoing.set()
     services.leadership.is_leader = services.leadership.delivers = True
     monkeypatch.setattr(background, "WARMUP_DELAY_SECONDS", 0)
-    monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
-    monkeypatch.setattr(f"waybook.background.{target}", turns)
+    monkeypatch.setattr(loops, "MIN_BACKOFF_SECONDS", 0)
+    monkeypatch.setattr(f"waybook.{target}", turns)
     task = asyncio.ensure_future(loop(services))
     await asyncio.wait_for(turns.ended.wait(), PATIENCE_SECONDS)
     task.cancel()

@@ -19,7 +19,7 @@ from step_cycle import (
     work_through_as_peer,
 )
 from waybook.accounts.model import LOCAL_ORG
-from waybook.bootstrap import DatabaseServer, database_server
+from waybook.application import DatabaseServer, database_server
 from waybook.settings_reading import read_settings
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement

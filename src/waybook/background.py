@@ -1,13 +1,11 @@
-"""Background loops: stalls, reminders, rendering, indexing, retention, webhooks, and events.
+"""Background work of servers: stalls, reminders, rendering, indexing, retention and webhooks.
 
 Any number of processes may run these loops concurrently. One of them, the leader, does the periodic
 work for all orgs. Every process also does at once the work that its own calls caused.
 """
 
 import asyncio
-import contextlib
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
 
@@ -20,74 +18,21 @@ from waybook.app.operations.stalls import sweep_stalls
 from waybook.app.operations.work import count_work
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
-from waybook.errors import WaybookError
+from waybook.loops import repeat
 from waybook.settings import Settings
-from waybook.store.calls import CallLog
-from waybook.store.driver import pg_notify
 from waybook.store.driver.leadership import ATTEMPT_SECONDS, DELIVERY, hold_leadership
 
 log = logging.getLogger(__name__)
 
 #: Seconds before the search is warmed up, so that this does not slow down the startup.
 WARMUP_DELAY_SECONDS = 2.0
-#: Seconds during which change events are collected for one batch.
-EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Seconds during which uses of tokens are collected before they are written.
-TOKEN_USE_FLUSH_SECONDS = 1.0
 #: Seconds between two passes that delete expired data.
 RETENTION_INTERVAL_SECONDS = 3_600.0
 #: Seconds after which a process checks again whether it has become the leader.
 LEADER_CHECK_SECONDS = 10.0
-#: Delay in seconds after a background loop's first failure, and maximum delay. Each further failure
-#: in a row doubles it.
-MIN_BACKOFF_SECONDS = 0.5
-MAX_BACKOFF_SECONDS = 60.0
-
-
-async def repeat(
-    services: Services,
-    loop: str,
-    turn: Callable[[], Awaitable[bool | None]],
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> None:
-    """Call `turn` repeatedly, until it returns True or the task is canceled.
-
-    No exception ends the loop. Each failure is logged, and the delay grows with consecutive
-    failures. A traceback is logged only for the first of them, and not for a `WaybookError`.
-    """
-    while True:
-        begun = asyncio.get_running_loop().time()
-        try:
-            is_done = await turn()
-        except Exception as error:
-            if asyncio.get_running_loop().time() - begun > MAX_BACKOFF_SECONDS:
-                services.loops.note_success(loop)
-            failures = services.loops.note_failure(loop, error)
-            unexpected = failures == 1 and not isinstance(error, WaybookError)
-            log.warning("%s will be tried again: %s", loop, error, exc_info=unexpected)
-            await pause(backoff_seconds(failures))
-        else:
-            services.loops.note_success(loop)
-            if is_done:
-                return
-
-
-def backoff_seconds(failures: int) -> float:
-    """Return the delay in seconds after this many consecutive failures, with random variation.
-
-    >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
-    True
-    >>> 0.25 <= backoff_seconds(1) <= 0.5
-    True
-    """
-    longest = min(MIN_BACKOFF_SECONDS * 2.0 ** min(failures - 1, 32), MAX_BACKOFF_SECONDS)
-    return longest * random.uniform(0.5, 1)  # noqa: S311 - servers must not retry in step
-
-
-async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
-    await repeat(services, "the log of calls", calls.write_next)
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
@@ -152,17 +97,6 @@ async def _in_orgs(
     return done
 
 
-async def token_use_flush_loop(services: Services) -> None:
-    """Record in batches when API tokens were last used."""
-
-    async def turn() -> None:
-        await services.last_used.wait_pending()
-        await asyncio.sleep(TOKEN_USE_FLUSH_SECONDS)
-        await services.last_used.flush(services.database)
-
-    await repeat(services, "noting the use of tokens", turn)
-
-
 async def render_loop(services: Services, every_seconds: float) -> None:
     """Render pending documents, when signaled and periodically."""
 
@@ -191,7 +125,7 @@ async def index_loop(services: Services, every_seconds: float) -> None:
 
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
-        await services.search_backend.warm()
+        await search_backend(services).warm()
         return True
 
     async def turn() -> None:
@@ -256,45 +190,6 @@ async def leadership_loop(services: Services) -> None:
         await asyncio.sleep(ATTEMPT_SECONDS)
 
     await repeat(services, "leading the background work", turn)
-
-
-async def event_publish_loop(services: Services) -> None:
-    """Send this process's change events to other processes in batches."""
-
-    async def turn() -> None:
-        await services.bus.has_outgoing.wait()
-        await asyncio.sleep(EVENT_BATCH_DELAY_SECONDS)
-        await pg_notify.send_pending(services.database, services.bus)
-
-    await repeat(services, "sending changes to other processes", turn)
-
-
-async def event_listen_loop(services: Services) -> None:
-    """Listen for change events of other processes, once there is a subscriber.
-
-    Through a connection pooler, no events arrive; `change_poll_loop` then finds the changes.
-    """
-
-    async def turn() -> bool:
-        await pg_notify.listen(services.database, services.bus)
-        return True
-
-    await services.bus.is_wanted.wait()
-    await repeat(services, "listening for changes", turn)
-
-
-async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that no event announced, periodically and for each new subscriber."""
-    bus, lookout = services.bus, pg_notify.ChangePoller()
-
-    async def turn() -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(bus.has_newcomers.wait(), every_seconds)
-        bus.has_newcomers.clear()
-        await lookout.poll(services.database, bus)
-
-    await bus.is_wanted.wait()
-    await repeat(services, "looking for changes", turn)
 
 
 def _call(services: Services, org_id: UUID) -> RequestContext:

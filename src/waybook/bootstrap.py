@@ -1,136 +1,44 @@
-"""Composition root: builds the running application from settings."""
+"""Composition root of servers: the application with its tools and background work."""
 
 import asyncio
-import contextlib
 import gc
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from functools import partial
-from pathlib import Path
-from uuid import UUID
+from dataclasses import dataclass
+from typing import Final
 
-from waybook.accounts.model import LOCAL_ORG, validate_slug
-from waybook.app.accounts.authentication import authenticate_token
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.dispatcher import Dispatcher
-from waybook.app.operations.diagnostics import CheckResult, CheckState, about_owner
-from waybook.app.request.caller import Caller
-from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
-from waybook.app.request.search_settings import check_search, open_library
-from waybook.app.request.services import SearchBackend, Services
-from waybook.app.skills.loader import read_skills
+from waybook.app.operations.checks import CheckState, examined_owner
+from waybook.app.registry import TOOLS
+from waybook.app.request.installed_skills import installed_skills
+from waybook.app.request.layout_worker import LayoutWorker
+from waybook.app.request.rate_limit import SharedTimes
+from waybook.app.request.search_backend import search_backend
+from waybook.application import BasicApplication, cancel, open_application
 from waybook.background import (
-    change_poll_loop,
     delivery_loop,
-    event_listen_loop,
-    event_publish_loop,
     index_loop,
     leadership_loop,
-    log_calls_for_ever,
     render_loop,
     retention_loop,
     stall_sweep_loop,
-    token_use_flush_loop,
 )
-from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
-from waybook.embedded_postgres.supervisor import attach
-from waybook.errors import Forbidden, WaybookError
-from waybook.integrations.config import action_links_from_settings, webhook_from_settings
-from waybook.integrations.factory import (
-    open_embedder,
-    open_model,
-    open_tracing,
-    open_webhook_sender,
-)
-from waybook.page_address import current_base_url
-from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
-from waybook.store.accounts.accounts import add_org
-from waybook.store.calls import CallLog
-from waybook.store.driver import pg_notify
-from waybook.store.driver.database import Database
-from waybook.store.driver.pool import ConnectionPool
-from waybook.store.driver.queries import new_id
-from waybook.store.driver.replica import open_replica
-from waybook.store.driver.startup import WaitReport, retry_start
-from waybook.store.maintenance.distribute import distribute
-from waybook.store.maintenance.migrate import (
-    APP_ROLE,
-    VectorTable,
-    list_pending,
-    migrate,
-)
-from waybook.store.maintenance.owner_role import examine_owner
-from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
+from waybook.store.driver.startup import WaitReport
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two polls for changes without a notification, while there are subscribers.
-CHANGE_POLL_SECONDS = 3.0
-#: Maximum seconds for writing the remaining telemetry at shutdown.
-FLUSH_SECONDS = 1.0
+#: All tools. They are imported together with this module, so that no call waits for an import.
+SERVED_TOOLS: Final = tuple(TOOLS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
-    """Running application: its dispatcher, settings, and the owner of its token, if any."""
+class Application(BasicApplication):
+    """Running application with the dispatcher of its tools."""
 
     dispatcher: Dispatcher
-    settings: Settings
-    owner_dsn: str = ""
-    #: Owner of the configured API token; None if no token is configured.
-    bearer: Caller | None = None
-
-    def caller(self, channel: Channel) -> Caller:
-        """Return the caller on this channel: the configured token's owner, or the local user."""
-        if self.bearer is not None:
-            return replace(self.bearer, channel=channel)
-        return Caller(
-            org_id=LOCAL_ORG,
-            user=self.settings.user,
-            channel=channel,
-            # Without sign-in, only a caller on the dashboard is assumed to be a person and may
-            # review.
-            scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
-        )
-
-    async def caller_resolver(self, channel: Channel) -> Caller:
-        """Return the caller of a long-lived connection, after checking the configured token again.
-
-        Raises:
-            Unauthenticated: the token has expired or was revoked.
-        """
-        token = self.settings.token
-        if token is None:
-            return self.caller(channel)
-        return await authenticate_token(self.dispatcher.services, token, channel)
-
-    async def create_org(self, slug: str) -> UUID:
-        """Create an org, using the database role that owns the tables.
-
-        Raises:
-            InvalidInput: the slug is in use, or not valid.
-            Forbidden: the application was started with a token.
-        """
-        if self.bearer is not None:
-            raise Forbidden("orgs are created by the server operator, without a token")
-        org_id = UUID(new_id())
-        await asyncio.to_thread(add_org, self.owner_dsn, org_id, validate_slug(slug))
-        return org_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseServer:
-    """PostgreSQL connection strings, for the server and for migrations, and the server's role."""
-
-    app_dsn: str
-    owner_dsn: str
-    role: str | None
-    #: What a migration does with the table of vectors.
-    vectors: VectorTable = VectorTable.MAKE
 
 
 @asynccontextmanager
@@ -144,198 +52,56 @@ async def start_application(
 ) -> AsyncIterator[Application]:
     """Start the whole application; after the block, stop it in reverse order.
 
-    If `waiting` is set, start again whenever the database is unreachable or a connection breaks,
-    and report the progress to it. `find_base_url` returns the base URL of links; by default, that
-    of the process that serves the dashboard of this data directory. `rate_limit_times` are the rate
-    limits, if several processes share them.
+    The skills are read here, so that the first call does not wait for them. For the arguments, see
+    `open_application`.
     """
-    async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
-
-        async def start() -> Application:
-            running = _run(settings, postgres, sweeping, find_base_url, rate_limit_times)
-            return await stack.enter_async_context(running)
-
-        limit = settings.database_wait_seconds
-        yield await (start() if waiting is None else retry_start(start, limit, waiting))
-
-
-@asynccontextmanager
-async def _run(
-    settings: Settings,
-    postgres: DatabaseServer,
-    sweeping: bool,  # noqa: FBT001 - passed on
-    find_base_url: Callable[[], str] | None,
-    rate_limit_times: SharedTimes | None,
-) -> AsyncIterator[Application]:
-    await asyncio.to_thread(_prepare_schema, postgres, settings)
-    if sweeping and postgres.role is not None:
-        await _warn_of_owner(postgres)
-    webhook = webhook_from_settings(settings)
-    async with (
-        open_database(postgres, settings, serving=sweeping) as database,
-        open_embedder(settings) as embedder,
-        open_model(settings) as model,
-        open_webhook_sender(webhook) as sender,
-        open_tracing(os.environ if sweeping else {}),
-        contextlib.AsyncExitStack() as stack,
-    ):
-        if sender and sweeping:
-            await sender.warm()
-        services = Services(
-            database=database,
-            replica=stack.enter_context(open_replica(settings, postgres.role)),
-            skills=read_skills(settings.skills_dirs),
-            stall_threshold=timedelta(seconds=settings.stall_seconds),
-            find_base_url=find_base_url or partial(current_base_url, settings),
-            lease=timedelta(seconds=settings.lease_seconds),
-            search_backend=await _library(database, settings, embedder),
-            model=model,
-            model_seconds=settings.model_seconds,
-            notification_events=webhook.events if webhook else frozenset(),
-            webhook_sender=sender,
-            action_links=action_links_from_settings(settings, webhook),
-            review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
-            rate_limit=_rate_limit(settings, rate_limit_times),
-        )
-        calls = CallLog(database)
-        owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
-        async with _working(services, calls, settings, owner_dsn):
-            token = settings.token
+    async with open_application(
+        settings,
+        serving=sweeping,
+        waiting=waiting,
+        check=_check_serving if sweeping else _check_search,
+        find_base_url=find_base_url,
+        rate_limit_times=rate_limit_times,
+    ) as app:
+        installed_skills(app.services)
+        tasks = _background(app) if sweeping and settings.sweep_seconds else []
+        try:
             yield Application(
-                dispatcher=Dispatcher(services, calls),
+                services=app.services,
+                calls=app.calls,
                 settings=settings,
-                owner_dsn=postgres.owner_dsn,
-                bearer=await authenticate_token(services, token, Channel.CLI) if token else None,
+                owner_dsn=app.owner_dsn,
+                bearer=app.bearer,
+                dispatcher=Dispatcher(app.services, app.calls),
             )
+        finally:
+            app.services.shared(LayoutWorker).close()
+            await cancel(tasks)
 
 
-def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
-    """Apply pending migrations, or check that all migrations are applied."""
-    if settings.migrates_at_start:
-        migrate(postgres.owner_dsn, postgres.vectors)
-    elif postgres.role is not None:
-        check_schema(postgres.app_dsn, postgres.role)
-
-
-async def _library(
-    database: Database, settings: Settings, embedder: EmbeddingModel | None
-) -> SearchBackend:
-    library = open_library(settings, embedder)
-    await library.check(database, LOCAL_ORG)
-    return library
-
-
-def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
-    return (
-        TokenBuckets(settings.effective_calls_per_second, settings.burst, times)
-        if settings.effective_calls_per_second
-        else None
+def _background(app: BasicApplication) -> list[asyncio.Task[None]]:
+    services, seconds = app.services, app.settings.sweep_seconds
+    loops = (
+        leadership_loop(services),
+        stall_sweep_loop(services, seconds),
+        render_loop(services, seconds),
+        index_loop(services, seconds),
+        delivery_loop(services, seconds),
+        retention_loop(services, app.owner_dsn, app.settings),
     )
+    return [asyncio.create_task(loop) for loop in loops]
 
 
-async def run_migrations(settings: Settings) -> list[str]:
-    async with database_server(settings) as postgres:
-        return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+async def _check_serving(app: BasicApplication) -> None:
+    if app.settings.database_url:
+        result = await examined_owner(app.owner_dsn)
+        if result.state is not CheckState.OK:
+            log.warning("the owner of the database: %s; %s", result.message, result.remedy)
+    await _check_search(app)
 
 
-async def distribute_tables(settings: Settings) -> list[str]:
-    async with database_server(settings) as postgres:
-        return await asyncio.to_thread(distribute, postgres.owner_dsn)
-
-
-async def examined_owner(postgres: DatabaseServer) -> CheckResult:
-    return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
-
-
-async def _warn_of_owner(postgres: DatabaseServer) -> None:
-    result = await examined_owner(postgres)
-    if result.state is not CheckState.OK:
-        log.warning("the owner of the database: %s; %s", result.message, result.remedy)
-
-
-async def pending_migrations(postgres: DatabaseServer) -> list[str]:
-    return await asyncio.to_thread(list_pending, postgres.owner_dsn)
-
-
-@asynccontextmanager
-async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
-    check_search(settings)
-    if settings.database_url:
-        owner = settings.owner_url or settings.database_url
-        portable = settings.search_vectors == "portable"
-        vectors = VectorTable.LEAVE if portable else VectorTable.MAKE
-        url = settings.database_url
-        yield DatabaseServer(app_dsn=url, owner_dsn=owner, role=APP_ROLE, vectors=vectors)
-        return
-    attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
-    try:
-        yield DatabaseServer(
-            app_dsn=attachment.app_dsn,
-            owner_dsn=attachment.owner_dsn,
-            role=None,
-            vectors=VectorTable.DROP,
-        )
-    finally:
-        attachment.close()
-
-
-@asynccontextmanager
-async def open_database(
-    postgres: DatabaseServer, settings: Settings, *, serving: bool = False
-) -> AsyncIterator[Database]:
-    """Yield a database with the server's role; if `serving` is true, with short deadlines.
-
-    Raises:
-        Misconfigured: the user of the database URL cannot switch to the server's role.
-        Unavailable: the database is unreachable.
-    """
-    if postgres.role is not None:
-        await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
-    pool = ConnectionPool(postgres.app_dsn, size=settings.pool_size)
-    if not serving:
-        pool.wire.be_patient()
-    with contextlib.closing(Database(pool, role=postgres.role)) as database:
-        yield database
-
-
-@asynccontextmanager
-async def _working(
-    services: Services, calls: CallLog, settings: Settings, owner_dsn: str | None
-) -> AsyncIterator[None]:
-    tasks = [
-        asyncio.create_task(log_calls_for_ever(services, calls)),
-        asyncio.create_task(token_use_flush_loop(services)),
-        asyncio.create_task(event_publish_loop(services)),
-        asyncio.create_task(event_listen_loop(services)),
-        asyncio.create_task(change_poll_loop(services, CHANGE_POLL_SECONDS)),
-    ]
-    if owner_dsn is not None:
-        sweep_seconds = settings.sweep_seconds
-        tasks.append(asyncio.create_task(leadership_loop(services)))
-        tasks.append(asyncio.create_task(stall_sweep_loop(services, sweep_seconds)))
-        tasks.append(asyncio.create_task(render_loop(services, sweep_seconds)))
-        tasks.append(asyncio.create_task(index_loop(services, sweep_seconds)))
-        tasks.append(asyncio.create_task(delivery_loop(services, sweep_seconds)))
-        tasks.append(asyncio.create_task(retention_loop(services, owner_dsn, settings)))
-    try:
-        yield
-    finally:
-        services.layout_worker.close()
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        with contextlib.suppress(
-            TimeoutError
-        ):  # It is only telemetry, so do not wait for an unreachable database.
-            async with asyncio.timeout(FLUSH_SECONDS):
-                await calls.flush()
-                await services.last_used.flush(services.database)
-                # If sending fails, other processes find the changes by polling.
-                with contextlib.suppress(WaybookError):
-                    await pg_notify.send_pending(services.database, services.bus)
+async def _check_search(app: BasicApplication) -> None:
+    await search_backend(app.services).check(app.services.database, LOCAL_ORG)
 
 
 def freeze_gc() -> None:

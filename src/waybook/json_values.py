@@ -16,3 +16,11 @@ def rfc3339(at: datetime) -> str:
     The text is cached, because one call formats the same times repeatedly.
     """
     return at.astimezone(UTC).isoformat()
+
+
+def format_time(at: datetime | None) -> str | None:
+    return rfc3339(at) if at else None
+
+
+def non_empty(**fields: Json) -> Body:
+    return {name: value for name, value in fields.items() if value is not None}

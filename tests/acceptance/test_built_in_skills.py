@@ -6,15 +6,16 @@ simulated person takes part where the skill requires one.
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv
+from org_env import AgentClient, Body, OrgEnv, with_parts
 from project.repository import code_blocks
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
+from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.skills.loader import read_skills
 from waybook.core.decision_context import Channel
 
@@ -139,7 +140,7 @@ class Worker:
 @pytest.fixture
 def skilled(world: OrgEnv) -> AgentClient:
     """Return the agent of user Ann, in a test environment with the built-in skills."""
-    services = replace(world.dispatcher.services, skills=tuple(SKILLS.values()))
+    services = with_parts(world.dispatcher.services, InstalledSkills(SKILLS.values()))
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 

@@ -7,13 +7,12 @@ thousand.
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from decision_proofs import decision
-from org_env import AgentClient, Body, OrgEnv, make_env
+from org_env import AgentClient, Body, OrgEnv, make_env, with_parts
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -79,7 +78,7 @@ class Overlap:
 
 def in_another_process(agent: AgentClient) -> AgentClient:
     """Return the same agent with its own cache of runs; calls in one process take turns."""
-    services = replace(agent.dispatcher.services, run_cache=RunCache())
+    services = with_parts(agent.dispatcher.services, RunCache())
     return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)
 
 

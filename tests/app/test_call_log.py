@@ -14,7 +14,7 @@ from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv
 from patience import PATIENCE_SECONDS
 from waybook.app.dispatcher import Dispatcher
-from waybook.background import log_calls_for_ever
+from waybook.loops import log_calls_for_ever
 from waybook.store import calls
 from waybook.store.calls import CallLog
 

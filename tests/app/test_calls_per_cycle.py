@@ -8,6 +8,7 @@ from types import FrameType
 
 from org_env import AgentClient, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.store.plans.cache import PlanCache
 
 #: Maximum number of function calls for one claim and one submission. The measured number is 7 to
 #: 15 lower. It is independent of the speed of the machine; only an answer of the database that
@@ -71,7 +72,7 @@ async def test_submit_with_take_next_stays_within_python_call_limit(
 
 
 async def test_claim_and_submit_on_uncached_plan_stay_within_call_limit(agent: AgentClient) -> None:
-    plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.plan_cache
+    plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.shared(PlanCache)
     for number in range(9):
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
         with counted_calls() as calls:

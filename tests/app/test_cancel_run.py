@@ -11,7 +11,7 @@ from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.queries.runs.run_export import read_run_rows, run_export_body, run_report_text
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
-from waybook.run.status import RunState
+from waybook.dag.statuses import RunState
 
 REASON = "The question has changed."
 

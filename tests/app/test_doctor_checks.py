@@ -8,13 +8,8 @@ from psycopg import connect
 
 from org_env import OrgEnv
 from waybook.app.operations import diagnostics, trials
-from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
-    check_database,
-    check_machine,
-    check_server,
-)
+from waybook.app.operations.checks import CheckResult, CheckState
+from waybook.app.operations.diagnostics import check_database, check_machine, check_server
 from waybook.app.operations.trials import try_everything
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext

@@ -17,6 +17,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.group_commit import MAX_CALLS, MAX_READS
 from waybook.store.driver.queries import Statement
+from waybook.store.plans.cache import PlanCache
 
 AGENTS = 16
 
@@ -59,7 +60,7 @@ async def test_concurrent_reads_of_uncached_plans_share_a_database_message(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = await warm_plans(agent, MAX_READS)
-    agent.dispatcher.services.plan_cache.clear()
+    agent.dispatcher.services.shared(PlanCache).clear()
     messages = count_messages(monkeypatch)
     await grouped(agent, *[agent.take(p, sessionId=f"s{n}") for n, p in enumerate(plans)])
     assert len(messages) == BLOCKING_MESSAGES + 1 + MAX_READS // MAX_CALLS

@@ -1,19 +1,19 @@
 """list_skills: returns all skills, a single skill, or a file of a skill."""
 
-from dataclasses import replace
 from json import dumps
 
 import pytest
 
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, OrgEnv, with_parts
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.skills.loader import read_skills
 from waybook.app.skills.skill import Skill, SkillFile
 
 
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
     """Return an agent of an application that has these skills."""
-    services = replace(world.dispatcher.services, skills=skills)
+    services = with_parts(world.dispatcher.services, InstalledSkills(skills))
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 

@@ -12,6 +12,7 @@ from postgres_servers import ServerDatabase
 from statements import lock_rows
 from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
+from waybook.store.plans.cache import PlanCache
 
 #: Tools that create a new object, and therefore have nothing to lock.
 MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
@@ -67,7 +68,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
 ) -> None:
     plan = await agent.plan(1)
     # After a conflict, calls lock the plan before they decide.
-    cache = agent.dispatcher.services.plan_cache
+    cache = agent.dispatcher.services.shared(PlanCache)
     cache.mark_contended((agent.org_id.int, full_id(plan["planId"])))
     async with world.database.org_transaction(agent.org_id) as tx:
         await tx.send(lock_rows("plan", full_id(plan["planId"])))

@@ -13,7 +13,7 @@ from auth_env import another_token, at, leaks, make_token
 from org_env import OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from waybook.accounts.manage import NewUser
-from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import (
     TokenRequest,
     add_token,

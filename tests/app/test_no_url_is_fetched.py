@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from org_env import AgentClient, Body, OrgEnv
+from org_env import AgentClient, Body, OrgEnv, with_parts
 from patience import PATIENCE_SECONDS
 from tool_calls import PREPARE, valid_call
 from transport.full_app import full_app, make_client
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.skills.loader import read_skills
 from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
 
@@ -143,5 +144,5 @@ def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")
     skills = read_skills(str(folder))
     assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
-    services = replace(agent.dispatcher.services, skills=skills)
+    services = with_parts(agent.dispatcher.services, InstalledSkills(skills))
     return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)

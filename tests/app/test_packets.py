@@ -9,6 +9,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
+from waybook.app.request.search_backend import search_backend
 from waybook.json_values import Json
 from waybook.research.cutting import as_text
 from waybook.store.driver.connection import DbConnection
@@ -155,7 +156,7 @@ async def test_step_context_ranks_relevant_artifacts_before_newer_ones(
 async def test_step_context_ranks_artifacts_by_words_if_vectors_are_missing(
     agent: AgentClient,
 ) -> None:
-    agent.dispatcher.services.search_backend.store_capabilities(
+    search_backend(agent.dispatcher.services).store_capabilities(
         [[CapabilitiesRow(has_pgvector=False, indexed=False)]]
     )
     plan = await agent.plan([make_step("How deep is Lake Baikal?")])

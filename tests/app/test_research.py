@@ -9,7 +9,7 @@ import pytest
 from fake_endpoint import Writer, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
 from sent_messages import count_messages
-from waybook.app.request.services import SearchBackend
+from waybook.app.request.search_backend import SearchBackend
 from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
@@ -352,7 +352,7 @@ async def test_search_falls_back_to_full_text_while_embeddings_endpoint_fails(
 
     async with fake_endpoint(answer({}, 500)) as other:
         model = EmbeddingsClient(other.url, "m", "sk-1", pause=0, rest=0)
-        object.__setattr__(services, "search_backend", SearchBackend(model))
+        services.parts[SearchBackend] = SearchBackend(model)
         stored = await agent.call("store_research", **NOTE, sources=[PAGE])
         assert stored["indexed"].startswith("full text; vectors follow")
         reply = await agent.call("search_sources", query="moraine dam")

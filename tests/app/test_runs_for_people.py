@@ -10,8 +10,8 @@ from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
+from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput, NotFound
-from waybook.run.status import RunState
 
 
 def looking(agent: AgentClient) -> RequestContext:

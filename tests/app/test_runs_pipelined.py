@@ -20,7 +20,7 @@ from waybook.app.request.call_records import outcome_of
 from waybook.app.request.caller import Answer
 from waybook.errors import Unavailable
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.runs.slots import RunSlot
+from waybook.store.runs.slots import RunCache, RunSlot
 
 MODELS = [f"m{number}" for number in range(12)]
 #: Number of calls that are decided while the first message is in flight.
@@ -60,7 +60,7 @@ def intercepted_write(intercept: Intercept) -> Iterator[None]:
 
 def slot_of(agent: AgentClient) -> RunSlot:
     """Return the only run that the process has cached."""
-    (slot,) = agent.dispatcher.services.run_cache._slots.values()
+    (slot,) = agent.dispatcher.services.shared(RunCache)._slots.values()
     return slot
 
 

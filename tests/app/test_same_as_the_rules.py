@@ -50,9 +50,8 @@ from waybook.plan.next_step import (
     StepReady,
     next_step,
 )
-from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import is_new_session, resume_session
+from waybook.plan.settle import detect_stall, is_new_session, resume_session
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 from waybook.store.driver import queries

@@ -10,11 +10,11 @@ from org_env import OrgEnv
 from sign_in_env import make_team
 from waybook.app.accounts.authentication import (
     authenticate_session,
-    authenticate_token,
     start_by_issuer,
     start_by_token,
 )
 from waybook.app.accounts.links import LinkKind, find_link
+from waybook.app.accounts.lookup import authenticate_token
 from waybook.core.decision_context import Channel
 from waybook.core.org_codes import org_in, with_org, without_org
 from waybook.errors import Unauthenticated

@@ -13,16 +13,16 @@ from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
 from waybook.app.request import portable_search, vector_cache
-from waybook.app.request import services as libraries
+from waybook.app.request.search_backend import SearchBackend
 from waybook.app.request.vector_cache import Held, VectorCache
 from waybook.errors import Misconfigured
 from waybook.research.embedding import DIMENSIONS, cosine_similarity
+from waybook.research.embedding_model import Backend
 from waybook.research.query import parse_query
 from waybook.research.vector_blocks import ROW_BYTES
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from waybook.store.research import artifacts, embeddings
-from waybook.store.research.artifacts import Backend
 from waybook.store.research.embeddings import Snapshot
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -371,7 +371,7 @@ async def test_pgvector_search_setting_is_refused_if_pgvector_is_missing(
 ) -> None:
     if library.abilities.backend is Backend.PGVECTOR:
         pytest.skip("this server has pgvector")
-    wanted = libraries.SearchBackend(backend="pgvector")
+    wanted = SearchBackend(backend="pgvector")
     with pytest.raises(Misconfigured, match="set search_vectors to auto"):
         await wanted.check(library.database, library.org_id)
-    await libraries.SearchBackend().check(library.database, library.org_id)
+    await SearchBackend().check(library.database, library.org_id)

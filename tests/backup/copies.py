@@ -88,4 +88,4 @@ def orgs_of(place: ServerDatabase) -> list[UUID]:
 async def check_audit_of(place: ServerDatabase) -> None:
     """Verify every audit chain of every org in a database."""
     async with open_test_database(place) as database:
-        await check_audit(Services(database=database, skills=()), *orgs_of(place))
+        await check_audit(Services(database=database), *orgs_of(place))

@@ -35,7 +35,7 @@ async def taken(world: OrgEnv, tmp_path: Path) -> Path:
 async def compared(place: ServerDatabase, file: Path) -> AnchorCheck:
     async with open_test_database(place) as database:
         caller = Caller(org_id=LOCAL_ORG, user="judge", channel=Channel.CLI)
-        services = Services(database=database, skills=())
+        services = Services(database=database)
         return await check_anchor(RequestContext(services=services, caller=caller), file)
 
 

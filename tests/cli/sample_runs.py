@@ -17,8 +17,8 @@ class Worker:
     here: AppSession
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        services = self.here.app
-        answer = await services.dispatcher.dispatch(services.caller(Channel.MCP), tool, arguments)
+        caller = self.here.app.caller(Channel.MCP)
+        answer = await self.here.call_tool(tool, arguments, caller)
         assert not answer.is_error, answer.body
         return answer.body
 
@@ -52,7 +52,7 @@ class Worker:
                 return
 
     async def render(self) -> None:
-        while await render_all_orgs(self.here.app.dispatcher.services):
+        while await render_all_orgs(self.here.app.services):
             pass
 
 

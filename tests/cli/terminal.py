@@ -60,13 +60,10 @@ class Terminal:
         """Call a tool as an agent; with `ago`, as if the call were made that long ago."""
 
         async def act(here: AppSession) -> Body:
-            services = here.app
             if ago is not None:
                 (((now,),),) = await here.call.read("select app_now()")
-                services.dispatcher.services.database.frozen_now = now - ago
-            answer = await services.dispatcher.dispatch(
-                services.caller(Channel.MCP), tool, arguments
-            )
+                here.app.services.database.frozen_now = now - ago
+            answer = await here.call_tool(tool, arguments, here.app.caller(Channel.MCP))
             assert not answer.is_error, answer.body
             return answer.body
 

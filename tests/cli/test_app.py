@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.terminal import Terminal
+from waybook.app.registry import MODULES
 from waybook.cli.app import COMMANDS, app
 from waybook.cli.commands import maintenance
 from waybook.cli.lazy import load
@@ -15,7 +16,7 @@ from waybook.cli.lazy import load
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_table_has_the_short_help_of_each_command(name: str) -> None:
     target, short_help = COMMANDS[name]
-    assert load(target).get_short_help_str(limit=100) == short_help
+    assert load(f"waybook.cli.{target}").get_short_help_str(limit=100) == short_help
 
 
 def test_help_lists_every_command() -> None:
@@ -46,6 +47,13 @@ def test_every_command_has_help(name: str) -> None:
 def test_importing_a_cli_module_loads_no_unneeded_module(imported: str, spared: str) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
+    assert ran.stdout.strip() == ""
+
+
+def test_server_imports_every_tool_before_its_first_call() -> None:
+    look = "import sys, waybook.bootstrap; print(*{*sys.argv[1:]} - {*sys.modules})"
+    command = [sys.executable, "-c", look, *MODULES.values()]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
 
 

@@ -15,7 +15,12 @@ from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually
 from run_place import run_directory
 from waybook.cli.app import COMMANDS
-from waybook.cli.commands.groups import ORG_COMMANDS, TOKEN_COMMANDS, USER_COMMANDS
+from waybook.cli.commands.groups import (
+    AUDIT_COMMANDS,
+    ORG_COMMANDS,
+    TOKEN_COMMANDS,
+    USER_COMMANDS,
+)
 
 
 @pytest.fixture
@@ -33,10 +38,61 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
         assert [check for check in report["checks"] if check["state"] != "ok"] == []
 
 
-#: Libraries that only servers need, and the commands that may import them.
-HEAVY = "anyio httpx2 mcp numpy starlette uvicorn uvloop"
-SERVERS = {"serve", "mcp"}
-HTTP_CLIENTS = {"doctor"}
+#: Libraries that take long to import, and those that a command needs for what it does.
+LIBRARIES = "anyio httpx2 jinja2 jsonschema markdown_it mcp numpy pydantic starlette uvicorn yaml"
+WORKFLOWS = {"jinja2", "yaml"}
+NEEDED: dict[str, set[str]] = {
+    "plans": set(),
+    "status PLAN": set(),
+    "watch PLAN --once": set(),
+    "usage": set(),
+    "org list": set(),
+    "user list": set(),
+    "token list": set(),
+    "migrate": set(),
+    "retain": set(),
+    "backup FILE": set(),
+    "connect cursor --print": set(),
+    "plugin codex": set(),
+    "review": WORKFLOWS,
+    "runs": WORKFLOWS,
+    "run RUN": WORKFLOWS,
+    "outputs PLAN": WORKFLOWS,
+    "webhooks": WORKFLOWS,
+    "audit list": WORKFLOWS,
+    "import --dry-run PLAN.md": WORKFLOWS,
+    "call ping": {"pydantic"} | WORKFLOWS,
+}
+RUN = """
+import atexit, sys
+from waybook.cli.app import main
+wanted = set(sys.argv.pop(1).split())
+atexit.register(lambda: print(*sorted(wanted & set(sys.modules)), file=sys.stderr))
+main()
+"""
+
+
+@pytest.mark.parametrize("command", NEEDED)
+def test_command_imports_only_the_libraries_that_it_needs(
+    terminal: Terminal, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "PLAN.md").write_text("- [ ] one task\n")
+    plan_id = terminal.plan("Lakes")
+    run_id = terminal.call("start_run", dagSlug="deep-research", name="L", input="i", models=["m"])
+    names = {"PLAN": plan_id, "RUN": run_id["runId"], "FILE": "copy.waybook"}
+    words = [names.get(word, word) for word in command.split()]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, LIBRARIES, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"WAYBOOK_DATA_DIR": str(terminal.data_dir)},
+    )
+    assert {*done.stderr.splitlines()[-1].split()} <= NEEDED[command]
+
+
+SERVER_LIBRARIES = "anyio httpx2 mcp numpy starlette uvicorn uvloop"
 IMPORT_ALL = """
 import importlib, sys
 for module in sys.argv[2:]:
@@ -46,12 +102,15 @@ print(*sorted(set(sys.argv[1].split()) & set(sys.modules)))
 
 
 def test_commands_that_start_no_server_import_no_server_library() -> None:
-    plain = [target for name, (target, _) in COMMANDS.items() if name not in SERVERS | HTTP_CLIENTS]
-    tables = (ORG_COMMANDS, USER_COMMANDS, TOKEN_COMMANDS)
-    plain += [target for table in tables for target, _ in table.values()]
-    modules = {target.partition(":")[0] for target in plain}
+    tables = (COMMANDS, AUDIT_COMMANDS, ORG_COMMANDS, USER_COMMANDS, TOKEN_COMMANDS)
+    modules = {
+        f"waybook.cli.{target.partition(':')[0]}"
+        for table in tables
+        for name, (target, _) in table.items()
+        if name not in {"serve", "mcp", "doctor"}  # Doctor also asks servers over HTTP.
+    }
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, HEAVY, *sorted(modules)],
+        [sys.executable, "-c", IMPORT_ALL, SERVER_LIBRARIES, *sorted(modules)],
         capture_output=True,
         text=True,
         check=True,

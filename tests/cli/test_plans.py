@@ -17,11 +17,8 @@ def long_plan(terminal: Terminal) -> str:
     plan_id = terminal.plan("A long plan with a name that does not fit anywhere at all", 60)
 
     async def work(here: AppSession) -> None:
-        services = here.app
-        caller = here.call.caller
-
         async def call(tool: str, **arguments: object) -> Body:
-            return (await services.dispatcher.dispatch(caller, tool, arguments)).body
+            return (await here.call_tool(tool, arguments)).body
 
         for _ in range(20):
             step = await call("get_next_step", planId=plan_id)
@@ -132,7 +129,7 @@ def test_watch_shows_current_step_after_an_early_failure(terminal: Terminal) -> 
 
     async def work(here: AppSession) -> None:
         async def call(tool: str, **arguments: object) -> Body:
-            return (await here.app.dispatcher.dispatch(here.call.caller, tool, arguments)).body
+            return (await here.call_tool(tool, arguments)).body
 
         for _ in range(40):
             step = await call("get_next_step", planId=plan_id)

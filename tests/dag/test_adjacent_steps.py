@@ -3,10 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.diagram.dimensions import STACK_FROM
 from waybook.dag.diagram.layers import stack_siblings
-from waybook.dag.diagram.layout import exceeds, steps_around
-from waybook.dag.diagram.model import DiagramStep, Lane
+from waybook.dag.diagram.model import STACK_FROM, DiagramStep, Lane, exceeds, steps_around
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dag_evidence import CHANCE
 from exported_runs import JSON_VALUE, RANDOM_EXPORTS, SYSTEMS, load_example, places_in
-from waybook.dag.diagram.export import DrawingFormat, drawing_from_snapshot, export_drawing
+from waybook.dag.diagram.export import drawing_from_snapshot, export_drawing
 from waybook.dag.progress.invariants import check
 from waybook.dag.snapshots.snapshot import (
     SnapshotFormat,
@@ -18,6 +18,7 @@ from waybook.dag.snapshots.snapshot import (
     map_from_snapshot,
     report_from_snapshot,
 )
+from waybook.dag.statuses import DrawingFormat
 from waybook.errors import InvalidInput
 
 

@@ -11,11 +11,12 @@ from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import any_evidence
 from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
-from waybook.dag.model import Dag, ProgressStatus
+from waybook.dag.model import Dag
 from waybook.dag.progress.invariants import check
 from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import valid_structure
+from waybook.dag.statuses import ProgressStatus
 
 DAG = make_dag(
     make_stage("first", make_step("a"), make_step("b"), edges=make_chain("a", "b")),

@@ -70,7 +70,8 @@ def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path)
     async def act() -> None:
         settings = read_settings({"data_dir": small_disk}, {}).settings
         async with open_app(settings) as here:
-            dispatcher, caller = here.app.dispatcher, here.app.caller(Channel.MCP)
+            dispatcher = Dispatcher(here.app.services, here.app.calls)
+            caller = here.app.caller(Channel.MCP)
             disk.fill(small_disk.parent)
             written, arguments = 0, long_plan(0)
             while not (

@@ -25,8 +25,8 @@ from faults.rows import Rows, read_rows
 from faults.run_agents import RunAgent
 from faults.schedule import Kind, draw
 from faults.tenants import RECIPE, USERS, Tenant, inside, make_tenants
+from waybook.cli.commands.anchoring import verify_all
 from waybook.cli.runtime import AppSession
-from waybook.cli.terminal.audit_text import verify_all
 
 DRAIN_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 100.0

@@ -42,9 +42,9 @@ from waybook.plan.modify import (
 )
 from waybook.plan.next_step import next_step
 from waybook.plan.ordering import steps_before
-from waybook.plan.progress import count_done, detect_stall, percent
+from waybook.plan.progress import count_done, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import resume_session
+from waybook.plan.settle import detect_stall, resume_session
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP, StepStatus
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 

@@ -9,9 +9,8 @@ from waybook.plan.draft import require_open, status_call
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
-from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import resume_session
+from waybook.plan.settle import detect_stall, resume_session
 from waybook.plan.states import PlanStatus, StepStatus
 
 CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]

@@ -21,16 +21,15 @@ from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
 from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
-    detect_stall,
     detect_stalled_steps,
     is_plan_stalled,
     last_heartbeat,
     newly_stalled,
-    resume_plan,
     stall_threshold,
     time_until_stall,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.settle import detect_stall, resume_plan
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 

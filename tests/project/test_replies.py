@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from org_env import AgentClient, Body, OrgEnv, make_env, make_step
+from org_env import AgentClient, Body, OrgEnv, make_env, make_step, with_parts
 from postgres_servers import ServerDatabase
 from project.repository import read, sections
 from tool_calls import valid_call
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
+from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.skills.loader import read_skills
 from waybook.core.usage import Usage
 from waybook.integrations.llm_messages import ModelReply, ModelRequest
@@ -152,7 +153,7 @@ RESULT: Body = {"resultSummary": "found"}
 
 async def files_of_a_skill(agent: AgentClient) -> None:
     """Read the files of a skill that has files."""
-    services = replace(agent.dispatcher.services, skills=read_skills(""))
+    services = with_parts(agent.dispatcher.services, InstalledSkills(read_skills("")))
     listener = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
     listener.seen = agent.seen if isinstance(agent, Listening) else {}
     named = {"name": "deep-research"}

@@ -8,12 +8,13 @@ from run_env import RunEnv, make_run, make_stage_run
 from waybook.core.changes import Entity
 from waybook.core.replay import differences, replay
 from waybook.dag.model import JobStatus, Strategy
+from waybook.dag.statuses import RunState
 from waybook.errors import InvalidTransition, RunCanceled
 from waybook.run.cancel import cancel_run
 from waybook.run.next_job import CanceledRun
 from waybook.run.notifications import run_notifications
 from waybook.run.start import give_feedback, start_open_stage
-from waybook.run.status import RunState, awaiting_feedback, run_state
+from waybook.run.status import awaiting_feedback, run_state
 
 REASON = "The question has changed."
 

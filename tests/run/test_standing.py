@@ -1,6 +1,7 @@
 from dag_builders import make_dag, make_stage
 from run_env import RunEnv, make_run
-from waybook.run.status import RunState, awaiting_feedback, run_state
+from waybook.dag.statuses import RunState
+from waybook.run.status import awaiting_feedback, run_state
 
 
 def two_stages() -> RunEnv:

@@ -11,6 +11,7 @@ from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.vector_cache import VectorCache
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import builtin_embedder
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.store.accounts.accounts import add_org
@@ -18,7 +19,7 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Rows, new_id
 from waybook.store.plans import writer
 from waybook.store.research import artifacts, search
-from waybook.store.research.artifacts import Backend, Embeddings, index_artifact
+from waybook.store.research.artifacts import Embeddings, index_artifact
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 EMBEDDER = builtin_embedder()

@@ -11,7 +11,7 @@ from full_ids import full_id
 from org_env import OrgEnv
 from patience import NOTICE_SECONDS
 from waybook.app.request.services import Services
-from waybook.background import change_poll_loop, event_listen_loop, event_publish_loop
+from waybook.loops import change_poll_loop, event_listen_loop, event_publish_loop
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ALL_TOPICS, Bus, ChangeFeed
 from waybook.store.driver.queries import load

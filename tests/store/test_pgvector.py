@@ -9,12 +9,12 @@ from postgres_servers import Server, ServerDatabase, new_database
 from store.search_corpus import SearchCorpus, make_search_corpus
 from store.test_queries import prepared
 from store.test_search import NOTES
-from waybook.app.request.services import SearchBackend
+from waybook.app.request.search_backend import SearchBackend
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import fuse
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import VectorTable, migrate
 from waybook.store.research import artifacts
-from waybook.store.research.artifacts import Backend
 
 #: Queries on the table of pgvector.
 VECTOR_QUERIES = ("insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors")
@@ -74,7 +74,7 @@ async def test_search_after_switching_vector_backend_finds_stored_notes(
     async with make_env(pgvector_place) as world:
         services, note = world.dispatcher.services, {"kind": "note", "title": "Lakes"}
         for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
-            object.__setattr__(services, "search_backend", SearchBackend(backend=backend))
+            services.parts[SearchBackend] = SearchBackend(backend=backend)
             content = f"The moraine dam of a glacial lake, {backend}."
             await world.agent.call("store_research", **note, content=content)
             await world.agent.call(

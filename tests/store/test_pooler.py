@@ -18,7 +18,7 @@ from postgres_servers import ServerDatabase
 from statements import lock_rows
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.services import Services
-from waybook.background import event_listen_loop
+from waybook.loops import event_listen_loop
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ChangeFeed
 from waybook.store.driver.database import Database

@@ -12,13 +12,14 @@ from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
 from waybook.plan.research import ResearchSource
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts, embeddings, search
-from waybook.store.research.artifacts import Backend, index_source
+from waybook.store.research.artifacts import index_source
 from waybook.store.research.search import Scope, SearchCapabilities
 
 #: Org of local mode.

@@ -10,7 +10,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from postgres_servers import ServerDatabase
-from waybook.bootstrap import DatabaseServer, open_database, start_application
+from waybook.application import DatabaseServer, open_database
+from waybook.bootstrap import start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
 from waybook.store.driver.queries import new_id

@@ -8,7 +8,7 @@ import httpx2
 import psycopg
 from starlette.types import ASGIApp
 
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, OrgEnv, make_application
 from postgres_servers import ServerDatabase
 from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import (
@@ -19,7 +19,6 @@ from waybook.app.accounts.members import (
     add_user,
 )
 from waybook.app.request.request_context import RequestContext
-from waybook.bootstrap import Application
 from waybook.cli.commands.serve import build_http_app
 from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings, Settings
@@ -76,7 +75,7 @@ def leaks(text: str, secret: str) -> bool:
 def authenticated_app(world: OrgEnv, **more: object) -> ASGIApp:
     """Return the complete HTTP application of this test environment, with tokens required."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
-    services = Application(dispatcher=world.dispatcher, settings=settings)
+    services = make_application(world.dispatcher, settings)
     return build_http_app(services, LoadedSettings(settings, {}))
 
 

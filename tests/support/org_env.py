@@ -16,11 +16,14 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.erasure import verify_erasures
 from waybook.app.request.caller import Answer, Caller
+from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.skills.skill import Skill, SkillFile
+from waybook.bootstrap import Application
 from waybook.core.decision_context import Channel, ReviewPolicy
 from waybook.core.replay import Rows
+from waybook.settings import Settings
 from waybook.store import audit
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
@@ -28,8 +31,9 @@ from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import Query, new_id
 from waybook.store.driver.wire import LOCK_TIMEOUT
+from waybook.store.parents import ParentCache
 from waybook.store.plans import load
-from waybook.store.plans.cache import ParentCache, PlanCache
+from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import read_stored_rows
 from waybook.store.runs.slots import RunCache
 from waybook.store.short_ids import ShortIdCache
@@ -42,16 +46,33 @@ SET_POLICY = Query(
     "set_policy", "update org set review_policy = %(policy)s where org_id = app_org()"
 )
 
-SKILLS = (
-    Skill(
-        name="survey",
-        description="Look around.",
-        body="Look at everything once.",
-        output_media_type="text/markdown",
-        formatting_instructions="Short sentences.",
-        files=(SkillFile("SKILL.md", b"Look at everything once."),),
-    ),
+SKILLS = InstalledSkills(
+    [
+        Skill(
+            name="survey",
+            description="Look around.",
+            body="Look at everything once.",
+            output_media_type="text/markdown",
+            formatting_instructions="Short sentences.",
+            files=(SkillFile("SKILL.md", b"Look at everything once."),),
+        ),
+    ]
 )
+
+
+def with_parts(services: Services, *parts: object) -> Services:
+    """Return the services with these objects in place of the shared ones of their classes."""
+    return replace(services, parts={**services.parts, **{type(part): part for part in parts}})
+
+
+def make_application(dispatcher: Dispatcher, settings: Settings) -> Application:
+    """Return an application with this dispatcher, whose loops do not run."""
+    return Application(
+        dispatcher=dispatcher,
+        services=dispatcher.services,
+        calls=dispatcher.calls,
+        settings=settings,
+    )
 
 
 @dataclass
@@ -170,9 +191,7 @@ class AgentClient:
     def elsewhere(self) -> "AgentClient":
         """Return an agent of the same user with separate caches, as in another process."""
         services = replace(
-            self.dispatcher.services,
-            plan_cache=PlanCache(),
-            run_cache=RunCache(),
+            with_parts(self.dispatcher.services, PlanCache(), RunCache()),
             step_parents=ParentCache(),
             short_ids=ShortIdCache(),
         )
@@ -257,7 +276,7 @@ async def make_env(
     async with open_test_database(
         place, pool_size=pool_size, lock_timeout=lock_timeout
     ) as database:
-        dispatcher = Dispatcher(Services(database=database, skills=SKILLS), CallLog(database))
+        dispatcher = Dispatcher(with_parts(Services(database=database), SKILLS), CallLog(database))
         world = OrgEnv(
             place=place,
             database=database,

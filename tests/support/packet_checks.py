@@ -8,6 +8,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
 from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
 from waybook.store.driver.queries import new_id
@@ -142,8 +143,8 @@ async def store_all(
         await locked.write(draft.decide(None))
     services = agent.dispatcher.services
     pieces = artifacts.split_subjects(subjects)
-    able = await services.search_backend.capabilities(services.database, agent.org_id)
-    meanings = await services.search_backend.embed_passages(pieces, able)
+    able = await search_backend(services).capabilities(services.database, agent.org_id)
+    meanings = await search_backend(services).embed_passages(pieces, able)
     async with services.database.org_transaction(agent.org_id) as tx:
         await tx.commit(*artifacts.index_statements(pieces, meanings, agent.org_id))
     return ids

@@ -37,8 +37,8 @@ from waybook.plan.modify import (
     modify,
 )
 from waybook.plan.next_step import next_step
-from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.settle import detect_stall
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 #: Actors of the calls: two agents, and a person who may decide reviews.

@@ -10,8 +10,7 @@ import httpx2
 from starlette.types import ASGIApp
 
 from fake_issuer import FakeIssuer, fake_issuer
-from org_env import OrgEnv
-from waybook.bootstrap import Application
+from org_env import OrgEnv, make_application
 from waybook.cli.commands.serve import build_http_app
 from waybook.integrations.config import issuer_from_settings
 from waybook.integrations.oidc_issuer import Issuer
@@ -31,7 +30,7 @@ class Team:
 
     def app(self) -> ASGIApp:
         """Return the complete HTTP application, which requires authentication."""
-        services = Application(dispatcher=self.world.dispatcher, settings=self.settings)
+        services = make_application(self.world.dispatcher, self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:

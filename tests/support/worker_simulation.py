@@ -16,6 +16,7 @@ from run_env import RunEnv
 from run_invariants import report_of_run
 from waybook.core.decision_context import Actor
 from waybook.dag.model import JobStatus, JobType
+from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
 from waybook.run.model import MAX_ATTEMPTS, MAX_PARTS, Job, step_id
 from waybook.run.next_job import (
@@ -27,7 +28,7 @@ from waybook.run.next_job import (
     RunComplete,
     StageFailed,
 )
-from waybook.run.status import RunState, awaiting_feedback, run_state
+from waybook.run.status import awaiting_feedback, run_state
 from waybook.run.submit import SubmittedDocument
 
 #: Two workers with a named session, and one worker without a session.

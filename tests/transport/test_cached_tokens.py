@@ -16,7 +16,7 @@ from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.messages import LEGACY
 from waybook.accounts.tokens import hash_token
-from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import (
     IssuedToken,
     change_scopes,

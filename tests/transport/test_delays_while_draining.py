@@ -6,11 +6,10 @@ import httpx2
 import pytest
 
 from auth_env import bearer, make_token
-from org_env import OrgEnv
+from org_env import OrgEnv, make_application
 from transport.messages import LEGACY, make_request
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
-from waybook.bootstrap import Application
 from waybook.cli.commands.serve import build_http_app
 from waybook.settings import LoadedSettings, Settings
 from waybook.store.calls import CallLog
@@ -42,7 +41,7 @@ def open_client(world: OrgEnv, drain: Drain) -> httpx2.AsyncClient:
     dispatcher.clock = lambda: NOW
     settings = Settings(auth="required")
     app = build_http_app(
-        Application(dispatcher=dispatcher, settings=settings),
+        make_application(dispatcher, settings),
         LoadedSettings(settings, {}),
         drain=drain,
     )

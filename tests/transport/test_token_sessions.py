@@ -13,7 +13,7 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from patience import PATIENCE_SECONDS
 from transport.page_client import visible_text
-from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, revoke_token
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope
 from waybook.transport.http.dashboard import live

@@ -15,8 +15,9 @@ from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, tempora
 from waybook.cli.demo.scene import DemoContext
 from waybook.cli.runtime import open_app
 from waybook.core.decision_context import Channel
-from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.dag.diagram.export import export_drawing
 from waybook.dag.progress.report import StepReport
+from waybook.dag.statuses import DrawingFormat
 from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
@@ -29,7 +30,7 @@ async def play_demo(data_dir: Path) -> RunDetail:
     """Run the demo; return its run at the moment when enough jobs of the step were done."""
     snapshots: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
-        database = runtime.app.dispatcher.services.database
+        database = runtime.app.services.database
         org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, FAST)

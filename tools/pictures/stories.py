@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from waybook.bootstrap import Application
+from waybook.application import BasicApplication
 from waybook.cli.demo import run_agents, script
 from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock
 from waybook.cli.demo.plan_agents import agent
@@ -33,13 +33,13 @@ USAGE = {"inputTokens": 41_200, "outputTokens": 2_300, "costUsd": 0.16}
 class Stage:
     """Scripted org: its application, the current time, and the ids of the plans and the run."""
 
-    app: Application
+    app: BasicApplication
     now: datetime
     ids: dict[str, str] = field(default_factory=dict)
 
     def scene(self, minutes: float) -> DemoContext:
         """Return a scene whose clock starts this many minutes ago."""
-        database = self.app.dispatcher.services.database
+        database = self.app.services.database
         clock = SimulatedClock(database, self.now - timedelta(minutes=minutes), FAST)
         return DemoContext(app=self.app, clock=clock, feed=EventLog(clock))
 
@@ -285,10 +285,10 @@ async def prepared_work(stage: Stage) -> None:
     await asyncio.gather(*actors, return_exceptions=True)
 
 
-async def play(app: Application) -> dict[str, str]:
+async def play(app: BasicApplication) -> dict[str, str]:
     """Play all stories; return the ids of the plans and of the run by name."""
     org = app.caller(Channel.CLI).org_id
-    database = app.dispatcher.services.database
+    database = app.services.database
     stage = Stage(app, await database.read_now(org))
     for story in (other_work, prepared_work, long_work, shared_work, reviewed_work):
         await story(stage)

@@ -46,7 +46,7 @@ async def play_demo(data_dir: Path) -> PlanDetail:
     """Run the demo; return its plan at the last moment when a step was stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
-        database = runtime.app.dispatcher.services.database
+        database = runtime.app.services.database
         org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, PlaybackSpeed(0.05, 0))

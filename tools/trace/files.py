@@ -29,7 +29,7 @@ WARM_UP = 5
 MEASURED = 6
 #: Source files that run during the whole life of the process, under their current and earlier
 #: names, so that older checkouts can be compared.
-RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "background.py")
+RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "application.py", "background.py", "loops.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
     "content_type": "application/json",

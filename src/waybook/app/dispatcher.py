@@ -16,6 +16,11 @@ from waybook.app.queries.documents import list_outputs, read_document, read_outp
 from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
+from waybook.app.request.argument_ids import (
+    dump_with_short_ids,
+    with_cached_ids,
+    with_full_ids,
+)
 from waybook.app.request.arguments import ToolArguments, parse_large_arguments
 from waybook.app.request.call_records import CallFigures, Measured, log_entry, outcome_of
 from waybook.app.request.caller import (
@@ -26,17 +31,12 @@ from waybook.app.request.caller import (
     ReadableReview,
     require_scope,
 )
+from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.reply import output_view
 from waybook.app.request.reply_ids import shorten_ids
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
-from waybook.app.request.short_ids import (
-    dump_with_short_ids,
-    full_id_of,
-    logged_step_id,
-    with_cached_ids,
-    with_full_ids,
-)
+from waybook.app.request.short_ids import full_id_of, logged_step_id
 from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Channel, Scope
@@ -83,7 +83,7 @@ class Dispatcher:
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        return self.services.skills
+        return installed_skills(self.services)
 
     @property
     def bus(self) -> Bus:

@@ -15,94 +15,64 @@ from waybook.errors import WaybookError
 INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
-    "demo": ("waybook.cli.demo.command:command", "Run a 30-second live demo."),
-    "serve": ("waybook.cli.commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
-    "mcp": ("waybook.cli.commands.mcp:command", "Start an MCP server over stdio."),
-    "plugin": (
-        "waybook.cli.commands.plugin:command",
-        "Show how to install the plugin of a client.",
-    ),
-    "connect": ("waybook.cli.commands.connect:command", "Connect an MCP client to Waybook."),
-    "call": ("waybook.cli.commands.call:command", "Call an MCP tool."),
-    "plans": ("waybook.cli.commands.plans:plans_command", "List the plans, newest activity first."),
-    "status": ("waybook.cli.commands.plans:status_command", "Show the status of a plan."),
-    "watch": ("waybook.cli.commands.plans:watch_command", "Watch a plan live."),
-    "review": ("waybook.cli.commands.review:review_command", "Review and decide pending requests."),
-    "search": (
-        "waybook.cli.commands.search:command",
-        "Search stored research (full-text and semantic).",
-    ),
-    "runs": ("waybook.cli.commands.runs:runs_command", "List the runs, newest activity first."),
-    "run": ("waybook.cli.commands.runs:run_command", "Show the progress of a run."),
+    "demo": ("demo.command:command", "Run a 30-second live demo."),
+    "serve": ("commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
+    "mcp": ("commands.mcp:command", "Start an MCP server over stdio."),
+    "plugin": ("commands.plugin:command", "Show how to install the plugin of a client."),
+    "connect": ("commands.connect:command", "Connect an MCP client to Waybook."),
+    "call": ("commands.call:command", "Call an MCP tool."),
+    "plans": ("commands.plans:plans_command", "List the plans, newest activity first."),
+    "status": ("commands.status:status_command", "Show the status of a plan."),
+    "watch": ("commands.status:watch_command", "Watch a plan live."),
+    "review": ("commands.review:review_command", "Review and decide pending requests."),
+    "search": ("commands.search:command", "Search stored research (full-text and semantic)."),
+    "runs": ("commands.runs:runs_command", "List the runs, newest activity first."),
+    "run": ("commands.runs:run_command", "Show the progress of a run."),
     "feedback": (
-        "waybook.cli.commands.review:feedback_command",
+        "commands.review:feedback_command",
         "Give feedback on a completed stage and start the next.",
     ),
     "documents": (
-        "waybook.cli.commands.documents:command",
+        "commands.documents:command",
         "List the documents of a run, or write them into a folder.",
     ),
     "outputs": (
-        "waybook.cli.commands.outputs:command",
+        "commands.outputs:command",
         "List the outputs of a plan, or write them into a folder.",
     ),
-    "output": ("waybook.cli.commands.outputs:output_command", "Print one output of a plan."),
+    "output": ("commands.outputs:output_command", "Print one output of a plan."),
     "export": (
-        "waybook.cli.commands.export:command",
+        "commands.export:command",
         "Export a plan or run as Markdown, JSON, Mermaid or CSV.",
     ),
     "import": (
-        "waybook.cli.commands.import_plan:command",
+        "commands.import_plan:command",
         "Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.",
     ),
-    "template": (
-        "waybook.cli.commands.template:group",
-        "Templates of plans: list, show, save, use.",
-    ),
-    "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
-    "usage": ("waybook.cli.commands.usage:command", "Show token usage and cost."),
-    "audit": (
-        "waybook.cli.commands.audit:group",
-        "Read and verify the audit log, or view past states.",
-    ),
-    "report": (
-        "waybook.cli.commands.report:command",
-        "Report progress from a run snapshot (no database).",
-    ),
+    "template": ("commands.template:group", "Templates of plans: list, show, save, use."),
+    "dag": ("commands.dag:group", "Prepared workflows: list, show, add."),
+    "usage": ("commands.usage:command", "Show token usage and cost."),
+    "audit": ("commands.groups:audit_group", "Read and verify the audit log, or view past states."),
+    "report": ("commands.report:command", "Report progress from a run snapshot (no database)."),
     "map": (
-        "waybook.cli.commands.map:command",
+        "commands.map:command",
         "Validate a workflow and show its expected jobs (no database).",
     ),
-    "webhooks": (
-        "waybook.cli.commands.webhooks:group",
-        "Webhook deliveries: list, test, retry.",
-    ),
-    "org": ("waybook.cli.commands.groups:org_group", "Orgs: add, list, show, set, erase."),
+    "webhooks": ("commands.webhooks:group", "Webhook deliveries: list, test, retry."),
+    "org": ("commands.groups:org_group", "Orgs: add, list, show, set, erase."),
     "user": (
-        "waybook.cli.commands.groups:user_group",
+        "commands.groups:user_group",
         "The users of an org: add, list, scopes, disable, enable, erase.",
     ),
-    "token": ("waybook.cli.commands.groups:token_group", "API tokens: add, list, revoke."),
-    "retain": (
-        "waybook.cli.commands.maintenance:retain_command",
-        "Delete data past its retention period.",
-    ),
+    "token": ("commands.groups:token_group", "API tokens: add, list, revoke."),
+    "retain": ("commands.maintenance:retain_command", "Delete data past its retention period."),
     "backup": (
-        "waybook.cli.commands.backup:backup_command",
+        "commands.backup:backup_command",
         "Back up all data to a file while the server runs.",
     ),
-    "restore": (
-        "waybook.cli.commands.backup:restore_command",
-        "Restore a backup into an empty database.",
-    ),
-    "migrate": (
-        "waybook.cli.commands.maintenance:migrate_command",
-        "Apply pending database migrations.",
-    ),
-    "doctor": (
-        "waybook.cli.commands.doctor:command",
-        "Check the configuration and environment.",
-    ),
+    "restore": ("commands.backup:restore_command", "Restore a backup into an empty database."),
+    "migrate": ("commands.maintenance:migrate_command", "Apply pending database migrations."),
+    "doctor": ("commands.doctor:command", "Check the configuration and environment."),
 }
 
 

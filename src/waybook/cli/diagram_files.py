@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
+from waybook.cli.lazy import load
+from waybook.dag.statuses import DrawingFormat
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RequestedExports = Mapping[DrawingFormat, str]
@@ -29,7 +30,8 @@ def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
     return {form: where for form, where in paths.items() if where is not None}
 
 
-def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
+def write_exports(drawing: object, exports: RequestedExports) -> None:
+    export_drawing = load("waybook.dag.diagram.export:export_drawing")
     for form, where in exports.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:

@@ -5,11 +5,12 @@ Pipes and devices can be endless, so the limit is enforced while reading.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import IO, Final
 
 import click
 
-from waybook.errors import TooLarge
+from waybook.errors import InvalidInput, TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
 #: Maximum size of a snapshot file; 100,000 jobs take about 20 MiB.
@@ -83,3 +84,19 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+
+
+def read_time(text: str) -> datetime:
+    """Parse a timestamp; without a time zone it is UTC.
+
+    >>> read_time("2030-01-31 08:00").isoformat()
+    '2030-01-31T08:00:00+00:00'
+
+    Raises:
+        InvalidInput: the text is not a timestamp.
+    """
+    try:
+        timestamp = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)

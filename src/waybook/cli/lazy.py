@@ -1,5 +1,6 @@
 """Lazy imports, so that a command loads only the modules that it needs."""
 
+import gc
 from importlib import import_module
 from typing import Any
 
@@ -16,7 +17,7 @@ class LazyGroup(click.Group):
     """Click group that imports a command only when it is called."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
-        """`table` has the import target and the help line of each command."""
+        """`table` has the import target in `waybook.cli` and the help line of each command."""
         super().__init__(*args, **rest)
         self.table = table
 
@@ -26,7 +27,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = load(self.table[cmd_name][0])
+        # Imported objects are never freed, so collecting garbage during imports only takes time.
+        gc.disable()
+        command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
+        gc.freeze()
+        gc.enable()
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:

@@ -4,11 +4,14 @@ import codecs
 import io
 import json
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import click
 
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
+from waybook.errors import InvalidInput
 
 COMPACT_SEPARATORS: Final = (",", ":")
 #: ASCII characters for terminals that cannot show ours. All other characters become "?".
@@ -60,3 +63,10 @@ def escape_json(text: str) -> str:
     if not contains_hidden(text):
         return text
     return "".join(json.dumps(c)[1:-1] if contains_hidden(c) else c for c in text)
+
+
+def refuse_to_overwrite(paths: Iterable[Path]) -> None:
+    there = [path for path in paths if path.exists()]
+    if there:
+        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
+        raise InvalidInput(f"{there[0]}{more} already there; overwrite with --force")

@@ -1,15 +1,17 @@
 """Access to the application for commands, with a spinner while the application starts."""
 
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from waybook.app.accounts.members import require_org
+from waybook.app.accounts.lookup import require_org
+from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.request_context import RequestContext
-from waybook.bootstrap import Application, start_application
+from waybook.application import BasicApplication, open_application
+from waybook.cli.lazy import load
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import settings_from
 from waybook.cli.terminal.console import SafeConsole
@@ -21,14 +23,20 @@ from waybook.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class AppSession:
-    app: Application
+    app: BasicApplication
 
     @property
     def call(self) -> RequestContext:
         """Return a request context of the caller, for operations that no tool provides."""
-        return RequestContext(
-            services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
-        )
+        return RequestContext(services=self.app.services, caller=self.app.caller(Channel.CLI))
+
+    async def call_tool(
+        self, tool: str, arguments: Mapping[str, object], caller: Caller | None = None
+    ) -> Answer:
+        """Call a tool; the dispatcher is imported only now, because most commands call no tool."""
+        dispatcher = load("waybook.app.dispatcher:Dispatcher")(self.app.services, self.app.calls)
+        answer: Answer = await dispatcher.dispatch(caller or self.call.caller, tool, arguments)
+        return answer
 
     async def for_org(self, slug: str | None) -> RequestContext:
         """Return a request context for the org with this slug.
@@ -41,12 +49,10 @@ class AppSession:
         caller = self.app.caller(Channel.CLI)
         if slug is None:
             return self.call
-        org_id = await require_org(self.app.dispatcher.services, slug)
+        org_id = await require_org(self.app.services, slug)
         if self.app.bearer is not None and caller.org_id != org_id:
             raise NotFound(f"the token does not belong to the org {slug}")
-        return RequestContext(
-            services=self.app.dispatcher.services, caller=replace(caller, org_id=org_id)
-        )
+        return RequestContext(services=self.app.services, caller=replace(caller, org_id=org_id))
 
 
 def get_console() -> Console:
@@ -74,8 +80,8 @@ async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
     waiting = Console(stderr=True).status("starting the database …", spinner="line")
     waiting.start()
     try:
-        async with start_application(settings, sweeping=False) as services:
+        async with open_application(settings) as app:
             waiting.stop()
-            yield AppSession(services)
+            yield AppSession(app)
     finally:
         waiting.stop()

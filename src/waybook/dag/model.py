@@ -39,13 +39,6 @@ class JobStatus(StrEnum):
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
-class ProgressStatus(StrEnum):
-    NOT_STARTED = "not_started"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
     """A document that a step reads, from its own stage, an earlier stage, or outside the run."""

@@ -7,7 +7,8 @@ from typing import Final, cast
 from waybook.errors import EndpointFailed
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
-from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
+from waybook.research.embedding import DIMENSIONS, resize_vector
+from waybook.research.embedding_model import Vector
 
 #: Limits per request: number of texts, characters in all texts, and bytes in the answer.
 MAX_TEXTS: Final = 32

@@ -8,7 +8,8 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import Budget, NewCondition, NewStep, Plan, PlanId
-from waybook.plan.new_conditions import check_new_steps, step_at
+from waybook.plan.new_conditions import step_at
+from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
 

@@ -19,6 +19,7 @@ from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NextCall, PlanTerminal, Refused
 from waybook.json_values import Json
 from waybook.plan.model import (
+    MAX_WAIT_SECONDS,
     Budget,
     Condition,
     ConditionId,
@@ -39,9 +40,6 @@ from waybook.plan.ordering import (
 from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
-#: Maximum seconds that a call may wait. Clients and proxies usually end a call after 60 seconds or
-#: more.
-MAX_WAIT_SECONDS = 55
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 

@@ -19,6 +19,10 @@ StepId = NewType("StepId", str)
 ConditionId = NewType("ConditionId", str)
 ReviewId = NewType("ReviewId", str)
 
+#: Maximum seconds that a call may wait. Clients and proxies usually end a call after 60 seconds or
+#: more.
+MAX_WAIT_SECONDS = 55
+
 
 class StepType(StrEnum):
     """Kind of work in a step. Only checkpoints have rules of their own."""

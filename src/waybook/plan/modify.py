@@ -23,10 +23,10 @@ from waybook.plan.edit import (
     set_title,
 )
 from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
-from waybook.plan.new_conditions import check_new_steps, check_size
+from waybook.plan.new_conditions import check_size
 from waybook.plan.ordering import insertion_point, named_steps, validate_order
-from waybook.plan.progress import resume_plan
-from waybook.plan.settle import register_session, settle
+from waybook.plan.schema import check_new_steps
+from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 #: Statuses in which a plan can be modified; a stalled plan is resumed first.

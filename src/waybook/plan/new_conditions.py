@@ -5,7 +5,7 @@ conditions. Positions change when steps are added, so a condition is always stor
 even if its own step does not exist yet.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,7 +13,6 @@ from waybook.conditions.condition import Condition as Expression
 from waybook.conditions.condition import compile_condition
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.model import (
-    MAX_CONDITION_DEPTH,
     MAX_CONDITIONS,
     MAX_REPEATS,
     MAX_STEPS,
@@ -21,11 +20,9 @@ from waybook.plan.model import (
     Condition,
     ConditionId,
     NewCondition,
-    NewStep,
     StepId,
 )
 from waybook.plan.ordering import added_reference, refuse_cycles
-from waybook.plan.schema import check_schemas
 
 
 @lru_cache(maxsize=1024)
@@ -49,39 +46,6 @@ def check_size(steps: int, conditions: int = 0) -> None:
                 limit=most,
                 asked=count,
             )
-
-
-def check_new_steps(
-    steps: Sequence[NewStep], conditions: Sequence[NewCondition] = (), *, existing: int = 0
-) -> None:
-    """Check the sizes and schemas of new steps, and of all steps that their conditions may add.
-
-    `existing` is the number of conditions that the plan has already.
-
-    Raises:
-        InvalidInput: a part is malformed.
-        TooLarge: a size limit of plans is exceeded, or conditions are nested too deeply.
-    """
-    nested = [*_nested_conditions(steps, conditions)]
-    check_size(len(steps), existing + len(nested))
-    for condition in nested:
-        check_size(len(condition.steps))
-    branched = (step for condition in nested for step in condition.steps)
-    check_schemas(step.result_schema for step in (*steps, *branched))
-
-
-def _nested_conditions(
-    steps: Iterable[NewStep], conditions: Iterable[NewCondition]
-) -> Iterator[NewCondition]:
-    level = [*conditions, *(condition for step in steps for condition in step.conditions)]
-    for _ in range(MAX_CONDITION_DEPTH):
-        yield from level
-        level = [inner for outer in level for step in outer.steps for inner in step.conditions]
-    if level:
-        raise TooLarge(
-            f"conditions of added steps are nested more than {MAX_CONDITION_DEPTH} levels deep",
-            limit=MAX_CONDITION_DEPTH,
-        )
 
 
 def build_condition(

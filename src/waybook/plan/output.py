@@ -1,24 +1,15 @@
 """Outputs of a plan: versioned result documents and their media types.
 
-Outputs are usually stored after the plan is completed, so this is the only change that a completed
-plan accepts. The plan and its steps stay unchanged, and the audit gets an entry. Only text types
-are stored.
+Only text types are stored.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from waybook.core.changes import Entity, Event, as_json, text_hash
-from waybook.core.decision_context import DecisionContext
-from waybook.errors import InvalidInput, TooLarge
-from waybook.plan.draft import Decision, Draft, require_open
-from waybook.plan.model import MAX_OUTPUTS, Plan
-from waybook.plan.settle import register_session
-from waybook.plan.states import PlanStatus
+from waybook.errors import InvalidInput
 
 #: Each of the two names in a media type (RFC 6838), in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
@@ -111,15 +102,6 @@ OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewOutput:
-    """Output submitted for a plan; its media type is always a text type."""
-
-    media_type: str
-    title: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """Stored output of a plan, without its content."""
 
@@ -130,71 +112,6 @@ class Output:
     content_hash: str
     created_at: datetime
     created_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredOutput:
-    """Result of storing an output: the new version, or the latest one if nothing changed."""
-
-    output: Output
-    is_new: bool
-
-
-def store_output(
-    plan: Plan, new: NewOutput, there: Sequence[Output], context: DecisionContext
-) -> Decision[StoredOutput]:
-    """Store an output as the next version of its title, unless its content is unchanged.
-
-    Raises:
-        PlanTerminal: the plan failed.
-        InvalidInput: the media type is JSON, but the content is not.
-        TooLarge: the plan has as many outputs as it may have.
-    """
-    if plan.status is not PlanStatus.COMPLETED:
-        require_open(plan)
-    _refuse_broken(new)
-    draft = Draft(plan, context)
-    register_session(draft)
-    before = latest_version(there, title=new.title, media_type=new.media_type)
-    if before is not None and before.content_hash == text_hash(new.content):
-        return draft.decide(StoredOutput(before, is_new=False))
-    _refuse_more(there)
-    version = 1 + max((output.version for output in there if output.title == new.title), default=0)
-    made = _made(new, version, context)
-    draft.store_text(
-        Entity.ARTIFACT,
-        made.id,
-        new.content,
-        step_id=None,
-        kind=OUTPUT,
-        title=made.title,
-        superseded=False,
-        media_type=made.media_type,
-        version=version,
-        created_at=as_json(made.created_at),
-        created_by=made.created_by,
-    )
-    draft.record(
-        Event.PLAN_MODIFIED,
-        action="output_stored",
-        artifactId=made.id,
-        title=made.title,
-        mediaType=made.media_type,
-        version=version,
-    )
-    return draft.decide(StoredOutput(made, is_new=True))
-
-
-def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
-    return Output(
-        id=context.new_id(),
-        title=new.title,
-        media_type=new.media_type,
-        version=version,
-        content_hash=text_hash(new.content),
-        created_at=context.now,
-        created_by=context.actor.user,
-    )
 
 
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
@@ -215,28 +132,3 @@ def latest(outputs: Iterable[Output]) -> list[Output]:
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
     """Return whether the plan lacks an output of the requested media type."""
     return media_type is not None and all(output.media_type != media_type for output in outputs)
-
-
-def _refuse_broken(new: NewOutput) -> None:
-    if is_json(new.media_type):
-        try:
-            json.loads(new.content, parse_constant=_no_number)
-        except RecursionError:
-            raise InvalidInput("content is nested too deeply", argument="content") from None
-        except ValueError as error:
-            raise InvalidInput(
-                f"mediaType says {new.media_type}, but content is not JSON: {error}",
-                argument="content",
-            ) from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _refuse_more(there: Sequence[Output]) -> None:
-    if len(there) >= MAX_OUTPUTS:
-        raise TooLarge(
-            f"this plan has {len(there)} outputs (with versions); the limit is {MAX_OUTPUTS}",
-            limit=MAX_OUTPUTS,
-        )

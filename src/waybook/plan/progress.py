@@ -9,12 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waybook.core.changes import Event
-from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals, to_dollars
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import Budget, Plan, Step
+from waybook.plan.model import Budget, Plan, Review, Step
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 
@@ -74,6 +71,10 @@ def plan_progress(plan: Plan) -> Progress:
 def count_done(statuses: Collection[StepStatus]) -> int:
     """Return the number of completed or skipped steps, which never decreases."""
     return sum(map(DONE_STEP.__contains__, statuses))
+
+
+def open_review(plan: Plan) -> Review | None:
+    return plan.review if plan.review and plan.review.decision is None else None
 
 
 def current_step(plan: Plan) -> Step | None:
@@ -213,27 +214,6 @@ def newly_stalled(
         for step, gap in detect_stalled_steps(plan, now=now, patience=patience)
         if resumed is None or now - resumed > stall_threshold(plan, step, patience)
     )
-
-
-def detect_stall(
-    plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
-) -> Decision[bool]:
-    """Set an executing plan to stalled if a step has stalled; reply whether that happened."""
-    draft = Draft(plan, context)
-    stalled = newly_stalled(plan, now=context.now, patience=patience)
-    if stalled:
-        draft.move_plan(PlanStatus.STALLED)
-        steps: list[Json] = [{"stepId": s.id, "minutes": whole_minutes(gap)} for s, gap in stalled]
-        draft.record(Event.PLAN_MODIFIED, action="stall_detected", steps=steps)
-    return draft.decide(bool(stalled))
-
-
-def resume_plan(draft: Draft) -> None:
-    """Resume a stalled plan, and restart the stall timers of its steps."""
-    if draft.plan.status is PlanStatus.STALLED:
-        draft.move_plan(PlanStatus.EXECUTING)
-        draft.set_plan(resumed_at=draft.moment.now)
-        draft.record(Event.PLAN_MODIFIED, action="resumed")
 
 
 def whole_minutes(gap: timedelta) -> int:

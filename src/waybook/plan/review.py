@@ -8,12 +8,11 @@ from waybook.core.decision_context import Channel, DecisionContext, require_deci
 from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.plan.draft import MAX_WAIT_SECONDS, Decision, Draft, require_open, status_call
-from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
-from waybook.plan.progress import resume_plan
+from waybook.plan.draft import Decision, Draft, require_open, status_call
+from waybook.plan.model import MAX_WAIT_SECONDS, DecisionKind, Plan, Review, ReviewId, StepId
 from waybook.plan.rows import review_row
 from waybook.plan.schema import check_result
-from waybook.plan.settle import register_session, settle
+from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 
@@ -38,10 +37,6 @@ class ReviewRequest:
     summary: str
     questions: tuple[str, ...] = ()
     result_summary: Json = None
-
-
-def open_review(plan: Plan) -> Review | None:
-    return plan.review if plan.review and plan.review.decision is None else None
 
 
 def request_review(

@@ -6,7 +6,7 @@ at most the size of the schema times that of the result, both of which are limit
 depth.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jsonschema
@@ -14,6 +14,8 @@ from jsonschema import Draft202012Validator
 
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
+from waybook.plan.model import MAX_CONDITION_DEPTH, NewCondition, NewStep
+from waybook.plan.new_conditions import check_size
 
 #: Keywords that can make validation arbitrarily expensive or ambiguous.
 UNSUPPORTED_KEYWORDS = frozenset(
@@ -216,3 +218,36 @@ def _inside(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+def check_new_steps(
+    steps: Sequence[NewStep], conditions: Sequence[NewCondition] = (), *, existing: int = 0
+) -> None:
+    """Check the sizes and schemas of new steps, and of all steps that their conditions may add.
+
+    `existing` is the number of conditions that the plan has already.
+
+    Raises:
+        InvalidInput: a part is malformed.
+        TooLarge: a size limit of plans is exceeded, or conditions are nested too deeply.
+    """
+    nested = [*_nested_conditions(steps, conditions)]
+    check_size(len(steps), existing + len(nested))
+    for condition in nested:
+        check_size(len(condition.steps))
+    branched = (step for condition in nested for step in condition.steps)
+    check_schemas(step.result_schema for step in (*steps, *branched))
+
+
+def _nested_conditions(
+    steps: Iterable[NewStep], conditions: Iterable[NewCondition]
+) -> Iterator[NewCondition]:
+    level = [*conditions, *(condition for step in steps for condition in step.conditions)]
+    for _ in range(MAX_CONDITION_DEPTH):
+        yield from level
+        level = [inner for outer in level for step in outer.steps for inner in step.conditions]
+    if level:
+        raise TooLarge(
+            f"conditions of added steps are nested more than {MAX_CONDITION_DEPTH} levels deep",
+            limit=MAX_CONDITION_DEPTH,
+        )

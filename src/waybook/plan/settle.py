@@ -1,4 +1,4 @@
-"""Updates that follow a change of a plan: its status, its sessions, and its usage.
+"""Updates that follow a change of a plan: its status, its sessions, its usage, and stalls.
 
 The stored status becomes the one derived from the steps; if there is no direct transition, it
 changes to `executing` in between. Two stored statuses cannot be derived, so they are kept:
@@ -8,12 +8,15 @@ The first call of a new session on a plan with history is recorded as a resumpti
 recorded once per submission and added to the plan's totals.
 """
 
+from datetime import timedelta
+
 from waybook.core.changes import Entity, Event, as_json
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import Plan, StepId
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, newly_stalled, whole_minutes
 from waybook.plan.states import (
     CLOSED_PLAN,
     PlanStatus,
@@ -94,3 +97,24 @@ def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | Non
     }
     draft.insert(Entity.USAGE, draft.moment.new_id(), row)
     draft.set_usage(draft.plan.usage.plus(usage))
+
+
+def detect_stall(
+    plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
+) -> Decision[bool]:
+    """Set an executing plan to stalled if a step has stalled; reply whether that happened."""
+    draft = Draft(plan, context)
+    stalled = newly_stalled(plan, now=context.now, patience=patience)
+    if stalled:
+        draft.move_plan(PlanStatus.STALLED)
+        steps: list[Json] = [{"stepId": s.id, "minutes": whole_minutes(gap)} for s, gap in stalled]
+        draft.record(Event.PLAN_MODIFIED, action="stall_detected", steps=steps)
+    return draft.decide(bool(stalled))
+
+
+def resume_plan(draft: Draft) -> None:
+    """Resume a stalled plan, and restart the stall timers of its steps."""
+    if draft.plan.status is PlanStatus.STALLED:
+        draft.move_plan(PlanStatus.EXECUTING)
+        draft.set_plan(resumed_at=draft.moment.now)
+        draft.record(Event.PLAN_MODIFIED, action="resumed")

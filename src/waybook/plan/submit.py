@@ -17,9 +17,9 @@ from waybook.plan.branching import Branch, evaluate_conditions
 from waybook.plan.draft import Decision, Draft, closed_plan_error, status_call
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText, StepType
 from waybook.plan.next_step import NextStep, take_step
-from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, resume_plan
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
 from waybook.plan.schema import check_result, result_errors, summarize_errors
-from waybook.plan.settle import record_usage, register_session, settle
+from waybook.plan.settle import record_usage, register_session, resume_plan, settle
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 
 #: Maximum number of a step's sources that one reply lists.

@@ -15,8 +15,9 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from math import isfinite, log, sqrt
 from struct import Struct
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
+from waybook.research.embedding_model import Vector
 from waybook.research.vocabulary import (
     BYTE_OFFSET,
     MAX_WORD_LENGTH,
@@ -24,9 +25,6 @@ from waybook.research.vocabulary import (
     builtin_word_vectors,
     split_words,
 )
-
-#: A vector of unit length. The nearest vectors then have the greatest dot product.
-Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
 #: Longer texts are cut before embedding.
@@ -174,21 +172,3 @@ def _signs(count: int) -> tuple[int, ...]:
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))
-
-
-class EmbeddingModel(Protocol):
-    """Embedding model for many texts. Vectors of different models are never compared."""
-
-    @property
-    def name(self) -> str:
-        """Name under which vectors of this model are stored."""
-
-    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return an embedding for each text.
-
-        Raises:
-            EndpointFailed: the embedding endpoint did not return the vectors.
-        """
-
-    async def warm(self) -> None:
-        """Load the embedding model, so that the first request does not wait for it."""

@@ -2,25 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from enum import StrEnum
 
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import StageEvidence
+from waybook.dag.statuses import RunState
 from waybook.run.model import CompiledDag, Run, StepRun
-
-
-class RunState(StrEnum):
-    """Overall state of a run: the first of these that applies."""
-
-    COMPLETED = "completed"
-    #: A person or agent canceled the run before it was complete.
-    CANCELED = "canceled"
-    #: A step has failed permanently; work on other steps may continue.
-    FAILED = "failed"
-    #: No work is possible until a person gives feedback on a completed stage.
-    AWAITING_FEEDBACK = "awaiting_feedback"
-    IN_PROGRESS = "in_progress"
 
 
 def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:

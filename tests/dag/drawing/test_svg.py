@@ -12,9 +12,10 @@ from diagrams import annotations, dense_diagram, make_chain_of, make_diagram, ma
 from waybook.dag.diagram.dimensions import text_width
 from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
+from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.dag.diagram.svg import render_svg, style_sheet
-from waybook.dag.model import ProgressStatus
+from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.statuses import ProgressStatus
 from waybook.plan.states import StepStatus
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import Final
 
 from waybook.accounts.manage import NewUser
-from waybook.accounts.tokens import PREFIX, hash_token, looks_like_token
+from waybook.accounts.tokens import PREFIX, hash_token
+from waybook.app.accounts.lookup import authenticate_token
 from waybook.app.accounts.members import add_user
 from waybook.app.accounts.secret_lookup import find_by_secret
 from waybook.app.accounts.token_cache import TokenCache
@@ -34,43 +35,10 @@ from waybook.integrations.oidc_login import (
     identity_from_claims,
 )
 from waybook.store.accounts import accounts, members
-from waybook.store.accounts.accounts import SessionUser, TokenIdentity
+from waybook.store.accounts.accounts import SessionUser
 from waybook.store.accounts.members import Member, MemberLookup, MemberRow
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import first_value, new_id
-
-
-async def authenticate_token(
-    services: Services, secret: str, channel: Channel, cache: TokenCache | None = None
-) -> Caller:
-    """Look up an API token, cache it, and return its user as the caller.
-
-    Raises:
-        Unauthenticated: the secret is not a valid token; the error does not say why.
-    """
-    if not looks_like_token(secret):
-        raise Unauthenticated
-    secret_hash = hash_token(secret)
-    if cache is not None:
-        cache.discard(secret_hash, channel)
-    bearers = await find_by_secret(services.database, secret, accounts.by_token_statements)
-    if not bearers:
-        raise Unauthenticated
-    bearer: TokenIdentity = bearers[0]
-    services.database.clock.set(bearer.now)
-    if bearer.record_use:
-        services.last_used.record(bearer.org_id, bearer.token_id)
-    caller = Caller(
-        org_id=bearer.org_id,
-        user=bearer.user,
-        channel=channel,
-        scopes=bearer.scopes,
-        credential=f"token:{bearer.token_id}",
-    )
-    if cache is not None:
-        cache.put(secret_hash, caller, bearer)
-    return caller
-
 
 log = logging.getLogger(__name__)
 

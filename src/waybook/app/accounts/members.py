@@ -4,26 +4,23 @@ Every change is made under the org's lock and recorded in its audit chain. The l
 for the operator of the server.
 """
 
-import difflib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
-from uuid import UUID
 
 from waybook.accounts import manage
 from waybook.accounts.manage import NewToken, NewUser
 from waybook.accounts.manage import add_token as add
 from waybook.accounts.manage import change_org as change
 from waybook.accounts.manage import revoke_token as revoke
-from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
+from waybook.accounts.model import Org, Token, TokenUse, User
 from waybook.accounts.tokens import generate_token, hash_token
-from waybook.app.request.aggregates import LockedOrg, OrgDecision
 from waybook.app.request.caller import require_scope
+from waybook.app.request.locked_org import LockedOrg, OrgDecision
 from waybook.app.request.locking import Commit, Proposal
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.services import Services
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.core.org_codes import with_org
@@ -229,16 +226,3 @@ async def list_members(ctx: RequestContext) -> Members:
         tokens=accounts.read_tokens(tokens),
         now=first_value(now).astimezone(UTC),
     )
-
-
-async def find_orgs(services: Services) -> list[OrgListItem]:
-    (rows,) = await services.database.read_directory(accounts.orgs_statement())
-    return accounts.read_orgs(rows)
-
-
-async def require_org(services: Services, slug: str) -> UUID:
-    slugs = {item.org.slug: item.org.id for item in await find_orgs(services)}
-    if slug not in slugs:
-        near = difflib.get_close_matches(slug, slugs, 1)
-        raise NotFound(f"there is no org {slug}{f'; did you mean {near[0]}?' if near else ''}")
-    return UUID(slugs[slug])

@@ -22,7 +22,7 @@ from waybook.app.context.job_inputs import (
     input_header,
 )
 from waybook.app.request.locked_run import LockedRun
-from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.reply import next_call
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
     DocumentSlot,
@@ -35,7 +35,7 @@ from waybook.dag.expansion.inputs import (
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.runs import inputs, jobs, load

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import orjson
 
-from waybook.app.request.reply import format_time, non_empty
 from waybook.dag.expansion.inputs import Document
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 
 #: Minimum bytes for all inputs of a job together, even if the prompt is long.
 MIN_INPUT_BYTES = 9_000

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from waybook.app.request.caller import MAX_REPLY_BYTES
-from waybook.app.request.reply import format_time, non_empty
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import as_text
 from waybook.research.packet import Entry, EntryList, FetchCall, TextField
 from waybook.store.plans.contexts import (

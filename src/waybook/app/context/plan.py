@@ -5,18 +5,11 @@ from dataclasses import dataclass
 
 from waybook.app.context.parts import PacketReader, results_by_step
 from waybook.app.queries.audit import entry_details
-from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import (
-    completion_view,
-    format_time,
-    non_empty,
-    origin_view,
-    step_header,
-)
-from waybook.json_values import Body, Json
+from waybook.app.request.page_urls import review_url
+from waybook.app.request.reply import completion_view, origin_view, step_header
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import Plan, Review, Step
-from waybook.plan.progress import plan_progress
-from waybook.plan.review import open_review
+from waybook.plan.progress import open_review, plan_progress
 from waybook.plan.states import TERMINAL_STEP
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
 from waybook.store.audit import SealedEntry

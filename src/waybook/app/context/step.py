@@ -5,15 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from waybook.app.context.parts import PacketReader, results_by_step
-from waybook.app.request.reply import (
-    author_view,
-    completion_view,
-    format_time,
-    non_empty,
-    round_view,
-    step_header,
-)
-from waybook.json_values import Body, Json
+from waybook.app.request.reply import author_view, completion_view, round_view, step_header
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import Plan, Step
 from waybook.plan.repeat import round_of
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.settings_display import display_setting
 from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.app.request.request_context import RequestContext
@@ -26,8 +26,7 @@ from waybook.settings import Settings
 from waybook.store.driver.queries import first_column
 from waybook.store.driver.replica import Replica
 from waybook.store.maintenance import migrate
-from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, ServerRow
-from waybook.store.maintenance.owner_role import OwnerRole
+from waybook.store.maintenance.migrate import ServerRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +61,6 @@ CRITICAL_DISK_BYTES = 100 * MEGABYTE
 MAX_SKEW_SECONDS = 2.0
 
 
-class CheckState(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    name: str
-    state: CheckState
-    message: str
-    remedy: str | None = None
-
-
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
     """Check the PostgreSQL version, the privileges and the clock.
 
@@ -86,30 +71,6 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
     yield CheckResult("migrations", CheckState.OK, "up to date")
     yield from _guards(seen)
     yield _clock(seen)
-
-
-def about_owner(role: OwnerRole) -> CheckResult:
-    """Check the database role that owns the tables.
-
-    A role that is exempt from row-level security gets a warning if it can switch to the maintenance
-    role, because every statement also filters by org. If the role cannot switch, the check fails,
-    and erasure and retention are refused.
-    """
-    if role.refusal is not None:
-        return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
-    if not role.is_exempt:
-        return CheckResult("owner", CheckState.OK, f"{role.name}, bound by row-level security")
-    kind = "is a superuser" if role.superuser else "has BYPASSRLS"
-    message = (
-        f"{role.name} {kind}, so row-level security does not apply to it; it switches to "
-        f"{MAINTENANCE_ROLE} to erase and retain"
-    )
-    todo = (
-        "let an ordinary role own the tables: see docs/how-to/use-your-own-postgresql.md"
-        if role.superuser
-        else f"as an administrator run: alter role {role.name} nobypassrls"
-    )
-    return CheckResult("owner", CheckState.WARN, message, todo)
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:

@@ -13,10 +13,12 @@ import logging
 from datetime import timedelta
 
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
 from waybook.errors import Unavailable
+from waybook.research.embedding_model import Backend
 from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, embeddings
-from waybook.store.research.artifacts import Backend, Embeddings, UnindexedRow
+from waybook.store.research.artifacts import Embeddings, UnindexedRow
 from waybook.store.research.embeddings import UnembeddedRow
 from waybook.store.research.search import SearchCapabilities
 
@@ -36,7 +38,7 @@ async def index_research(ctx: RequestContext) -> int:
 
     The first calls cover all artifacts. Later calls cover only artifacts added since then.
     """
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     await _set_aside(ctx, able)
     since = library.swept.get(org_id)
@@ -73,7 +75,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
     """Compute and store embeddings of these passages; return 0 if that is impossible, else 1."""
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     made = await library.embed_texts(
         [artifacts.embedding_text(row.title, row.body) for row in bare]
     )
@@ -96,7 +98,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
     """Stop indexing passages that broke the connection too often, in every process."""
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.errors import Misconfigured
 from waybook.integrations.config import IssuerSettings, issuer_from_settings
 from waybook.integrations.oidc_discovery import IssuerCheck, check_issuer

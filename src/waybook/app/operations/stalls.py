@@ -6,7 +6,7 @@ from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.stall_counts import StallCount
 from waybook.errors import Busy
-from waybook.plan.progress import detect_stall
+from waybook.plan.settle import detect_stall
 from waybook.store.driver.queries import first_column
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan

@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.vector_cache import rank_packed
 from waybook.dag.templates.rendering import render
 from waybook.errors import Unavailable, WaybookError
 from waybook.json_values import Json
+from waybook.research.embedding_model import Backend
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import attempt
 from waybook.store.research import artifacts, embeddings, search
-from waybook.store.research.artifacts import Backend, PassageDraft
+from waybook.store.research.artifacts import PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
@@ -74,7 +76,7 @@ async def _write(ctx: RequestContext, tx: Transaction) -> str:
 
 
 async def _search(ctx: RequestContext, tx: Transaction) -> str:
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     pieces = _pieces()
     meanings = await library.embed_passages(pieces, able)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from waybook.app.request.reply import format_time, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.changes import Change, Event
 from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json, rfc3339
+from waybook.json_values import Body, Json, format_time, non_empty, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
-from waybook.app.request.locking import load_run
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.dag.templates.rendering import safe_file_name
+from waybook.app.request.run_access import load_run
+from waybook.core.file_names import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import rfc3339
 from waybook.plan.output import Output, file_extension
@@ -60,7 +61,7 @@ async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
 async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
     plan_id = id_or_nil(plan_id)
     wanted = PlanRequest(plan_id=plan_id, review=False)
-    loaded, (rows,) = await ctx.load_plan(wanted, details.outputs_statement(plan_id))
+    loaded, (rows,) = await load_plan(ctx, wanted, details.outputs_statement(plan_id))
     return loaded.plan.name, details.read_outputs(rows)
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from waybook.app.queries.plans.plan_list import CurrentStep
 from waybook.core.durations import format_duration
+from waybook.dag.statuses import RunState
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
-from waybook.run.status import RunState
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
 #: Maximum number of characters of a step's title in the reason why a plan is listed.

@@ -4,12 +4,13 @@ import asyncio
 from dataclasses import dataclass
 
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
+from waybook.research.embedding_model import Backend
 from waybook.research.fusion import Hit, fuse
 from waybook.research.query import SearchQuery, parse_query
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement
 from waybook.store.research import search
-from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope
 
 
@@ -31,7 +32,7 @@ async def run_search(
 
     The search is full-text, and also semantic if `semantic` is set and embeddings are available.
     """
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)
     wants_vectors = able.vectors and semantic

@@ -3,12 +3,12 @@
 from typing import Final
 
 from waybook.app.request.caller import ReadableReview
-from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.page_urls import review_url
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, require_decider
 from waybook.errors import Forbidden, NextCall
-from waybook.json_values import Body
+from waybook.json_values import Body, format_time, non_empty
 from waybook.plan.model import DecisionKind
 from waybook.plan.states import StepStatus
 from waybook.store.accounts import accounts

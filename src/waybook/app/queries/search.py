@@ -10,6 +10,7 @@ from typing import Final
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput
@@ -96,7 +97,7 @@ async def search_everything(
     wanted = parse_words(text)
     if not wanted.words:
         return []
-    library = ctx.services.search_backend
+    library = search_backend(ctx.services)
     able = await library.capabilities(ctx.services.database, ctx.caller.org_id)
     full_id = text if is_id(text) else await _short_id(ctx, text)
     statements = text_search.text_search_statements(

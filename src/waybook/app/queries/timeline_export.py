@@ -8,6 +8,7 @@ from typing import Final
 
 from waybook.app.queries.runs.run_export import RunRows
 from waybook.app.queries.timeline import spans_of
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.json_values import Json, rfc3339
 from waybook.store.plans import details
@@ -41,7 +42,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
     """Return a CSV of the times when each step was worked on or waited for a person."""
     plan_id = id_or_nil(plan_id)
     statement = details.status_changes_statement(plan_id, None)
-    loaded, (rows,) = await ctx.load_plan(PlanRequest(plan_id=plan_id), statement)
+    loaded, (rows,) = await load_plan(ctx, PlanRequest(plan_id=plan_id), statement)
     moves = details.read_status_changes(rows)
     steps = {str(step.id): step for step in loaded.plan.steps}
     users = {(move.step_id, move.at): move.session or move.actor for move in moves}

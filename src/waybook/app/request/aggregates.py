@@ -2,27 +2,22 @@
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from waybook.accounts.manage import record_org
-from waybook.accounts.model import Org
-from waybook.app.request.caller import require_scope
 from waybook.app.request.locking import Locked, Proposal, Written
 from waybook.app.request.outbox import plan_notification_statements
-from waybook.app.request.request_context import RequestContext, id_or_nil, require_plan
-from waybook.core.changes import Entry
-from waybook.core.decision_context import Scope
+from waybook.app.request.plan_access import cache_steps, require_plan
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import StepStatus
-from waybook.store.accounts import accounts
-from waybook.store.accounts import writer as org_writer
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans import load, refresh, writer
+from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
@@ -62,6 +57,7 @@ class LockedPlan(Locked[Decision[object]]):
         self._review = review
         self._cached = cached
         self._key = ctx.caller.org_id.int, self._plan_id.lower()
+        self._cache = ctx.services.shared(PlanCache)
         #: Whether this call has read or checked the cached plan.
         self._is_checked = False
         #: Texts read by this call because the cached plan lacked them.
@@ -96,13 +92,13 @@ class LockedPlan(Locked[Decision[object]]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        self.ctx.services.plan_cache.begin_use(self._key)
+        self._cache.begin_use(self._key)
         if use_cache and self._cached and (self._recall() or await self._refresh()):
             return None
         return await super().enter(key)
 
     async def leave(self) -> None:
-        self.ctx.services.plan_cache.end_use(self._key)
+        self._cache.end_use(self._key)
         await super().leave()
 
     async def load_texts(self, step_ids: Iterable[StepId]) -> bool:
@@ -130,7 +126,7 @@ class LockedPlan(Locked[Decision[object]]):
     def _recall(self) -> bool:
         """Use the cached plan. Return False if it must be read or checked first."""
         services = self.ctx.services
-        loaded = services.plan_cache.get(self._key, self.ctx.session)
+        loaded = self._cache.get(self._key, self.ctx.session)
         now = services.database.now()
         if loaded is None or now is None:
             return False
@@ -147,18 +143,18 @@ class LockedPlan(Locked[Decision[object]]):
         Return False if the call must lock the plan.
         """
         services = self.ctx.services
-        if services.plan_cache.must_lock(self._key):
+        if self._cache.must_lock(self._key):
             return False
-        cached = services.plan_cache.get_unchecked(self._key, self.ctx.session)
+        cached = self._cache.get_unchecked(self._key, self.ctx.session)
         loaded = await self._read_changes(cached) if cached else None
         if loaded is None:
             loaded = await self._read_plan()
         if loaded is None:
             return False
         if cached is not None and loaded.head.seq == cached.head.seq:
-            services.plan_cache.mark_unchanged(self._key)
+            self._cache.mark_unchanged(self._key)
         elif cached is not None:
-            services.plan_cache.mark_changed(self._key)
+            self._cache.mark_changed(self._key)
         services.database.clock.set(loaded.now)
         self.plan, now, self.head = loaded
         self.now = self.head.after(services.database.frozen_now or now)
@@ -180,13 +176,13 @@ class LockedPlan(Locked[Decision[object]]):
         return loaded._replace(plan=loaded.plan._replace(texts=all_texts))
 
     async def _read_plan(self) -> LoadedPlan | None:
-        wanted, services = self._request(), self.ctx.services
+        wanted = self._request()
         (rows,) = await self.ctx.read_in_group(self._plan_id, refresh.plan_statement(wanted))
         loaded = refresh.read_plan(rows, wanted)
         if loaded is not None:
             # The cached copy may not list all sessions of the plan.
-            services.plan_cache.invalidate(self._key)
-            self.ctx.cache_steps(loaded.plan)
+            self._cache.invalidate(self._key)
+            cache_steps(self.ctx, loaded.plan)
         return loaded
 
     async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
@@ -201,7 +197,7 @@ class LockedPlan(Locked[Decision[object]]):
         database.clock.set(lock.now)
 
     def mark_stale(self) -> None:
-        cache = self.ctx.services.plan_cache
+        cache = self._cache
         if self._is_checked:
             cache.mark_contended(self._key)
         else:
@@ -222,7 +218,7 @@ class LockedPlan(Locked[Decision[object]]):
             cached = plan
             if self._missing_texts:
                 cached = plan._replace(texts={**self._missing_texts, **plan.texts})
-            ctx.services.plan_cache.put(self._key, LoadedPlan(cached, self.now, head))
+            self._cache.put(self._key, LoadedPlan(cached, self.now, head))
             for step_id in decision.touched:
                 ctx.cache_step_plan(step_id, plan.id)
 
@@ -233,30 +229,3 @@ class LockedPlan(Locked[Decision[object]]):
             remember,
             decision.refusal,
         )
-
-
-class OrgDecision(NamedTuple):
-    entries: tuple[Entry, ...]
-    #: The org after the change. None if only users and tokens change.
-    org: Org | None = None
-
-
-class LockedOrg(Locked[OrgDecision]):
-    org: Org
-
-    def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
-        lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
-        super().__init__(ctx, *lock, *more)
-
-    async def read(self, results: Results, tx: Transaction) -> None:
-        await super().read(results, tx)
-        rows, last, *self.results = self.results
-        self.org, self.head = accounts.read_org(rows, last)
-        self.now = self.head.after(self.now)
-
-    def written(self, proposal: Proposal[OrgDecision]) -> Written:
-        entries, org = proposal.decision
-        if not self.head.seq:  # The first audit entry of an org records the org itself.
-            entries = (record_org(self.org, self.decision_context), *entries)
-        return Written(org_writer.statements(org or self.org, entries, self.write_context))

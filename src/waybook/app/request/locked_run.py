@@ -10,16 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
-from waybook.app.request.locking import (
-    Commit,
-    Locked,
-    Proposal,
-    Written,
-    load_definition,
-    run_not_found,
-)
+from waybook.app.request.locking import Commit, Locked, Proposal, Written
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.run_access import load_definition, run_not_found
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy
 from waybook.run.draft import RunDecision
@@ -39,6 +33,7 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.pipeline import DecidedCall, DroppedDecision
 from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.slots import RunCache
 from waybook.store.runs.turns import TURN_TIMEOUT_SECONDS
 from waybook.store.runs.writer import RunWrite
 
@@ -73,7 +68,9 @@ class LockedRun(Locked[RunDecision[object]]):
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
         self._takes_turns = is_locked
         self._unless_cached = unless_cached
-        self._slot = ctx.services.run_cache.slot((ctx.caller.org_id.int, self._run_id.lower()))
+        self._slot = ctx.services.shared(RunCache).slot(
+            (ctx.caller.org_id.int, self._run_id.lower())
+        )
         self._has_turn = False
         #: Whether the call has a shared turn and has not decided yet.
         self._is_sharing = False

@@ -6,29 +6,24 @@ The last one writes and commits. A cached plan needs only one round trip.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import partial
 from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
-from waybook.app.request.definition_cache import compile_definition
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import DecisionContext
 from waybook.core.events import ChangeEvent
-from waybook.errors import Busy, NextCall, NotFound, Refused, Unavailable, WaybookError
+from waybook.errors import Busy, Refused, Unavailable, WaybookError
 from waybook.json_values import Body
-from waybook.run.model import CompiledDag, Job
+from waybook.run.model import Job
 from waybook.store import calls
 from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, TransactionScope
-from waybook.store.driver.queries import Statement, first_value, new_id
+from waybook.store.driver.queries import Statement, new_id
 from waybook.store.driver.wire import KeyConflict, StaleCache
-from waybook.store.runs import jobs as jobs_store
-from waybook.store.runs import load
-from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 #: Maximum number of attempts at a call. Three can fail: the cached copy was outdated, a new row got
 #: the short id of another row, and a concurrent call had the same idempotency key.
@@ -265,68 +260,3 @@ class OpenTransaction(Locked[Written]):
 
     def written(self, proposal: Proposal[Written]) -> Written:
         return proposal.decision
-
-
-@dataclass(frozen=True, slots=True)
-class UnlockedRun:
-    loaded: LoadedRun
-    compiled_dag: CompiledDag
-    results: Results
-
-
-async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run without a lock, and the results of `more`, from one snapshot.
-
-    Raises:
-        NotFound: the run does not exist, or belongs to another org.
-    """
-    results = await ctx.read(*load.snapshot_statements(id_or_nil(run_id)), *more)
-    loaded = load.read_run(results)
-    if loaded is None:
-        raise run_not_found()
-    compiled_dag = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
-    return UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
-
-
-async def load_definition(
-    ctx: RequestContext, slug: str, version: int, tx: Transaction | None = None
-) -> CompiledDag:
-    org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
-    compiled_dag = cache.get(org_id, slug, version)
-    if compiled_dag is None:
-        statement = load.definition_statement(slug, version)
-        (rows,) = await (ctx.read(statement) if tx is None else tx.send(statement))
-        compiled_dag = cache.put(org_id, compile_definition(rows[0][2], rows[0][0]))
-    return compiled_dag
-
-
-async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    """Return the run that a job belongs to.
-
-    Raises:
-        NotFound: there is no such job.
-    """
-    job_id = id_or_nil(job_id).lower()
-    remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
-    if remembered is not None:
-        return remembered
-    (rows,) = await ctx.read(jobs_store.run_of_job_statement(job_id))
-    if not rows:
-        raise job_not_found()
-    run_id: str = first_value(rows)
-    ctx.services.job_parents.put(ctx.caller.org_id, job_id, run_id)
-    return run_id
-
-
-def run_not_found() -> NotFound:
-    return NotFound(
-        "there is no run with this id here",
-        next_call=NextCall("list_dags", {}, "List the workflows and runs."),
-    )
-
-
-def job_not_found() -> NotFound:
-    return NotFound(
-        "there is no job with this id here",
-        next_call=NextCall("get_next_job", {}, "Claim a job."),
-    )

@@ -5,6 +5,7 @@ from typing import Final
 
 from waybook.accounts.tokens import hash_token
 from waybook.app.request.caller import Caller
+from waybook.app.request.page_urls import plan_url, review_url, run_url
 from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
 from waybook.json_values import Json
@@ -20,23 +21,6 @@ from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 REVIEW_KINDS: Final = frozenset(
     {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
 )
-
-
-def plan_url(plan_id: str, base_url: str) -> str:
-    """Return the dashboard URL of a plan.
-
-    >>> plan_url("1", "http://127.0.0.1:8750")
-    'http://127.0.0.1:8750/plans/1'
-    """
-    return f"{base_url}/plans/{plan_id}"
-
-
-def review_url(plan_id: str, base_url: str) -> str:
-    return f"{plan_url(plan_id, base_url)}#review"
-
-
-def run_url(run_id: str, base_url: str) -> str:
-    return f"{base_url}/runs/{run_id}"
 
 
 def plan_notification_statements(

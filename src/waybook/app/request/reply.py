@@ -1,16 +1,15 @@
 """Formats plans, steps, reviews, runs, jobs and outputs for replies, within size limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import orjson
 
 from waybook.app.request.caller import MAX_REPLY_BYTES
-from waybook.app.request.outbox import review_url
+from waybook.app.request.page_urls import review_url
 from waybook.core.decision_context import Channel
-from waybook.json_values import Body, Json
-from waybook.plan.draft import MAX_WAIT_SECONDS
-from waybook.plan.model import Plan, PlanId, Review, Step, StepType
+from waybook.json_values import Body, Json, format_time, non_empty
+from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Step, StepType
 from waybook.plan.output import Output, is_missing
 from waybook.plan.progress import budget_json, progress_json, whole_minutes
 from waybook.plan.repeat import Round
@@ -37,10 +36,6 @@ def reply_limit(channel: Channel, *, detail: bool) -> int:
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
-
-
-def non_empty(**fields: Json) -> Body:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def next_call(tool: str, why: str, **args: Json) -> Json:
@@ -148,10 +143,6 @@ def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
 
 def budget_view(plan: Plan) -> Body | None:
     return budget_json(plan.budget, plan.usage) if plan.budget else None
-
-
-def format_time(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat() if at else None
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import is_not
 from typing import Final, TypeAlias
 
-from waybook.app.request.short_ids import convert_part
+from waybook.app.request.argument_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 

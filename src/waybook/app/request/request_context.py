@@ -8,19 +8,14 @@ from typing import TypeAlias
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Actor
-from waybook.core.short_ids import IdKind
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
-from waybook.plan.model import Plan
-from waybook.plan.states import TERMINAL_STEP
 from waybook.store.calls import Key, StoredAnswer, store_answer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.credential_check import pending_check
 from waybook.store.driver.database import TransactionScope
 from waybook.store.driver.group_commit import Call
-from waybook.store.driver.queries import Statement, first_value, is_id
-from waybook.store.plans import load
-from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.store.driver.queries import Statement, is_id
 
 NIL_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -28,24 +23,6 @@ NIL_ID = "00000000-0000-0000-0000-000000000000"
 def id_or_nil(row_id: str) -> str:
     """Return the id if it is a valid UUID, or else an id that no row has."""
     return row_id if is_id(row_id) else NIL_ID
-
-
-def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan. If `step_id` is given, the plan must have this step.
-
-    Raises:
-        NotFound: the plan does not exist, or the step was removed.
-    """
-    loaded = load.read_plan(results, wanted)
-    if loaded is None:
-        raise not_found("plan")
-    if not _has_step(loaded.plan, step_id):
-        raise not_found("step")
-    return loaded
-
-
-def _has_step(plan: Plan, step_id: str | None) -> bool:
-    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
 
 
 def _do_nothing() -> None: ...
@@ -120,41 +97,8 @@ class RequestContext:
         """Return a transaction of the org. It is rolled back unless it is committed."""
         return self.services.database.org_transaction(self.caller.org_id)
 
-    async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan without a lock, and the results of `more`, from one snapshot."""
-        statements = load.snapshot_statements(wanted)
-        results = await self.read(*statements, *more)
-        return require_plan(results[: len(statements)], wanted), results[len(statements) :]
-
-    async def plan_of_step(self, step_id: str) -> str:
-        """Return the plan that a step belongs to.
-
-        Raises:
-            NotFound: there is no such step.
-        """
-        step_id = id_or_nil(step_id).lower()
-        remembered = self.services.step_parents.get(self.caller.org_id, step_id)
-        if remembered is not None:
-            return remembered
-        (rows,) = await self.read(load.plan_of_step_statement(step_id))
-        if not rows:
-            raise not_found("step")
-        plan_id: str = first_value(rows)
-        self.cache_step_plan(step_id, plan_id)
-        return plan_id
-
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
-
-    def cache_steps(self, plan: Plan) -> None:
-        """Cache the ids of a plan's open steps, because later calls may name them."""
-        org_id, services = self.caller.org_id, self.services
-        open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-        # A plan's open steps are cached together, so it is enough to look for the last one.
-        if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
-            for step_id in open_steps:
-                self.cache_step_plan(step_id, plan.id)
-                services.short_ids.add(org_id, IdKind.STEP, step_id)
 
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False

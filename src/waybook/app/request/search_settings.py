@@ -1,11 +1,8 @@
-"""Settings of semantic search: the backend, and its memory limit."""
+"""Check of the settings of semantic search."""
 
-from waybook.app.request.services import SearchBackend
-from waybook.app.request.vector_cache import MEGABYTE
 from waybook.errors import Misconfigured
-from waybook.research.embedding import EmbeddingModel
+from waybook.research.embedding_model import Backend
 from waybook.settings import Settings
-from waybook.store.research.artifacts import Backend
 
 AUTO = "auto"
 
@@ -24,8 +21,3 @@ def check_search(settings: Settings) -> None:
         )
     if settings.search_memory_mb < 1:
         raise Misconfigured("search_memory_mb must be at least 1")
-
-
-def open_library(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
-    max_bytes = settings.search_memory_mb * MEGABYTE
-    return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)

@@ -1,253 +1,20 @@
-"""Resolves the short ids in the arguments of tools.
-
-Tools only get full ids. A text that is neither a full nor a short id is passed on to the tool,
-which rejects it.
-"""
+"""Looks up the full ids of short ids, in a cache or the database."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from functools import cache, partial
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Final
 from uuid import UUID
 
-from pydantic import BaseModel
-
 from waybook.app.request.request_context import RequestContext
-from waybook.core.short_ids import (
-    FULL_LENGTH,
-    LENGTH,
-    IdKind,
-    looks_like_short_id,
-    parse_short_id,
-    usual_form,
-)
+from waybook.core.short_ids import IdKind, looks_like_short_id, parse_short_id, usual_form
 from waybook.errors import NextCall, NotFound
-from waybook.json_values import Json
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-#: Arguments that hold an id, or a list of ids, that may be short.
-ARGUMENT_KINDS: Final = {
-    "plan_id": IdKind.PLAN,
-    "step_id": IdKind.STEP,
-    "step_ids": IdKind.STEP,
-    "run_id": IdKind.RUN,
-    "job_id": IdKind.JOB,
-    "review_id": IdKind.REVIEW,
-    "copy_of_plan": IdKind.PLAN,
-    "copy_of_run": IdKind.RUN,
-}
-#: Kinds of the ids in the argument `part`, by the word before the id: `result:ID` has a step's id.
-PART_KINDS: Final = {
-    **dict.fromkeys(
-        ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
-    ),
-    **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
-}
 NEXT_CALLS: Final = {
     IdKind.RUN: NextCall("list_dags", {}, "List the workflows and runs."),
     IdKind.JOB: NextCall("get_next_job", {}, "Claim a job."),
 }
 LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
-
-#: Types whose values need no conversion to JSON.
-JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
-
-#: Replaces an id. It gets the kind of the id, the name of its argument, and the id.
-Convert: TypeAlias = Callable[[IdKind, str, str], str]
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-class _IdField(NamedTuple):
-    """A field that contains ids, or nested objects with ids."""
-
-    name: str
-    alias: str
-    #: Kind of the ids. None for the argument `part`, and for nested objects.
-    kind: IdKind | None
-
-
-@cache
-def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
-    return tuple(
-        _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
-        for name, field in model.model_fields.items()
-        if name == "part" or name in ARGUMENT_KINDS or _has_models(field.annotation)
-    )
-
-
-def _has_models(annotation: object) -> bool:
-    """Return whether a type is a pydantic model or contains one at any depth."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return True
-    return any(map(_has_models, get_args(annotation)))
-
-
-def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
-    changed, set_names = {}, args.model_fields_set
-    for field in _id_fields(type(args)):
-        if field.name in set_names:
-            value = getattr(args, field.name)
-            mapped = _map(field, value, convert, at)
-            if mapped != value:
-                changed[field.name] = mapped
-    return args.model_copy(update=changed) if changed else args
-
-
-def _map(field: _IdField, value: object, convert: Convert, at: str) -> object:
-    kind, at = field.kind, f"{at}{field.alias}"
-    match value:
-        case str() if kind is not None:
-            return convert(kind, at, value)
-        case str():
-            return convert_part(value, partial(_flip, convert, at))
-        case [str(), *_] if kind is not None:
-            return [convert(kind, at, str(item)) for item in value]
-        case [BaseModel(), *_]:
-            items = cast("list[BaseModel]", value)
-            return [map_ids(item, convert, f"{at}.{n}.") for n, item in enumerate(items)]
-    return value
-
-
-def _flip(convert: Convert, at: str, kind: IdKind, text: str) -> str:
-    return convert(kind, at, text)
-
-
-def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
-    """Replace the id in the name of a context's part.
-
-    >>> convert_part("result:1", lambda kind, text: f"{kind}-{text}")
-    'result:step-1'
-    """
-    name, _, text = part.partition(":")
-    kind = PART_KINDS.get(name)
-    return f"{name}:{convert(kind, text)}" if kind and text else part
-
-
-def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON with short ids. Both forms of an id then give the same JSON."""
-    dumped = _dump(args, exclude)
-    for field in _id_fields(type(args)):
-        value = dumped[field.name]
-        if value is None:
-            continue
-        if field.kind is None or not isinstance(value, str):
-            args = map_ids(args, lambda _, __, text: usual_form(text))
-            return args.model_dump(mode="json", exclude=exclude)
-        # Replacing an id in the JSON is faster than copying the arguments.
-        dumped[field.name] = usual_form(value)
-    return dumped
-
-
-def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON. Only fields that are not JSON already are converted."""
-    values = args.__dict__
-    for name in _converted_fields(type(args)):
-        if values[name] is not None:
-            return args.model_dump(mode="json", exclude=exclude)
-    return {name: value for name, value in values.items() if name not in exclude}
-
-
-@cache
-def _converted_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    fields = model.model_fields.items()
-    return tuple(name for name, field in fields if not _is_json(field.annotation))
-
-
-def _is_json(annotation: object) -> bool:
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _is_json(inner[0])
-    if origin is Literal:
-        return all(type(choice) in JSON_TYPES for choice in inner)
-    if origin in {Union, UnionType, list}:
-        return all(map(_is_json, inner))
-    return annotation in {*JSON_TYPES, Any}
-
-
-def with_cached_ids(
-    org_id: UUID, cache: ShortIdCache, model: type[BaseModel], arguments: Mapping[str, object]
-) -> Mapping[str, object]:
-    """Replace cached short ids by full ids, before the arguments are validated.
-
-    In most calls, this replaces all ids, so the validated arguments need not be copied.
-    """
-    full_ids: dict[str, object] = {}
-    for _, alias, kind in _id_fields(model):
-        text = arguments.get(alias)
-        if kind is not None and type(text) is str and LENGTH <= len(text) < FULL_LENGTH:
-            full_id = cache.find(org_id, kind, text)
-            if full_id is not None:
-                full_ids[alias] = full_id
-    return {**arguments, **full_ids} if full_ids else arguments
-
-
-def _has_only_full_ids(args: BaseModel) -> bool:
-    """Return whether the arguments contain only full ids, each in a field of its own."""
-    values = args.__dict__
-    for name, _, kind in _id_fields(type(args)):
-        value = values[name]
-        if value is not None and not (
-            kind is not None and type(value) is str and len(value) == FULL_LENGTH
-        ):
-            return False
-    return True
-
-
-async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
-    """Return the arguments with full ids. One query reads the ids that are not cached.
-
-    Raises:
-        NotFound: an id is mistyped, no object of this org has it, or the object is of another kind.
-    """
-    if _has_only_full_ids(args):
-        return args
-    org_id, cache = ctx.caller.org_id, ctx.services.short_ids
-    missing: set[tuple[IdKind, str]] = set()
-
-    def resolve_cached(kind: IdKind, _: str, text: str) -> str:
-        is_full = len(text) == FULL_LENGTH
-        full_id = None if is_full else cache.find(org_id, kind, text)
-        if full_id is None and looks_like_short_id(text):
-            missing.add((kind, usual_form(text)))
-        return full_id or text
-
-    resolved = map_ids(args, resolve_cached)
-    if not missing:
-        return resolved
-    full_ids = await _look_up(ctx, missing)
-    others = await _kinds_of(ctx, missing - full_ids.keys())
-
-    def resolve(kind: IdKind, at: str, text: str) -> str:
-        if not looks_like_short_id(text):
-            return text
-        full_id = full_ids.get((kind, usual_form(text)))
-        if full_id is None:
-            raise id_not_found(kind, at, text, others.get(usual_form(text)))
-        return full_id
-
-    return map_ids(resolved, resolve)
-
-
-async def _kinds_of(ctx: RequestContext, unknown: set[tuple[IdKind, str]]) -> dict[str, IdKind]:
-    """Return the actual kinds of short ids that do not have the expected kind."""
-    if not unknown:
-        return {}
-    wanted = {(kind, short) for wrong, short in unknown for kind in IdKind if kind is not wrong}
-    return {short: kind for kind, short in await _look_up(ctx, wanted)}
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
@@ -268,11 +35,11 @@ async def find_full_id(ctx: RequestContext, text: str, *kinds: IdKind) -> str | 
     """Return the full id of a short id of one of these kinds. None if there is no such id."""
     if parse_short_id(text) is None:
         return None
-    found = await _look_up(ctx, {(kind, usual_form(text)) for kind in kinds})
+    found = await look_up(ctx, {(kind, usual_form(text)) for kind in kinds})
     return next(iter(found.values()), None)
 
 
-async def _look_up(
+async def look_up(
     ctx: RequestContext, wanted: set[tuple[IdKind, str]]
 ) -> dict[tuple[IdKind, str], str]:
     """Return the full ids of these short ids, from the cache or else from the database."""

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.wait_queue import Nothing, Subject, Waiter, WaitQueue
 from waybook.errors import Unauthenticated
 from waybook.json_values import Body
-from waybook.plan.draft import MAX_WAIT_SECONDS
+from waybook.plan.model import MAX_WAIT_SECONDS
 from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 

@@ -1,10 +1,10 @@
 """ping: check that the server and its database respond."""
 
 from waybook.app.request.arguments import ReadArguments
-from waybook.app.request.reply import format_time, next_call
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
-from waybook.json_values import Body
+from waybook.json_values import Body, format_time
 
 
 class Ping(ReadArguments):

@@ -1,23 +1,106 @@
 """Audit anchors on the command line: where they are, verification, and output."""
 
+import asyncio
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
+import click
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck, AnchorTotals, check_anchor, write_anchor
+from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.operations.backup import is_backup
-from waybook.cli.runtime import open_app
-from waybook.cli.terminal.audit_text import (
-    MAX_ERRORS,
-    OrgVerdict,
-    show_verdicts,
-    verdict_json,
-    verify_all,
-)
+from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
+from waybook.app.operations.file_verification import verify_file
+from waybook.app.request.request_context import RequestContext
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
+
+MAX_ERRORS = 5
+
+
+class OrgVerdict(NamedTuple):
+    org_id: UUID
+    verdict: AuditVerdict
+
+
+async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
+    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
+        calls = await contexts_of_all_orgs(ctx)
+        subjects = [await audited_subjects(org_ctx) for org_ctx in calls]
+        task = shown.add_task("verifying", total=sum(map(len, subjects)))
+        verdicts: list[OrgVerdict] = []
+        for org_ctx, audited in zip(calls, subjects, strict=True):
+            async for verdict in verify_audit(org_ctx, audited):
+                verdicts.append(OrgVerdict(org_ctx.caller.org_id, verdict))
+                shown.advance(task)
+            erased = await verify_erasures(org_ctx)
+            verdicts += [OrgVerdict(org_ctx.caller.org_id, verdict) for verdict in erased]
+        return verdicts
+
+
+def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
+    for org_id, verdict in org_verdicts:
+        if verdict.ok and verdict.note:
+            console.print(Text(f"† org {org_id}: {verdict.note}"))
+    verdicts = [org_verdict.verdict for org_verdict in org_verdicts]
+    wrong = [verdict for verdict in verdicts if not verdict.ok]
+    for verdict in wrong:
+        name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
+        console.print(Text(f"✗ {name}", style="bold red"))
+        for error in verdict.errors[:MAX_ERRORS]:
+            console.print(Text(f"  {error}"))
+        if len(verdict.errors) > MAX_ERRORS:
+            console.print(Text(f"  … and {len(verdict.errors) - MAX_ERRORS} more"))
+    console.print(summary(verdicts))
+
+
+def summary(verdicts: list[AuditVerdict]) -> Text:
+    there = [verdict for verdict in verdicts if not verdict.note]
+    entries = sum(verdict.entries for verdict in there)
+    wrong = sum(not verdict.ok for verdict in verdicts)
+    what = f"{entries} entries in {_chains(len(there))}"
+    if wrong:
+        return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
+    return Text.assemble(("✓ ", "green"), f"{what} verified: replay gives exactly the stored state")
+
+
+def _chains(count: int) -> str:
+    return "1 chain" if count == 1 else f"{count} chains"
+
+
+def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
+    return {
+        "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
+        "entries": sum(
+            org_verdict.verdict.entries
+            for org_verdict in org_verdicts
+            if not org_verdict.verdict.note
+        ),
+        "chains": [
+            {
+                "orgId": str(org_id),
+                "subject": verdict.subject.kind,
+                "subjectId": verdict.subject.id,
+                "entries": verdict.entries,
+                "ok": verdict.ok,
+                "firstBroken": verdict.first_broken_entry,
+                "faults": list(verdict.errors),
+                "note": verdict.note,
+            }
+            for org_id, verdict in org_verdicts
+        ],
+    }
+
 
 #: File with the audit anchor of an embedded database, in the data directory.
 ANCHOR_NAME = "audit-anchor.jsonl"
@@ -136,3 +219,96 @@ def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
     errors = {str(org_id): messages for org_id, messages in check.errors.items()}
     anchored = {"file": str(file), "at": check.at, "chains": check.chains}
     return {**anchored, "ok": check.ok, "errors": errors}
+
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--seal", metavar="HEX", help="Expected seal of the last entry of the file.")
+@click.option(
+    "--anchor",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Audit anchor or backup whose chains must all still exist.",
+)
+@json_option
+@database_options
+def verify_command(
+    *, file: Path | None, seal: str | None, anchor: Path | None, as_json: bool, **flags: object
+) -> None:
+    """Verify the audit chain and replay it against the database.
+
+    With FILE, verifies a shared snapshot or a JSON export instead, without a database.
+
+    Recomputes every chain of seals, replays every plan from its entries and compares the result
+    with its rows. Exits with code 1 and names the first broken entry if anything is wrong; exits
+    with code 3 if there are no entries.
+
+    Only an anchor reveals chains that are missing entirely. The anchor of an embedded database is
+    in the data directory; it is compared each time, and renewed if verification succeeds.
+    """
+    if file is not None:
+        _verify_file(file, seal, as_json=as_json)
+        return
+    if seal is not None:
+        raise click.UsageError("--seal needs a FILE to compare with")
+    settings = load_settings(flags)
+    verification = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
+    if as_json:
+        print_json(verification_json(verification))
+    else:
+        show_verification(get_console(), verification)
+    sys.exit(verification.exit_code)
+
+
+def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
+    if not file.is_file():
+        raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes, too many to be verified")
+    try:
+        verified = verify_file(file.read_bytes(), seal)
+    except InvalidInput as error:
+        if as_json:
+            print_json({"ok": False, "file": str(file), "error": error.message})
+        else:
+            get_console().print(Text.assemble(("✗ ", "red"), f"{file}: {error.message}"))
+        sys.exit(BROKEN_EXIT)
+    if as_json:
+        print_json({"ok": True, "file": str(file), **asdict(verified)})
+        return
+    message = (
+        f"{verified.kind} “{verified.name}” is intact as of entry {verified.entries}, "
+        f"{verified.at}\n  seal {verified.seal}"
+    )
+    get_console().print(Text.assemble(("✓ ", "green"), message))
+    if seal is None:
+        get_console().print("  Compare the seal with the one from the sender, or use --seal.")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace the file without comparing it first.")
+@json_option
+@database_options
+def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: object) -> None:
+    """Write the last seal of every chain to a file outside the database.
+
+    An existing file is compared first; if a chain is missing, the file is not changed and the exit
+    code is 1. Default: the anchor file of the embedded database in the data directory.
+    """
+    settings = load_settings(flags)
+    path = file or kept_anchor(settings)
+    if path is None:
+        raise click.UsageError("With a database URL, name the FILE to write the anchor to.")
+    done = asyncio.run(renew_anchor(settings, path, force=force))
+    if isinstance(done, AnchorCheck):
+        print_json(check_json(path, done)) if as_json else show_check(get_console(), path, done)
+        sys.exit(BROKEN_EXIT)
+    if as_json:
+        print_json({"file": str(path), **done._asdict()})
+        return
+    message = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
+    get_console().print(Text.assemble(("✓ ", "green"), message))

@@ -19,7 +19,7 @@ from waybook.app.operations.backup import (
     restore_backup,
     verify_backup,
 )
-from waybook.bootstrap import database_server
+from waybook.application import database_server
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings

@@ -8,15 +8,14 @@ from typing import cast
 
 import click
 
-from waybook.app.registry import TOOLS
+from waybook.app.registry import MODULES
 from waybook.app.request.caller import Answer
-from waybook.bootstrap import start_application
 from waybook.cli.inputs import read_argument
 from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import database_options, json_option, settings_from
 from waybook.cli.output import print_json
+from waybook.cli.runtime import open_app
 from waybook.cli.terminal.errors import ToolError
-from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
 
@@ -43,17 +42,17 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
 
 
 async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
-    async with start_application(settings, sweeping=False) as services:
-        return await services.dispatcher.dispatch(services.caller(Channel.CLI), tool, arguments)
+    async with open_app(settings) as here:
+        return await here.call_tool(tool, arguments)
 
 
 def _known(tool: str) -> str:
-    if tool in TOOLS:
+    if tool in MODULES:
         return tool
-    near = difflib.get_close_matches(tool, TOOLS, 1)
+    near = difflib.get_close_matches(tool, MODULES, 1)
     suggestion = f"; did you mean {near[0]}?" if near else "."
     raise click.BadParameter(
-        f"there is no tool {tool}{suggestion} The tools are {', '.join(sorted(TOOLS))}.",
+        f"there is no tool {tool}{suggestion} The tools are {', '.join(sorted(MODULES))}.",
         param_hint="TOOL",
     )
 

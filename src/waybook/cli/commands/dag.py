@@ -16,7 +16,6 @@ from waybook.cli.output import print_json, print_line
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal.diagrams import dag_display
 from waybook.cli.terminal.errors import ToolError, print_error
-from waybook.core.decision_context import Channel
 from waybook.core.hidden_characters import escape_hidden
 from waybook.dag.definitions.definition import definition_schema
 from waybook.dag.definitions.source_text import MAX_BYTES, decode_text, parse_definition
@@ -142,7 +141,7 @@ def schema_command() -> None:
 
 async def _call(settings: Settings, tool: str, args: dict[str, object]) -> Answered:
     async with open_app(settings) as here:
-        answer = await here.app.dispatcher.dispatch(here.app.caller(Channel.CLI), tool, args)
+        answer = await here.call_tool(tool, args)
     if answer.is_error:
         raise ToolError(cast("Answered", answer.body["error"]))
     return answer.body

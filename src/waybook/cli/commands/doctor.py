@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.accounts.model import LOCAL_ORG
+from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
 from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
     check_database,
     check_machine,
     check_notifications,
@@ -29,12 +28,10 @@ from waybook.app.operations.trials import about_quarantine, try_everything
 from waybook.app.queries.usage import count_deliveries
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search_settings import open_library
 from waybook.app.request.services import Services
-from waybook.bootstrap import (
+from waybook.application import (
     DatabaseServer,
     database_server,
-    examined_owner,
     open_database,
     pending_migrations,
 )
@@ -80,7 +77,7 @@ async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckR
     if pending:
         message = f"{len(pending)} to run: {', '.join(pending)}"
         return [reached, CheckResult("migrations", CheckState.WARN, message, "waybook migrate")]
-    owner = await examined_owner(postgres)
+    owner = await examined_owner(postgres.owner_dsn)
     try:
         return [reached, owner, *await _looked(postgres, settings)]
     except Misconfigured as error:
@@ -91,10 +88,8 @@ async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckR
 async def _looked(postgres: DatabaseServer, settings: Settings) -> list[CheckResult]:
     async with open_database(postgres, settings) as database, open_embedder(settings) as embedder:
         caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
-        library = open_library(settings, embedder)
-        call = RequestContext(
-            services=Services(database=database, search_backend=library), caller=caller
-        )
+        services = Services(database=database, settings=settings, embedder=embedder)
+        call = RequestContext(services=services, caller=caller)
         findings = [*check_server(await check_database(call))]
         findings += await try_everything(call)
         findings.append(await about_quarantine(call, everywhere=True))

@@ -5,7 +5,7 @@ File naming and the overwrite check are shared with `waybook outputs`.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -18,11 +18,11 @@ from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.background import render_all_orgs
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json
+from waybook.cli.output import print_json, refuse_to_overwrite
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
 from waybook.core.durations import format_age
-from waybook.dag.templates.rendering import build_page, safe_file_name
-from waybook.errors import InvalidInput
+from waybook.core.file_names import safe_file_name, unique_name
+from waybook.dag.templates.rendering import build_page
 from waybook.settings import Settings
 
 
@@ -43,19 +43,6 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
     return names
 
 
-def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, with a number if it is taken.
-
-    Upper and lower case count as the same.
-    """
-    own, number = name, 1
-    while own.lower() in taken:
-        number += 1
-        own = f"{name}-{number}"
-    taken.add(own.lower())
-    return own
-
-
 def _short(item: DocumentListItem) -> tuple[str, str, str]:
     return item.stage, item.document_key, item.model
 
@@ -63,13 +50,6 @@ def _short(item: DocumentListItem) -> tuple[str, str, str]:
 def _more(item: DocumentListItem) -> list[str]:
     begun = item.lineage.rsplit("/", 1)[-1]
     return [f"of-{begun}", *([f"by-{item.reviewer}"] if item.reviewer else [])]
-
-
-def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    there = [path for path in paths if path.exists()]
-    if there:
-        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
-        raise InvalidInput(f"{there[0]}{more} already there; overwrite with --force")
 
 
 FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
@@ -141,7 +121,7 @@ async def _go(
 ) -> tuple[RunDetail, list[DocumentListItem], WrittenFile]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        while await render_all_orgs(here.app.dispatcher.services):
+        while await render_all_orgs(here.app.services):
             pass
         board = await read_run_detail(here.call, run.id, RunInclude.DOCUMENTS)
         listed = [item for item in board.documents if stage in {None, item.stage}]

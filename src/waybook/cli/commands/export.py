@@ -24,7 +24,8 @@ from waybook.cli.inputs import STDIN
 from waybook.cli.options import database_options, org_option
 from waybook.cli.output import print_line, print_text
 from waybook.cli.runtime import load_settings, open_app
-from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.dag.diagram.export import export_drawing
+from waybook.dag.statuses import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.settings import Settings
 

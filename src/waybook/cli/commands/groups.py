@@ -1,24 +1,40 @@
-"""`waybook org`, `user` and `token`: groups whose commands are imported when they are used."""
+"""`waybook audit`, `org`, `user` and `token`: groups whose commands are imported when used."""
 
 import click
 
 from waybook.cli.lazy import LazyGroup
 
+AUDIT_COMMANDS = {
+    "anchor": (
+        "commands.anchoring:anchor_command",
+        "Write the last seal of every chain to a file outside the database.",
+    ),
+    "as-of": (
+        "commands.audit:as_of_command",
+        "Show a plan or run as of a time or an audit entry number.",
+    ),
+    "list": (
+        "commands.audit:list_command",
+        "List audit entries, newest first, for one plan or run or all.",
+    ),
+    "verify": (
+        "commands.anchoring:verify_command",
+        "Verify the audit chain and replay it against the database.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, table=AUDIT_COMMANDS)
+def audit_group() -> None:
+    """Read and verify the audit log, or view past states."""
+
+
 ORG_COMMANDS = {
-    "add": (
-        "waybook.cli.commands.orgs:add_command",
-        "Create an org (an isolated tenant).",
-    ),
-    "list": ("waybook.cli.commands.orgs:list_command", "List orgs."),
-    "show": (
-        "waybook.cli.commands.orgs:show_command",
-        "Show an org: name, review policy, number of users.",
-    ),
-    "set": (
-        "waybook.cli.commands.orgs:set_command",
-        "Change an org's name or review policy.",
-    ),
-    "erase": ("waybook.cli.commands.maintenance:org", "Erase an org and all its data."),
+    "add": ("commands.orgs:add_command", "Create an org (an isolated tenant)."),
+    "list": ("commands.orgs:list_command", "List orgs."),
+    "show": ("commands.orgs:show_command", "Show an org: name, review policy, number of users."),
+    "set": ("commands.orgs:set_command", "Change an org's name or review policy."),
+    "erase": ("commands.maintenance:org", "Erase an org and all its data."),
 }
 
 
@@ -28,27 +44,12 @@ def org_group() -> None:
 
 
 USER_COMMANDS = {
-    "add": (
-        "waybook.cli.commands.users:add_command",
-        "Add a user (person or service) to an org.",
-    ),
-    "list": ("waybook.cli.commands.users:list_command", "List the users of an org."),
-    "scopes": (
-        "waybook.cli.commands.users:scopes_command",
-        "Set a user's scopes.",
-    ),
-    "disable": (
-        "waybook.cli.commands.users:disable_command",
-        "Disable a user immediately.",
-    ),
-    "enable": (
-        "waybook.cli.commands.users:enable_command",
-        "Enable a user; existing tokens work again.",
-    ),
-    "erase": (
-        "waybook.cli.commands.maintenance:user",
-        "Erase a user (replace the name with a pseudonym).",
-    ),
+    "add": ("commands.users:add_command", "Add a user (person or service) to an org."),
+    "list": ("commands.users:list_command", "List the users of an org."),
+    "scopes": ("commands.users:scopes_command", "Set a user's scopes."),
+    "disable": ("commands.users:disable_command", "Disable a user immediately."),
+    "enable": ("commands.users:enable_command", "Enable a user; existing tokens work again."),
+    "erase": ("commands.maintenance:user", "Erase a user (replace the name with a pseudonym)."),
 }
 
 
@@ -58,18 +59,9 @@ def user_group() -> None:
 
 
 TOKEN_COMMANDS = {
-    "add": (
-        "waybook.cli.commands.tokens:add_command",
-        "Create a token for a user (shown once).",
-    ),
-    "list": (
-        "waybook.cli.commands.tokens:list_command",
-        "List the tokens of an org (without secrets).",
-    ),
-    "revoke": (
-        "waybook.cli.commands.tokens:revoke_command",
-        "Revoke a token permanently.",
-    ),
+    "add": ("commands.tokens:add_command", "Create a token for a user (shown once)."),
+    "list": ("commands.tokens:list_command", "List the tokens of an org (without secrets)."),
+    "revoke": ("commands.tokens:revoke_command", "Revoke a token permanently."),
 }
 
 

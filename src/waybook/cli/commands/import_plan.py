@@ -172,7 +172,7 @@ def show_plan(plan: ImportedPlan) -> None:
 async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:
     async with open_app(settings) as here:
         caller = (await here.for_org(org)).caller
-        answer = await here.app.dispatcher.dispatch(caller, "create_research_plan", arguments)
+        answer = await here.call_tool("create_research_plan", arguments, caller)
     if answer.is_error:
         raise ToolError(as_object(answer.body["error"]))
     return str(answer.body["planId"])

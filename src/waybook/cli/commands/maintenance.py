@@ -14,12 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.checks import CheckResult, CheckState, examined_owner
 from waybook.app.operations.erasure import Erased, erase_org, erase_user, retain
-from waybook.bootstrap import (
+from waybook.application import (
     database_server,
     distribute_tables,
-    examined_owner,
     pending_migrations,
     run_migrations,
 )
@@ -60,7 +59,7 @@ async def _pending(settings: Settings) -> list[str]:
 
 async def _owner(settings: Settings) -> CheckResult:
     async with database_server(settings) as postgres:
-        return await examined_owner(postgres)
+        return await examined_owner(postgres.owner_dsn)
 
 
 def _warn(owner: CheckResult) -> None:

@@ -7,10 +7,10 @@ import click
 from rich.table import Table
 
 from waybook.accounts.model import Org, OrgListItem
+from waybook.app.accounts.lookup import find_orgs
 from waybook.app.accounts.members import (
     Members,
     change_org,
-    find_orgs,
     list_members,
     start_org_audit,
 )
@@ -74,7 +74,7 @@ def list_command(*, as_json: bool, **flags: object) -> None:
 
 async def _list(settings: Settings) -> list[OrgListItem]:
     async with open_app(settings) as here:
-        orgs, bearer = await find_orgs(here.app.dispatcher.services), here.app.bearer
+        orgs, bearer = await find_orgs(here.app.services), here.app.bearer
         mine = str(bearer.org_id) if bearer else None
         return [item for item in orgs if mine in {None, item.org.id}]
 

@@ -14,11 +14,11 @@ from waybook.app.queries.documents import file_name, list_outputs, read_output
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.reply import output_view
-from waybook.cli.commands.documents import refuse_to_overwrite, unique_name
 from waybook.cli.options import database_options, json_option
-from waybook.cli.output import print_json, print_text
+from waybook.cli.output import print_json, print_text, refuse_to_overwrite
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
 from waybook.core.durations import format_age
+from waybook.core.file_names import unique_name
 from waybook.plan.output import Output, latest
 from waybook.settings import Settings
 

@@ -18,14 +18,13 @@ from rich.text import Text
 from waybook.app.queries.inbox import ReviewRecord, list_reviews
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
-from waybook.app.request.outbox import review_url
+from waybook.app.request.page_urls import review_url
 from waybook.cli.inputs import read_argument
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_line
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.errors import ToolError
-from waybook.cli.terminal.markdown import terminal_markdown
-from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
 from waybook.core.short_ids import short_id
@@ -68,8 +67,7 @@ def feedback_command(
 async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> dict[str, Any]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        caller, tool = here.app.caller(Channel.CLI), "submit_stage_feedback"
-        answer = await here.app.dispatcher.dispatch(caller, tool, {"runId": run.id, **args})
+        answer = await here.call_tool("submit_stage_feedback", {"runId": run.id, **args})
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body
@@ -97,7 +95,7 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
 
 
 def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
-    parts: list[RenderableType] = [terminal_markdown(review.summary)]
+    parts: list[RenderableType] = [_markdown(review.summary)]
     if review.questions:
         questions = Text(
             "\n".join(f"? {question}" for question in review.questions), style="magenta"
@@ -140,8 +138,14 @@ def _result(review: ReviewRecord) -> Padding:
     lines = text.splitlines()
     left = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], "", f"… {left} more lines"] if left > 0 else lines
-    laid_out = terminal_markdown if isinstance(result, str) else Text
-    return Padding(laid_out("\n".join(shown)), (0, 2))
+    shown_text = "\n".join(shown)
+    return Padding(_markdown(shown_text) if isinstance(result, str) else Text(shown_text), (0, 2))
+
+
+def _markdown(text: str) -> RenderableType:
+    """Return Markdown for the console; its library is imported only if there is any."""
+    rendered: RenderableType = load("waybook.cli.terminal.markdown:terminal_markdown")(text)
+    return rendered
 
 
 DecisionFlags = tuple[str, str | None]
@@ -221,10 +225,7 @@ async def submit_decision(
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
-    services = here.app
-    answer = await services.dispatcher.dispatch(
-        services.caller(Channel.CLI), "submit_user_decision", args
-    )
+    answer = await here.call_tool("submit_user_decision", args)
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
-from waybook.app.request.outbox import run_url
+from waybook.app.request.page_urls import run_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
@@ -27,7 +27,6 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
-from waybook.dag.diagram.export import Drawing
 from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
 from waybook.plan.progress import progress_json
@@ -186,10 +185,11 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
         asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
 
 
-async def _drawing(settings: Settings, text: str | None) -> Drawing:
+async def _drawing(settings: Settings, text: str | None) -> object:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return run_drawing(await read_run_detail(here.call, run.id, RunInclude.NOTHING))
+        detail = await read_run_detail(here.call, run.id, RunInclude.NOTHING)
+        return load("waybook.app.queries.diagrams:run_drawing")(detail)
 
 
 async def _report(settings: Settings, text: str | None) -> object:

@@ -226,7 +226,7 @@ def build_http_app(
 
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(
-        services=services.dispatcher.services,
+        services=services.services,
         base_url=settings.base_url,
         issuer=issuer,
         proxies=read_proxies(settings.trusted_proxies),
@@ -241,11 +241,11 @@ def build_http_app(
         server,
         hosts=allowed_hosts(settings),
         ready=is_ready,
-        stuck=services.dispatcher.services.database.pool.is_stuck,
+        stuck=services.services.database.pool.is_stuck,
         metrics=metrics or partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
         pace=RequestThrottle(gateway, drain.pause)
-        if services.dispatcher.services.rate_limit is not None
+        if services.services.rate_limit is not None
         else None,
         pages=[
             *pages,

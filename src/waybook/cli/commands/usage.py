@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.usage import ModelUsage, OrgUsage, WorkUsage, count_usage
-from waybook.cli.commands.audit import read_time
+from waybook.cli.inputs import read_time
 from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.bootstrap import Application
+from waybook.application import BasicApplication
+from waybook.cli.commands.anchoring import verify_all
 from waybook.cli.demo import plan_agents, run_agents
 from waybook.cli.demo.ending import print_summary
 from waybook.cli.demo.environment import (
@@ -37,7 +38,6 @@ from waybook.cli.demo.scene import (
 )
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
-from waybook.cli.terminal.audit_text import verify_all
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
@@ -197,8 +197,8 @@ def _between(console: Console) -> None:
     console.print(Text.assemble(("\n", ""), (headline, "bold"), f"\n{more}\n"))
 
 
-async def _set_scene(services: Application) -> DemoContext:
-    database = services.dispatcher.services.database
-    now = await database.read_now(services.caller(Channel.CLI).org_id)
+async def _set_scene(app: BasicApplication) -> DemoContext:
+    database = app.services.database
+    now = await database.read_now(app.caller(Channel.CLI).org_id)
     clock = SimulatedClock(database, now - STORY, FAST)
-    return DemoContext(app=services, clock=clock, feed=EventLog(clock))
+    return DemoContext(app=app, clock=clock, feed=EventLog(clock))

@@ -16,9 +16,9 @@ from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.documents import list_documents, read_document
 from waybook.app.queries.runs.run import RunDetail
+from waybook.cli.commands.anchoring import summary
 from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext
-from waybook.cli.terminal.audit_text import summary
 from waybook.cli.terminal.run_board import documents_available
 from waybook.core.short_ids import short_id
 

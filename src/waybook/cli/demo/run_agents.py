@@ -114,7 +114,7 @@ async def replacement(scene: DemoContext) -> None:
 
 
 async def render_documents(scene: DemoContext) -> None:
-    services = scene.app.dispatcher.services
+    services = scene.app.services
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
         if services.render_requested.is_set():

@@ -6,6 +6,7 @@ The plan or run and the event log are shown side by side if the terminal is wide
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -13,11 +14,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.plans.plan import PlanDetail
 from waybook.app.queries.runs.run import RunDetail
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
-from waybook.bootstrap import Application
+from waybook.application import BasicApplication
 from waybook.cli.demo.environment import EventLog, Line, SimulatedClock
 from waybook.cli.demo.script import BRANCH_STEPS, PLAN_STEPS
 from waybook.cli.terminal import plan_board, run_board
@@ -29,7 +31,7 @@ from waybook.core.decision_context import Channel
 
 @dataclass
 class DemoContext:
-    app: Application
+    app: BasicApplication
     clock: SimulatedClock
     feed: EventLog
     plan_id: str = ""
@@ -43,11 +45,13 @@ class DemoContext:
     #: Results submitted, or feedback given, in the demo's run, by name of the actor.
     jobs: dict[str, int] = field(default_factory=dict)
 
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.app.services, self.app.calls)
+
     @property
     def call(self) -> RequestContext:
-        return RequestContext(
-            services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
-        )
+        return RequestContext(services=self.app.services, caller=self.app.caller(Channel.CLI))
 
     def count(self, name: str) -> None:
         self.counters[name] = self.counters.get(name, 0) + 1
@@ -66,7 +70,7 @@ class Actor:
         caller = replace(self.scene.app.caller(self.channel), user=self.name)
         if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
             arguments["sessionId"] = self.session
-        answer = await self.scene.app.dispatcher.dispatch(caller, tool, arguments)
+        answer = await self.scene.dispatcher.dispatch(caller, tool, arguments)
         if answer.is_error:
             raise ToolError(answer.body["error"])  # type: ignore[arg-type]  # an error is an object
         return answer.body

@@ -1,24 +1,18 @@
 """Terminal views of the audit: entries, plans and runs as of an entry, verification results."""
 
-from typing import Any, NamedTuple, cast
-from uuid import UUID
+from typing import Any, cast
 
-from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
-from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
 from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.as_of import SubjectAsOf
-from waybook.app.request.request_context import RequestContext
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
 from waybook.core.replay import Row
-from waybook.dag.model import ProgressStatus
+from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.run.status import RunState
 
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
@@ -111,81 +105,3 @@ def _steps_then(then: SubjectAsOf) -> Table:
 
 def _title(row: dict[str, Json]) -> str:
     return str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])
-
-
-MAX_ERRORS = 5
-
-
-class OrgVerdict(NamedTuple):
-    org_id: UUID
-    verdict: AuditVerdict
-
-
-async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
-        calls = await contexts_of_all_orgs(ctx)
-        subjects = [await audited_subjects(org_ctx) for org_ctx in calls]
-        task = shown.add_task("verifying", total=sum(map(len, subjects)))
-        verdicts: list[OrgVerdict] = []
-        for org_ctx, audited in zip(calls, subjects, strict=True):
-            async for verdict in verify_audit(org_ctx, audited):
-                verdicts.append(OrgVerdict(org_ctx.caller.org_id, verdict))
-                shown.advance(task)
-            erased = await verify_erasures(org_ctx)
-            verdicts += [OrgVerdict(org_ctx.caller.org_id, verdict) for verdict in erased]
-        return verdicts
-
-
-def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
-    for org_id, verdict in org_verdicts:
-        if verdict.ok and verdict.note:
-            console.print(Text(f"† org {org_id}: {verdict.note}"))
-    verdicts = [org_verdict.verdict for org_verdict in org_verdicts]
-    wrong = [verdict for verdict in verdicts if not verdict.ok]
-    for verdict in wrong:
-        name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
-        console.print(Text(f"✗ {name}", style="bold red"))
-        for error in verdict.errors[:MAX_ERRORS]:
-            console.print(Text(f"  {error}"))
-        if len(verdict.errors) > MAX_ERRORS:
-            console.print(Text(f"  … and {len(verdict.errors) - MAX_ERRORS} more"))
-    console.print(summary(verdicts))
-
-
-def summary(verdicts: list[AuditVerdict]) -> Text:
-    there = [verdict for verdict in verdicts if not verdict.note]
-    entries = sum(verdict.entries for verdict in there)
-    wrong = sum(not verdict.ok for verdict in verdicts)
-    what = f"{entries} entries in {_chains(len(there))}"
-    if wrong:
-        return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
-    return Text.assemble(("✓ ", "green"), f"{what} verified: replay gives exactly the stored state")
-
-
-def _chains(count: int) -> str:
-    return "1 chain" if count == 1 else f"{count} chains"
-
-
-def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
-    return {
-        "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
-        "entries": sum(
-            org_verdict.verdict.entries
-            for org_verdict in org_verdicts
-            if not org_verdict.verdict.note
-        ),
-        "chains": [
-            {
-                "orgId": str(org_id),
-                "subject": verdict.subject.kind,
-                "subjectId": verdict.subject.id,
-                "entries": verdict.entries,
-                "ok": verdict.ok,
-                "firstBroken": verdict.first_broken_entry,
-                "faults": list(verdict.errors),
-                "note": verdict.note,
-            }
-            for org_id, verdict in org_verdicts
-        ],
-    }

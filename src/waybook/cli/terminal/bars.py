@@ -10,10 +10,9 @@ from types import MappingProxyType
 
 from rich.text import Text
 
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
-from waybook.dag.model import ProgressStatus
+from waybook.dag.diagram.symbols import STATUS_SYMBOLS
+from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.run.status import RunState
 
 
 @dataclass(frozen=True, slots=True)

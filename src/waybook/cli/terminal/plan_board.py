@@ -12,9 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.audit import RUN, event_label
+from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail
-from waybook.app.queries.runs.run import RunEvent
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
 from waybook.core.durations import format_age, format_duration
@@ -44,12 +43,6 @@ def event_sentence(happening: HistoryEntry) -> str:
     return (
         f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
     )
-
-
-def run_event_sentence(run_event: RunEvent) -> str:
-    about = f": {run_event.subject}" if run_event.subject else ""
-    label = event_label(run_event.event, run_event.action, RUN)
-    return f"{run_event.session or run_event.actor} {label}{about}"
 
 
 #: Minimum terminal widths for the holder column, and for the timeline.

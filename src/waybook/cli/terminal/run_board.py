@@ -10,17 +10,17 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.runs.run import RunDetail
+from waybook.app.queries.audit import RUN, event_label
+from waybook.app.queries.runs.run import RunDetail, RunEvent
 from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
-from waybook.cli.terminal.plan_board import Viewport, run_event_sentence
+from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
-from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import StageReport, StepReport
+from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.plan.progress import percent
 from waybook.plan.states import StepStatus
-from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
 #: Minimum terminal widths for progress bars, for long progress bars, and for the worker column.
@@ -246,7 +246,7 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
     ending = (
         [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
     )
-    summary = f"{format_age(last.at, board.now)}: {run_event_sentence(last)}" if last else ""
+    summary = f"{format_age(last.at, board.now)}: {_event_sentence(last)}" if last else ""
     lines = [*_matters(board), Text.assemble((summary, "dim"), *ending)]
     return [_line(text) for text in lines]
 
@@ -269,3 +269,9 @@ def _matters(board: RunDetail) -> list[Text]:
 def _line(text: Text) -> Text:
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
+
+
+def _event_sentence(run_event: RunEvent) -> str:
+    about = f": {run_event.subject}" if run_event.subject else ""
+    label = event_label(run_event.event, run_event.action, RUN)
+    return f"{run_event.session or run_event.actor} {label}{about}"

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from waybook.cli.terminal.bars import PROGRESS_STYLES, StatusStyle, segmented_bar
 from waybook.cli.terminal.console import SafeConsole
-from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Jobs, Report, StageReport, StepReport
+from waybook.dag.statuses import ProgressStatus
 from waybook.plan.progress import percent
 from waybook.plan.states import StepStatus
 

@@ -20,11 +20,11 @@ from waybook.dag.diagram.routing import Box, Layout
 from waybook.dag.diagram.status_marks import (
     DONE_STATUSES,
     NO_STATUS,
-    STATUS_SYMBOLS,
     Annotations,
     aggregate_status,
     symbol_for,
 )
+from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 
 #: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -93,8 +93,6 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
 
 #: From this number of boxes on, boxes are drawn compact.
 COMPACT_FROM = 400
-#: From this number of identical siblings on, they are drawn as one stack.
-STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
 #: Space in a box to the left of the text, where the icon is, and to the right of the text.
 TEXT_LEFT, TEXT_RIGHT = 30, 8

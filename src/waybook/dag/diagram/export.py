@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 from waybook.dag.definitions.definition import read_graphs
@@ -14,12 +13,7 @@ from waybook.dag.diagram.text import markdown_outline, mermaid
 from waybook.dag.progress.report import report
 from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
 from waybook.dag.snapshots.snapshot import SnapshotFormat, is_definition, read_snapshot
-
-
-class DrawingFormat(StrEnum):
-    SVG = "svg"
-    MERMAID = "mermaid"
-    MARKDOWN = "markdown"
+from waybook.dag.statuses import DrawingFormat
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,14 @@ The diagram is layered from left to right. It is wrapped into bands like text in
 too wide for a page. The same diagram always gets the same layout, in nearly linear time.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from waybook.dag.diagram.coordinates import assign_tracks, place_vertically
-from waybook.dag.diagram.dimensions import (
-    STACK_FROM,
-    Dimensions,
-    columns_for,
-    columns_in,
-    dimensions_for,
-)
+from waybook.dag.diagram.dimensions import Dimensions, columns_for, columns_in, dimensions_for
 from waybook.dag.diagram.grid import grid_of, order_columns
 from waybook.dag.diagram.layers import StackedLane, layers_of, stack_siblings, thin_edges
-from waybook.dag.diagram.model import Diagram, Lane
+from waybook.dag.diagram.model import STACK_FROM, Diagram
 from waybook.dag.diagram.routing import (
     Box,
     EdgeLine,
@@ -171,36 +165,3 @@ def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions
 
 def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
     return (frame.x, frame.y + measures.heading // 2)
-
-
-def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a stage or plan has more than this many boxes.
-
-    Identical steps are found by sums of hashes, which is much cheaper than computing the stacks.
-    """
-    if len(lane.steps) <= boxes:
-        return False
-    before, after = (dict.fromkeys((step.key for step in lane.steps), 0) for _ in range(2))
-    for source, target in dict.fromkeys(lane.edges):
-        after[source] += hash(target)
-        before[target] += hash(source)
-    families = Counter((before[step.key], after[step.key], step.kind) for step in lane.steps)
-    return sum(1 if size >= STACK_FROM else size for size in families.values()) > boxes
-
-
-def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    neighbors: dict[str, list[str]] = defaultdict(list)
-    for source, target in lane.edges:
-        neighbors[source].append(target)
-        neighbors[target].append(source)
-    near, waiting = {key}, deque([key])
-    while waiting and len(near) < most:
-        for other in neighbors[waiting.popleft()]:
-            if other not in near and len(near) < most:
-                near.add(other)
-                waiting.append(other)
-    return replace(
-        lane,
-        steps=tuple(step for step in lane.steps if step.key in near),
-        edges=tuple((s, t) for s, t in lane.edges if s in near and t in near),
-    )

@@ -1,10 +1,14 @@
 """Data model of a diagram. Each stage is a lane of steps with edges; a plan is a single lane."""
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, replace
 
 from waybook.dag.graph import Graph
 from waybook.dag.model import Stage
 from waybook.dag.progress.structure import Structure, stage_order
+
+#: This many identical siblings or more are drawn as one stack.
+STACK_FROM = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +76,37 @@ def _lane(stage: Stage, graph: Graph | None) -> Lane:
             for step in steps
         ),
         edges=stage.recipe.edges if graph else (),
+    )
+
+
+def exceeds(lane: Lane, boxes: int) -> bool:
+    """Return whether a stage or plan has more than this many boxes.
+
+    Identical steps are found by sums of hashes, which is much cheaper than computing the stacks.
+    """
+    if len(lane.steps) <= boxes:
+        return False
+    before, after = (dict.fromkeys((step.key for step in lane.steps), 0) for _ in range(2))
+    for source, target in dict.fromkeys(lane.edges):
+        after[source] += hash(target)
+        before[target] += hash(source)
+    families = Counter((before[step.key], after[step.key], step.kind) for step in lane.steps)
+    return sum(1 if size >= STACK_FROM else size for size in families.values()) > boxes
+
+
+def steps_around(lane: Lane, key: str, most: int) -> Lane:
+    neighbors: dict[str, list[str]] = defaultdict(list)
+    for source, target in lane.edges:
+        neighbors[source].append(target)
+        neighbors[target].append(source)
+    near, waiting = {key}, deque([key])
+    while waiting and len(near) < most:
+        for other in neighbors[waiting.popleft()]:
+            if other not in near and len(near) < most:
+                near.add(other)
+                waiting.append(other)
+    return replace(
+        lane,
+        steps=tuple(step for step in lane.steps if step.key in near),
+        edges=tuple((s, t) for s, t in lane.edges if s in near and t in near),
     )

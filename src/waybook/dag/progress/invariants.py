@@ -8,8 +8,8 @@ ignored.
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import Progress, Report, StageReport, StepReport
+from waybook.dag.statuses import ProgressStatus
 
 
 def completed_steps_add_up(report: Report) -> bool:

@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from waybook.dag.diagnostics import count_noun, quote_name
 from waybook.dag.graph import Graph
-from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType
+from waybook.dag.statuses import ProgressStatus
 
 
 class Evidence(NamedTuple):

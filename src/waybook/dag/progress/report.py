@@ -10,10 +10,11 @@ from typing import TypedDict
 
 from waybook.dag.diagnostics import sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
-from waybook.dag.model import ProgressStatus, Stage
+from waybook.dag.model import Stage
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.overlay import NO_EVIDENCE, Evidence, overlay, stage_status
 from waybook.dag.progress.structure import Structure, structure_counts
+from waybook.dag.statuses import ProgressStatus
 
 
 class Jobs(TypedDict):

@@ -11,20 +11,13 @@ from enum import StrEnum
 
 from waybook.dag.diagnostics import count_noun, quote_name
 from waybook.dag.graph import Graph, graph_or_errors
-from waybook.dag.model import (
-    Dag,
-    JobType,
-    ProgressStatus,
-    Recipe,
-    RecipeStep,
-    Stage,
-    Strategy,
-)
+from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
 from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw
+from waybook.dag.statuses import ProgressStatus
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 

@@ -150,10 +150,8 @@ th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vert
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
-MAX_NAME_LENGTH = 80
 #: Text between HTML tags. Angle brackets must be escaped in texts and attributes.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
-_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
 #: A rendered page may use only its own style.
@@ -187,12 +185,3 @@ def escape_hidden_characters(html: str) -> str:
     return (
         _BETWEEN.sub(lambda text: escape_hidden(text[0]), html) if contains_hidden(html) else html
     )
-
-
-def safe_file_name(name: str) -> str:
-    """Change a name so that it is a safe file name on any operating system.
-
-    >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
-    ('a-b', 'gpt-4.1', 'document')
-    """
-    return _UNUSUAL.sub("-", name).strip("-.")[:MAX_NAME_LENGTH] or "document"

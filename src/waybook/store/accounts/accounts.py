@@ -16,7 +16,7 @@ from waybook.core.replay import Row, Rows
 from waybook.errors import InvalidInput
 from waybook.store.audit import GENESIS, ChainHead, StoredRow
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Ids, Statement, first_value, load
+from waybook.store.driver.queries import Statement, first_value, load
 
 
 class OrgRow(NamedTuple):
@@ -132,10 +132,6 @@ def check_statement(token: TokenIdentity) -> Statement:
         token_scopes=",".join(token.token_scopes),
         user_scopes=",".join(token.user_scopes),
     )
-
-
-def used_statement(token_ids: Iterable[str]) -> Statement:
-    return SQL["tokens_used"](ids=Ids(token_ids))
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:

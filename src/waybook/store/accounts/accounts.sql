@@ -31,14 +31,6 @@ select 1
    and array_to_string(u.scopes, ',') = %(user_scopes)s
 having ln(count(*)) < 0;
 
--- name: tokens_used
--- Record the last use of tokens, at most once a minute. It is not audited.
-update api_token
-   set last_used_at = app_statement_time()
- where org_id = :org
-   and id = any (%(ids)s::uuid[])
-   and (last_used_at is null or last_used_at < app_statement_time() - interval '1 minute');
-
 -- name: lock_org
 -- Lock the org, so that its users and tokens change one call at a time. This lock mode does not
 -- block inserts of plans that reference the org.

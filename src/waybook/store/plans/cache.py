@@ -1,4 +1,4 @@
-"""Caches plans in memory, and the plan of each step.
+"""Caches plans in memory.
 
 A call decides on the cached plan, then sends one message that locks the plan if it is unchanged,
 writes, and commits. If the plan has changed, nothing is written, and the call is repeated with the
@@ -13,7 +13,6 @@ changes even between that read and the commit, the next calls lock the plan befo
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
-from uuid import UUID
 
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
@@ -173,22 +172,3 @@ def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]
         return {step: texts[step] for step in open_steps} if len(open_steps) < len(texts) else texts
     few = open_steps[:MAX_TEXTS]
     return {step: texts[step] for step in few if len(texts[step].instructions) <= MAX_TEXT_LENGTH}
-
-
-MAX_ENTRIES = 10_000
-
-
-class ParentCache:
-    def __init__(self, most: int = MAX_ENTRIES) -> None:
-        self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
-        self._most = most
-
-    def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
-        key = org_id.int, step_id
-        self._plans[key] = plan_id
-        self._plans.move_to_end(key)
-        if len(self._plans) > self._most:
-            self._plans.popitem(last=False)
-
-    def get(self, org_id: UUID, step_id: str) -> str | None:
-        return self._plans.get((org_id.int, step_id))

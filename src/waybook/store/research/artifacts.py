@@ -7,26 +7,18 @@ rebuilt.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from waybook.json_values import Json
 from waybook.plan.research import ExistingResearch, ResearchSource
-from waybook.research.embedding import Vector
+from waybook.research.embedding_model import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_column, load
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import UnembeddedRow, encode_vector
-
-
-class Backend(StrEnum):
-    #: Vectors are quantized and stored in an ordinary table. The Waybook process ranks them.
-    PORTABLE = "portable"
-    #: Vectors are stored in a halfvec table. The pgvector extension ranks them.
-    PGVECTOR = "pgvector"
 
 
 class LatestRow(NamedTuple):

@@ -18,7 +18,8 @@ from math import sqrt
 from typing import NamedTuple
 from uuid import UUID
 
-from waybook.research.embedding import DIMENSIONS, Vector
+from waybook.research.embedding import DIMENSIONS
+from waybook.research.embedding_model import Vector
 from waybook.research.quantization import quantize
 from waybook.store.driver.queries import (
     Ids,

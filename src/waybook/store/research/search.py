@@ -14,13 +14,14 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from waybook.errors import Misconfigured
 from waybook.json_values import Json
-from waybook.research.embedding import Vector
+from waybook.research.embedding_model import Backend, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.query import SearchQuery, Term
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.research import artifacts
-from waybook.store.research.artifacts import SEPARATOR, Backend
+from waybook.store.research.artifacts import SEPARATOR
 from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
 
@@ -132,10 +133,20 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the wanted backend. "auto" selects the best available one."""
+    """Return the search features with the wanted backend. "auto" selects the best available one.
+
+    Raises:
+        Misconfigured: the database lacks the wanted backend.
+    """
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
+    if backend is Backend.PGVECTOR and not row.has_pgvector:
+        raise Misconfigured(
+            "search_vectors is pgvector, but this PostgreSQL has no extension vector of 0.8 or "
+            "later: run create extension vector there and then waybook migrate, or set "
+            "search_vectors to auto"
+        )
     return SearchCapabilities(backend=backend, indexed=bool(row.indexed))
 
 

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
-from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page, safe_file_name
+from waybook.core.file_names import safe_file_name
+from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page
 from waybook.errors import WaybookError
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.bearer import insufficient_scope_header

@@ -12,23 +12,23 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import Any
 
-from waybook.app.queries.forecast import FinishedStep, plan_forecast
+from waybook.app.queries.plans.forecast import FinishedStep, plan_forecast
 from waybook.app.queries.plans.plan_map import plan_lane
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
-from waybook.dag.diagram.layout import exceeds, steps_around
-from waybook.dag.diagram.model import Lane
+from waybook.dag.diagram.model import Lane, exceeds, steps_around
 from waybook.plan.model import Plan, Review, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.progress import (
     Progress,
     current_step,
     detect_stalled_steps,
+    open_review,
     plan_outcome,
     plan_progress,
 )
-from waybook.plan.review import open_review
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
 from waybook.store import calls
 from waybook.store.driver.queries import Statement
@@ -184,8 +184,8 @@ async def read_plan_detail(
     plan_id = id_or_nil(plan_id)
     possible = _statements(plan_id, before.plan.seq if before else 0, most_results)
     statements = {part: statement for part, statement in possible.items() if part in include}
-    loaded, ((brief,), *results) = await ctx.load_plan(
-        PlanRequest(plan_id=plan_id), load.brief_statement(plan_id), *statements.values()
+    loaded, ((brief,), *results) = await load_plan(
+        ctx, PlanRequest(plan_id=plan_id), load.brief_statement(plan_id), *statements.values()
     )
     detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)))
     detail = replace(detail, page=page)

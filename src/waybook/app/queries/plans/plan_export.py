@@ -16,14 +16,14 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
-from waybook.app.request.reply import non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.hidden_characters import escape_hidden
 from waybook.core.replay import Row, Rows
 from waybook.core.report_text import inert
 from waybook.dag.diagram.status_marks import symbol_for
-from waybook.json_values import Body, Json, rfc3339
+from waybook.json_values import Body, Json, non_empty, rfc3339
 from waybook.plan.copy import GROWING
 from waybook.plan.model import BranchAction, BranchOutcome
 from waybook.plan.ordering import added_reference
@@ -51,7 +51,8 @@ class PlanRows:
 
 async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
     plan_id = id_or_nil(plan_id)
-    loaded, (stored, texts, happenings) = await ctx.load_plan(
+    loaded, (stored, texts, happenings) = await load_plan(
+        ctx,
         PlanRequest(plan_id=plan_id),
         load.stored_rows_statement(plan_id),
         details.output_texts_statement(plan_id),

@@ -17,8 +17,7 @@ from waybook.app.queries.plans.plan_map import STAGE, chain_or_dependencies
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Row
 from waybook.dag.diagram.export import Drawing
-from waybook.dag.diagram.layout import exceeds, steps_around
-from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
 from waybook.plan.states import DONE_STEP, StepStatus

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waybook.app.queries.plans.plan import step_name, untitled
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals
@@ -72,7 +73,8 @@ class StepDetail:
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
     plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
-    loaded, results = await ctx.load_plan(
+    loaded, results = await load_plan(
+        ctx,
         wanted,
         *details.step_statements(plan_id, step_id),
         contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),

@@ -8,20 +8,21 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
-from waybook.app.queries.forecast import FinishedRun, own_pace, run_forecast
-from waybook.app.request.locking import load_run
-from waybook.app.request.reply import cancellation_view, non_empty, run_origin_view
+from waybook.app.queries.runs.forecast import FinishedRun, own_pace, run_forecast
+from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.run_access import load_run
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.json_values import Body, Json
+from waybook.dag.statuses import RunState
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.run.model import CompiledDag, Run
-from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_state
+from waybook.run.status import awaiting_feedback, run_evidence, run_state
 from waybook.store.runs import forecast, jobs, load, work
 from waybook.store.runs.forecast import ResultCostRow
 from waybook.store.runs.rows import (

@@ -15,11 +15,12 @@ from waybook.app.queries.export_format import (
 )
 from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.definition_cache import definition_body
-from waybook.app.request.locking import load_run
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.run_access import load_run
 from waybook.core.replay import Rows
 from waybook.core.report_text import inert
-from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.dag.diagram.export import export_drawing
+from waybook.dag.statuses import DrawingFormat
 from waybook.json_values import Body, rfc3339
 from waybook.run.model import CompiledDag
 from waybook.store.runs import jobs, load

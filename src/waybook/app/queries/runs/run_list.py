@@ -13,14 +13,14 @@ from waybook.app.queries.plans.plan_list import (
     id_range,
     resolve_one,
 )
-from waybook.app.request.definition_cache import compile_definition
+from waybook.app.request.definition_cache import DefinitionCache, compile_definition
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.dag.statuses import RunState
 from waybook.run.model import CompiledDag
-from waybook.run.status import RunState
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
@@ -219,7 +219,7 @@ async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
     """Return these workflow definitions. Those that are not cached are read in one query."""
-    org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
+    org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):
         (rows,) = await ctx.read(load.named_statement(missing))

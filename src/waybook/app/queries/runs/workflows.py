@@ -4,7 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waybook.app.request.definition_cache import BUILTIN_AUTHOR, builtin_dags, compile_definition
+from waybook.app.request.definition_cache import (
+    BUILTIN_AUTHOR,
+    DefinitionCache,
+    builtin_dags,
+    compile_definition,
+)
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.expansion.inputs import FEEDBACK
@@ -81,7 +86,7 @@ def _workflow(
     rows: Sequence[DefinitionRow],
     stored_versions: tuple[Version, ...] = (),
 ) -> Workflow:
-    current = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows)
+    current = ctx.services.shared(DefinitionCache).current(ctx.caller.org_id, slug, rows)
     versions = stored_versions or tuple(map(_version, rows))
     ours = not rows or rows[0].created_by == BUILTIN_AUTHOR
     return Workflow(compiled_dag=current.compiled_dag, versions=versions, built_in=ours)

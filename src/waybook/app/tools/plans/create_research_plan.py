@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.arguments import Id, LenientJson, Minutes, MutatingArguments, Name, Text
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.plan_access import cache_steps
 from waybook.app.request.plan_arguments import (
     BudgetArgument,
     ConditionArgument,
@@ -14,13 +15,13 @@ from waybook.app.request.plan_arguments import (
     minutes_to_seconds,
     to_budget,
 )
-from waybook.app.request.reply import next_call, non_empty, origin_view
+from waybook.app.request.reply import next_call, origin_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
 from waybook.app.request.tool import Tool, output_schema
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.core.replay import replay
 from waybook.errors import InvalidInput
-from waybook.json_values import Body
+from waybook.json_values import Body, non_empty
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import MAX_STEPS, Plan
@@ -28,6 +29,7 @@ from waybook.plan.progress import count_done
 from waybook.plan.states import StepStatus
 from waybook.store import skill_executions
 from waybook.store.plans import writer
+from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan
 
 StepOrder = Annotated[int, Field(ge=0, le=MAX_STEPS)]
@@ -77,8 +79,8 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
         def remember() -> None:
             key, loaded = (ctx.caller.org_id.int, plan.id), LoadedPlan(plan, opened.now, head)
-            ctx.services.plan_cache.put(key, loaded, all_sessions=True)
-            ctx.cache_steps(plan)
+            ctx.services.shared(PlanCache).put(key, loaded, all_sessions=True)
+            cache_steps(ctx, plan)
 
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
         # Do not cache a copy: its conditions exist only as rows, which the next call loads.

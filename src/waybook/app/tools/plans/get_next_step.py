@@ -18,7 +18,6 @@ from waybook.app.request.reply import (
     holder_view,
     next_after_completion,
     next_call,
-    non_empty,
     output_view,
     review_view,
     round_view,
@@ -38,7 +37,7 @@ from waybook.app.request.waiting import (
     answer_or_wait,
 )
 from waybook.core.events import PLAN
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.draft import Decision, copy_call
 from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.next_step import (

@@ -16,7 +16,6 @@ from waybook.app.request.reply import (
     fit_reply,
     holder_view,
     next_call,
-    non_empty,
     origin_view,
     reply_limit,
     review_view,
@@ -26,7 +25,7 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.model import OnExhausted, Plan, Step
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops

@@ -19,8 +19,10 @@ from waybook.app.queries.audit import changes_in
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, SessionArguments
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans.get_step_context import (
     EXCERPT_BYTES,
@@ -87,10 +89,11 @@ async def get_research_context(ctx: RequestContext, args: GetResearchContext) ->
 async def _material(
     ctx: RequestContext, plan_id: str, args: GetResearchContext, most: int
 ) -> PlanMaterial:
-    library = ctx.services.search_backend
+    library = search_backend(ctx.services)
     page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
-    loaded, result_sets = await ctx.load_plan(
+    loaded, result_sets = await load_plan(
+        ctx,
         wanted,
         load.brief_statement(plan_id),
         contexts.instructions_statement(plan_id, most),

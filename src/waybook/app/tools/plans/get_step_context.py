@@ -15,8 +15,10 @@ from waybook.app.context.step import StepMaterial, named_list, step_frame, step_
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, ReadArguments, StepIdField
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call, work_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step, StepId
@@ -64,7 +66,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
     """Record a heartbeat; return the step's plan and the question to search for."""
-    library = ctx.services.search_backend
+    library = search_backend(ctx.services)
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
         contexts.about_step_statement(step_id),
@@ -85,7 +87,8 @@ async def _material(
     hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, args) else {}
     page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
-    loaded, result_sets = await ctx.load_plan(
+    loaded, result_sets = await load_plan(
+        ctx,
         wanted,
         load.brief_statement(plan_id),
         contexts.results_statement(plan_id, most),

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.request.arguments import ReadArguments
-from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import format_time, next_call
+from waybook.app.request.page_urls import review_url
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time
 from waybook.plan.states import PlanStatus
 from waybook.store.driver.queries import is_id
 

@@ -3,12 +3,13 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, Line, ReadArguments
-from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.installed_skills import installed_skills
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.research.cutting import fair_share, truncate
 
 #: Maximum bytes of all skill descriptions in a reply, and of one requested file.
@@ -27,7 +28,7 @@ async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
         if args.file is not None:
             raise InvalidInput("file: give the name of the skill too", argument="name")
         return {
-            "skills": _listed(ctx.services.skills),
+            "skills": _listed(installed_skills(ctx.services)),
             "next": next_call("start_skill", "Start the skill that fits, then create a plan."),
         }
     skill = find_skill(ctx, args.name)
@@ -42,7 +43,7 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
     Raises:
         NotFound: there is no such skill.
     """
-    for skill in ctx.services.skills:
+    for skill in installed_skills(ctx.services):
         if skill.name == name:
             return skill
     raise NotFound(

@@ -25,11 +25,11 @@ from waybook.app.request.plan_arguments import (
     StepConditions,
     to_budget,
 )
-from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
+from waybook.app.request.reply import fit_reply, next_call, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan import edit, modify
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId

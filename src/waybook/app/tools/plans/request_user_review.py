@@ -13,7 +13,8 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.outbox import review_url
+from waybook.app.request.page_urls import review_url
+from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import wait_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
@@ -40,7 +41,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
         result_summary=args.result_summary,
     )
     step_id = StepId(args.step_id.lower())
-    locked = LockedPlan(ctx, plan_id=await ctx.plan_of_step(step_id), step_id=step_id)
+    locked = LockedPlan(ctx, plan_id=await plan_of_step(ctx, step_id), step_id=step_id)
 
     async def decide() -> PlanProposal:
         decision = request_review(locked.plan, step_id, request, locked.decision_context)

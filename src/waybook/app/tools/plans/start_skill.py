@@ -4,13 +4,13 @@ from pydantic import Field
 
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.list_skills import file_names, find_skill
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.store.driver.queries import new_id
 from waybook.store.plans import writer
 

@@ -9,8 +9,9 @@ from waybook.app.request.reply import next_after_completion, next_call, output_v
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.json_values import Body, Json
-from waybook.plan.output import NewOutput, Output, StoredOutput, parse_text_type, store_output
+from waybook.plan.output import Output, parse_text_type
 from waybook.plan.states import CLOSED_PLAN
+from waybook.plan.store_output import NewOutput, StoredOutput, store_output
 from waybook.store.plans import details, load
 from waybook.store.plans.rows import PlanBrief
 

@@ -14,13 +14,14 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locking import Proposal, update
+from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
-from waybook.app.request.reply import budget_view, next_call, non_empty
+from waybook.app.request.reply import budget_view, next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans.get_next_step import next_step_reply
 from waybook.core.decision_context import DecisionContext
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
 from waybook.plan.model import BranchOutcome, Plan, StepId, StepType
@@ -53,7 +54,7 @@ class SubmitStepResult(MutatingArguments):
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
     """Complete the step, evaluate its conditions, and update the status of the plan."""
     submission, step_id = _submission(args), StepId(args.step_id.lower())
-    plan_id = await ctx.plan_of_step(step_id)
+    plan_id = await plan_of_step(ctx, step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
     async def decide() -> OptionalPlanProposal:

@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, PlanIdField, StepIdField, Text
 from waybook.app.request.locking import Proposal, update
+from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import work_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
@@ -47,7 +48,7 @@ class SubmitUserDecision(MutatingArguments):
 async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> ToolReply:
     """Apply a person's decision to the open review, once."""
     step_id = StepId(args.step_id.lower()) if args.step_id else None
-    plan_id = args.plan_id or await ctx.plan_of_step(args.step_id or "")
+    plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
     policy = accounts.policy_statement()
     locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
 

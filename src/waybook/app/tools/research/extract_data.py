@@ -23,7 +23,7 @@ from waybook.app.request.arguments import (
     decode,
 )
 from waybook.app.request.locking import OpenTransaction, Written
-from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.decision_context import Scope
@@ -31,7 +31,7 @@ from waybook.core.json_check import check_json
 from waybook.core.usage import Usage
 from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, TooLarge, WaybookError
 from waybook.integrations.llm_messages import Model, ModelReply, ModelRequest, extract_json
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time
 from waybook.plan.schema import Mismatch, check_schema, mismatches
 from waybook.research.cutting import truncate
 from waybook.research.extraction import (

@@ -6,11 +6,11 @@ from typing import cast
 from pydantic import Field
 
 from waybook.app.request.arguments import DetailField, Id, ReadArguments
-from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import escaped_size, truncate
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow

@@ -8,13 +8,13 @@ from pydantic import Field
 from waybook.app.context.job import fit_views
 from waybook.app.queries.research_search import SearchResults, run_search
 from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArguments
-from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.tools.research.get_artifact import source_view
 from waybook.app.tools.research.store_research import Moment, Query, Tag, Word
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.fusion import Hit, MatchReason
 from waybook.research.query import SearchQuery, Snippet, build_snippet
 from waybook.store.driver.queries import first_value

@@ -20,11 +20,13 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.plan_access import plan_of_step
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.model import StepId
 from waybook.plan.research import (
     ExistingResearch,
@@ -116,7 +118,7 @@ async def _in_plan(
 ) -> ToolReply:
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = (
-        id_or_nil(args.plan_id) if args.plan_id else await ctx.plan_of_step(args.step_id or "")
+        id_or_nil(args.plan_id) if args.plan_id else await plan_of_step(ctx, args.step_id or "")
     )
     asking = artifacts.existing_in_plan_statements(
         plan_id, research.kind, research.title, [origin.id for origin in research.origins]
@@ -180,7 +182,7 @@ class ResearchIndexing:
 
 
 async def _indexing(ctx: RequestContext, research: Research) -> ResearchIndexing:
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
     return ResearchIndexing(research, org_id, able, await library.embed_passages(pieces, able))

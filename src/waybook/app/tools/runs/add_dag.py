@@ -13,6 +13,7 @@ from waybook.app.request.definition_cache import (
     definition_body,
     definition_hash,
 )
+from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
@@ -37,7 +38,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a workflow definition and store it; an identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
     checked = partial(_compile_runnable, args.definition)
-    compiled_dag = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
+    compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
     lock, latest = load.lock_statement(slug), load.definition_statement(slug)
     opened = OpenTransaction(ctx, lock, latest)

@@ -18,22 +18,19 @@ from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, PlanIdField, ReadArguments, RunIdField
-from waybook.app.request.layout_worker import DrawingJob
-from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import (
-    MAX_COMPACT_REPLY_BYTES,
-    MAX_DETAIL_REPLY_BYTES,
-    next_call,
-    non_empty,
-)
+from waybook.app.request.definition_cache import DefinitionCache
+from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
+from waybook.app.request.page_urls import review_url
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, MAX_DETAIL_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import PLAN, RUNS, Tool, output_schema
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import diagram_from_structure
-from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKNOWN, symbol_for
+from waybook.dag.diagram.status_marks import DONE_STATUSES, UNKNOWN, symbol_for
+from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
@@ -154,7 +151,8 @@ def _feedback(board: RunDetail) -> Body | None:
 
 async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
     (rows,) = await ctx.read(load.definition_statement(slug))
-    compiled_dag = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    cache = ctx.services.shared(DefinitionCache)
+    compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
     drawing = Drawing(
         diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
     )
@@ -169,7 +167,7 @@ async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
 async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
     job = DrawingJob(drawing, width)
     ctx.operations.append(OPERATIONS_PER_LINE * job.weight)
-    return await ctx.services.layout_worker.picture(ctx.caller.org_id, job)
+    return await ctx.services.shared(LayoutWorker).picture(ctx.caller.org_id, job)
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:

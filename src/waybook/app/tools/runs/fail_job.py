@@ -4,10 +4,12 @@ from pydantic import Field
 
 from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
 from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
-from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
+from waybook.app.request.locking import Proposal, update
+from waybook.app.request.reply import job_view, next_job_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.json_values import format_time, non_empty
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.store.runs import jobs

@@ -14,14 +14,16 @@ from waybook.app.request.arguments import (
     ReadArguments,
     RunIdField,
 )
-from waybook.app.request.locking import load_run
-from waybook.app.request.reply import fit_reply, next_call, next_job_call, non_empty, reply_limit
+from waybook.app.request.definition_cache import DefinitionCache
+from waybook.app.request.plan_access import load_plan
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, reply_limit
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.run.model import CompiledDag
 from waybook.run.stages import validate_models
 from waybook.store.plans.load import PlanRequest
@@ -53,7 +55,7 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
     if len(named) != 1:
         raise InvalidInput("give exactly one of dagSlug, runId and planId")
     if args.plan_id is not None:
-        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id)))
+        loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
         after = next_call("get_next_step", "Claim the next step.", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
     if args.run_id is not None:
@@ -64,7 +66,8 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
         )
     slug = args.dag_slug or ""
     (rows,) = await ctx.read(load.definition_statement(slug))
-    compiled_dag = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    cache = ctx.services.shared(DefinitionCache)
+    compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
     chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
     after = next_call("start_run", "Start a run of this workflow.", dagSlug=compiled_dag.dag.slug)
     return _map(_structure(compiled_dag), chosen, after, compiled_dag)

@@ -16,12 +16,12 @@ from waybook.app.context.job import (
 from waybook.app.context.job_inputs import JobInput, JobMaterials, input_header
 from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
 from waybook.app.request.locked_run import LockedRun
-from waybook.app.request.locking import job_not_found, run_of_job
-from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import truncate
 from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision

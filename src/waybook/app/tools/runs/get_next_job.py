@@ -9,15 +9,8 @@ from waybook.app.context.job_claim import claim_prepared_job, prepare_claim, rea
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
 from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.outbox import run_url
-from waybook.app.request.reply import (
-    cancellation_view,
-    fit_reply,
-    format_time,
-    next_call,
-    non_empty,
-    wait_for_job_call,
-)
+from waybook.app.request.page_urls import run_url
+from waybook.app.request.reply import cancellation_view, fit_reply, next_call, wait_for_job_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.app.request.wait_queue import Nothing, Subject
@@ -32,7 +25,7 @@ from waybook.core.events import RUN
 from waybook.core.holder import Holder
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import Run
 from waybook.run.next_job import (

@@ -8,22 +8,22 @@ from pydantic import Field
 from waybook.app.queries.plans.plan_map import plan_report
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments, RunIdField
+from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     fit_reply,
     next_call,
     next_job_call,
-    non_empty,
     reply_limit,
     stalled_view,
 )
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.progress.report import StageReport
+from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import detect_stalled_steps, plan_progress, progress_json
-from waybook.run.status import RunState
 from waybook.store.plans.load import PlanRequest
 
 
@@ -52,7 +52,7 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
 
 async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]:
     """Return the report of a plan with its stalled steps, and the suggested next call."""
-    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
+    loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(plan_id)))
     plan = loaded.plan
     stalled = [*detect_stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)]
     report: Body = {

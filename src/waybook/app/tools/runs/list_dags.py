@@ -8,12 +8,12 @@ from waybook.app.queries.runs.run_list import (
     read_run_summaries,
 )
 from waybook.app.request.arguments import ReadArguments
-from waybook.app.request.definition_cache import builtin_dags
-from waybook.app.request.reply import fit_reply, format_time, next_call
+from waybook.app.request.definition_cache import DefinitionCache, builtin_dags
+from waybook.app.request.reply import fit_reply, next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import Dag
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, format_time
 from waybook.research.cutting import truncate
 from waybook.run.model import CompiledDag
 from waybook.store.runs import load
@@ -43,7 +43,8 @@ async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
 
 
 def _chart(ctx: RequestContext, row: DefinitionRow) -> CompiledDag:
-    return ctx.services.definition_cache.current(ctx.caller.org_id, row.slug, [row]).compiled_dag
+    cache = ctx.services.shared(DefinitionCache)
+    return cache.current(ctx.caller.org_id, row.slug, [row]).compiled_dag
 
 
 def _view(compiled_dag: CompiledDag) -> Body:

@@ -10,22 +10,27 @@ from waybook.app.request.arguments import (
     Name,
     check_result_size,
 )
-from waybook.app.request.definition_cache import BUILTIN_AUTHOR, definition_body, definition_hash
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, load_run, update
+from waybook.app.request.definition_cache import (
+    BUILTIN_AUTHOR,
+    DefinitionCache,
+    definition_body,
+    definition_hash,
+)
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.reply import (
     fit_reply,
     next_call,
     next_job_call,
-    non_empty,
     run_origin_view,
     started_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import InvalidInput
-from waybook.json_values import Body
+from waybook.json_values import Body, non_empty
 from waybook.run.copy import CopiedRun, copy_run
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag
@@ -156,7 +161,7 @@ def _proposal(
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
     """Return the workflow definition, and statements that store it if it is new."""
-    charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
+    charts, org_id = opened.ctx.services.shared(DefinitionCache), opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     compiled_dag = current.compiled_dag
     if not current.unsaved_body:

@@ -15,8 +15,8 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
-from waybook.app.request.outbox import run_url
+from waybook.app.request.locking import Proposal, update
+from waybook.app.request.page_urls import run_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import (
     awaits_feedback,
@@ -24,15 +24,15 @@ from waybook.app.request.reply import (
     job_view,
     next_after_job,
     next_call,
-    non_empty,
     stage_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.app.tools.runs.get_next_job import following_request, take_following_job
 from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json
+from waybook.json_values import Body, Json, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job

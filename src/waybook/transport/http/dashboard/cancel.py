@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.run.status import RunState
+from waybook.dag.statuses import RunState
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
 from waybook.transport.http.dashboard.plans.plan_forms import modification_arguments, refusal_status
 from waybook.transport.http.html.forms import read_form, safe_return_path

@@ -14,8 +14,9 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.forecast import start_preview, steps_forecast
+from waybook.app.queries.plans.forecast import steps_forecast
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.runs.forecast import start_preview
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.core.forecast import Forecast

@@ -8,9 +8,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from waybook.app.operations.checks import CheckResult, CheckState
 from waybook.app.operations.diagnostics import (
-    CheckResult,
-    CheckState,
     about_loops,
     check_database,
     check_machine,
@@ -23,6 +22,7 @@ from waybook.app.operations.settings_display import effective_settings
 from waybook.app.operations.trials import about_quarantine
 from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
 from waybook.app.request.caller import require_scope
+from waybook.app.request.search_backend import search_backend
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings
@@ -42,7 +42,7 @@ class HealthPage:
         )
         require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
         seen = await check_database(call)
-        abilities = await services.search_backend.capabilities(
+        abilities = await search_backend(services).capabilities(
             services.database, call.caller.org_id
         )
         findings = [*check_server(seen, with_size=False)]

@@ -13,7 +13,7 @@ from waybook.app.accounts.saved_views import pending_and_views
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import PendingCounts, count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
-from waybook.app.request.layout_worker import DrawingJob, layout_cost
+from waybook.app.request.layout_worker import DrawingJob, LayoutWorker, layout_cost
 from waybook.app.request.replica_context import ReplicaContext
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import full_id_of
@@ -99,7 +99,9 @@ class PageContext:
             Busy: the org has too many drawings in progress.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.layout_worker.run(org_id, layout_cost(dag), work)
+        return await self.dispatcher.services.shared(LayoutWorker).run(
+            org_id, layout_cost(dag), work
+        )
 
     async def run_costly(self, request: Request, cost: int, work: Callable[[], T]) -> T:
         """Run a function, in a worker thread if it is costly.
@@ -108,7 +110,7 @@ class PageContext:
             Busy: the org has too many costly functions in progress.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.layout_worker.run(org_id, cost, work)
+        return await self.dispatcher.services.shared(LayoutWorker).run(org_id, cost, work)
 
     async def picture(self, request: Request, job: DrawingJob) -> str:
         """Return a map as SVG; a large map is drawn by the worker process.
@@ -118,7 +120,7 @@ class PageContext:
             TooLarge: the map takes too long to draw.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.dispatcher.services.layout_worker.picture(org_id, job)
+        return await self.dispatcher.services.shared(LayoutWorker).picture(org_id, job)
 
     async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object

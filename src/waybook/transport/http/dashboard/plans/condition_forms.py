@@ -13,11 +13,10 @@ import orjson
 
 from waybook.app.queries.plans.plan_export import condition_arguments
 from waybook.app.queries.plans.step import StepDetail
-from waybook.app.request.reply import non_empty
 from waybook.conditions.comparison import Comparison, is_field, read_comparison, write_comparison
 from waybook.conditions.condition import compile_condition
 from waybook.errors import BadExpression
-from waybook.json_values import Json
+from waybook.json_values import Json, non_empty
 from waybook.plan.model import (
     MAX_REPEATS,
     BranchAction,

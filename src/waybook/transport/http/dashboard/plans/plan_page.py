@@ -14,8 +14,9 @@ from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.request.layout_worker import DrawingJob
-from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
-from waybook.dag.templates.rendering import safe_file_name
+from waybook.core.file_names import safe_file_name
+from waybook.dag.diagram.export import Drawing, export_drawing
+from waybook.dag.statuses import DrawingFormat
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.condition_forms import (
     condition_forms,

@@ -17,11 +17,10 @@ from waybook.app.queries.plans.plan import PAGE_SIZE, PlanDetail, StepWindow, fo
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
-from waybook.dag.diagram.dimensions import STACK_FROM
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.layers import stack_siblings
-from waybook.dag.diagram.model import Lane
-from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
+from waybook.dag.diagram.model import STACK_FROM, Lane
+from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.plan.model import Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.output import Output, latest

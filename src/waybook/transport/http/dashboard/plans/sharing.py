@@ -21,6 +21,7 @@ from waybook.app.queries.plans.plan_snapshot import (
     snapshot_file,
     style_hashes,
 )
+from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, WaybookError
 from waybook.transport.http.dashboard.link_access import (
@@ -118,7 +119,7 @@ class SharedSnapshot:
         services = self.access.dispatcher.services
         ctx = RequestContext(services=services, caller=caller)
         entries = await read_snapshot_entries(ctx, link.plan_id or "", link.seq or 0)
-        text = await services.layout_worker.run(
+        text = await services.shared(LayoutWorker).run(
             link.org_id,
             sum(len(entry.details) for entry in entries),
             lambda: snapshot_file(entries),

@@ -9,10 +9,8 @@ from markupsafe import Markup
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.layout_worker import DrawingJob, Links
-from waybook.dag.diagram.dimensions import STACK_FROM
 from waybook.dag.diagram.layers import stack_siblings
-from waybook.dag.diagram.layout import exceeds, steps_around
-from waybook.dag.diagram.model import Lane
+from waybook.dag.diagram.model import STACK_FROM, Lane, exceeds, steps_around
 from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url

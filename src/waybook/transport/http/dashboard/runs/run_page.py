@@ -20,9 +20,9 @@ from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob
-from waybook.dag.diagram.export import DrawingFormat, export_drawing
-from waybook.dag.templates.rendering import safe_file_name
-from waybook.run.status import RunState
+from waybook.core.file_names import safe_file_name
+from waybook.dag.diagram.export import export_drawing
+from waybook.dag.statuses import DrawingFormat, RunState
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import PageContext, error_message
 from waybook.transport.http.dashboard.runs.run_map import plan_map, run_map

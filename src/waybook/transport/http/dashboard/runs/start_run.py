@@ -11,7 +11,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.forecast import (
+from waybook.app.queries.runs.forecast import (
     StartPreview,
     read_finished_runs,
     read_known_models,

@@ -1,4 +1,4 @@
-"""Forecasts of plans and runs: time and cost, and the history on which they are based."""
+"""Forecasts of runs: time and cost, and the history on which they are based."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from typing import TypeAlias
 from waybook.app.request.request_context import RequestContext
 from waybook.core.forecast import (
     MIN_RUNS,
-    MIN_UNITS,
     Forecast,
     estimate_median,
     estimate_sum,
@@ -18,44 +17,12 @@ from waybook.core.forecast import (
 )
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.plan.model import Plan, Step
-from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
-from waybook.store.plans.forecast import FinishedStepRow
 from waybook.store.runs import forecast as runs_store
 from waybook.store.runs.forecast import FinishedRunRow, ResultCostRow
 from waybook.store.runs.work import JobTimesRow
 
-FinishedStep: TypeAlias = FinishedStepRow
 FinishedRun: TypeAlias = FinishedRunRow
-
-#: Statuses of steps that still have to be worked on.
-OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
-
-
-def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
-    if plan.status in CLOSED_PLAN:
-        return None
-    return steps_forecast([*plan.steps_with_status(*OPEN_STEPS)], history)
-
-
-def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Forecast time and cost of steps; None if there is too little history.
-
-    Steps of the same plan or with the same titles are the best history, because plans from one
-    template have the same titles. Other steps are used only if there are too few such steps.
-    """
-    titles = {step.title for step in left if step.title}
-    similar = [row for row in history if row.is_own or row.title in titles]
-    basis = "finished steps of this plan and steps with the same title"
-    if len(similar) < MIN_UNITS:
-        similar, basis = [*history], "finished steps of recent plans"
-    costs = [row.cost_micros for row in similar if row.cost_micros is not None]
-    return make_forecast(
-        estimate_sum([row.seconds for row in similar], len(left)),
-        estimate_sum(costs, len(left)),
-        f"{len(similar)} {basis}",
-    )
 
 
 def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:

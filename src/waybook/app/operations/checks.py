@@ -1,0 +1,50 @@
+"""Results of checks, and the check of the database role that owns the tables."""
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
+from waybook.store.maintenance.owner_role import OwnerRole, examine_owner
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    name: str
+    state: CheckState
+    message: str
+    remedy: str | None = None
+
+
+async def examined_owner(owner_dsn: str) -> CheckResult:
+    return about_owner(await asyncio.to_thread(examine_owner, owner_dsn))
+
+
+def about_owner(role: OwnerRole) -> CheckResult:
+    """Check the database role that owns the tables.
+
+    A role that is exempt from row-level security gets a warning if it can switch to the maintenance
+    role, because every statement also filters by org. If the role cannot switch, the check fails,
+    and erasure and retention are refused.
+    """
+    if role.refusal is not None:
+        return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")
+    if not role.is_exempt:
+        return CheckResult("owner", CheckState.OK, f"{role.name}, bound by row-level security")
+    kind = "is a superuser" if role.superuser else "has BYPASSRLS"
+    message = (
+        f"{role.name} {kind}, so row-level security does not apply to it; it switches to "
+        f"{MAINTENANCE_ROLE} to erase and retain"
+    )
+    todo = (
+        "let an ordinary role own the tables: see docs/how-to/use-your-own-postgresql.md"
+        if role.superuser
+        else f"as an administrator run: alter role {role.name} nobypassrls"
+    )
+    return CheckResult("owner", CheckState.WARN, message, todo)

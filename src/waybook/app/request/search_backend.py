@@ -1,0 +1,125 @@
+"""Search backend and built-in embedding model, whose word table is loaded on first use."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from waybook.app.request.portable_search import PortableSearch
+from waybook.app.request.services import Services
+from waybook.app.request.vector_cache import DEFAULT_MAX_BYTES, MEGABYTE, VectorCache, make_vectors
+from waybook.errors import EndpointFailed
+from waybook.research.embedding import StaticEmbedder, builtin_embedder
+from waybook.research.embedding_model import Backend, EmbeddingModel, Vector
+from waybook.settings import Settings
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Statement
+from waybook.store.research import search
+from waybook.store.research.artifacts import Embeddings, PassageDraft
+from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
+
+log = logging.getLogger(__name__)
+
+
+class BuiltinEmbeddingModel:
+    """The built-in embedding model. It gives the same vectors on every machine."""
+
+    name = StaticEmbedder.model
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        return await asyncio.to_thread(_all, texts)
+
+    async def warm(self) -> None:
+        await asyncio.to_thread(builtin_embedder)
+
+
+def _all(texts: Sequence[str]) -> list[Vector]:
+    return [*map(builtin_embedder().embed, texts)]
+
+
+class SearchBackend:
+    def __init__(
+        self,
+        model: EmbeddingModel | None = None,
+        *,
+        backend: str = "auto",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        """Create a search backend with this embedding model, or with the built-in one.
+
+        `backend` selects how vectors are ranked; `auto` selects the best available way. `max_bytes`
+        limits the memory for the embeddings of all orgs.
+        """
+        self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
+        #: Time up to which all rows of an org are indexed.
+        self.swept: dict[UUID, datetime] = {}
+        #: Number of broken database connections while each passage's vector was written.
+        self.broken: Counter[tuple[UUID, str, int]] = Counter()
+        self.cache = VectorCache(max_bytes)
+        self._backend = backend
+        self._abilities: SearchCapabilities | None = None
+
+    def pending_statements(self) -> list[Statement]:
+        """Return the query for the search capabilities, unless they are known."""
+        return [] if self._abilities else [search.capabilities_statement()]
+
+    def store_capabilities(self, answers: Results) -> None:
+        for rows in answers:
+            self._abilities = search.read_capabilities(rows, self._backend)
+
+    async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
+        """Return the database's search capabilities. They are queried once."""
+        if self._abilities is None:
+            (rows,) = await database.read_org(org_id, search.capabilities_statement())
+            self._abilities = search.read_capabilities(rows, self._backend)
+        return self._abilities
+
+    async def check(self, database: Database, org_id: UUID) -> None:
+        """Raise `Misconfigured` if the settings require a backend that the database lacks."""
+        if self._backend != Backend.PGVECTOR:
+            return
+        (rows,) = await database.read_org(org_id, search.capabilities_statement())
+        search.read_capabilities(rows, self._backend)
+
+    async def warm(self) -> None:
+        """Load the embedding model and libraries, so that the first search is not slow."""
+        await self.model.warm()
+        await asyncio.to_thread(make_vectors)
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
+        """Return a vector for each text. None if the embedding model is unavailable."""
+        try:
+            return await self.model.vectors(texts)
+        except EndpointFailed as error:
+            log.info("search goes by words alone for now: %s", error)
+            return None
+
+    async def embed_passages(
+        self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
+    ) -> Embeddings | None:
+        """Return the embeddings of these passages.
+
+        Return None if the database cannot store them, or if the model is unavailable.
+        """
+        if abilities.backend is None or not pieces:
+            return None
+        made = await self.embed_texts([piece.embedding_text for piece in pieces])
+        return Embeddings(self.model.name, made, abilities.backend) if made is not None else None
+
+    def portable_search(
+        self, database: Database, query_vector: QueryVector, scope: Scope
+    ) -> PortableSearch:
+        return PortableSearch(self.cache, database, query_vector, scope)
+
+
+def open_search(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
+    max_bytes = settings.search_memory_mb * MEGABYTE
+    return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)
+
+
+def search_backend(services: Services) -> SearchBackend:
+    """Return the search backend of this process, as configured."""
+    return services.shared(SearchBackend, lambda: open_search(services.settings, services.embedder))

@@ -1,0 +1,306 @@
+"""The application without its servers: database, services and the loops of every process.
+
+Commands use only this part. It imports neither tools nor background work, so that a command starts
+fast; servers add both in `bootstrap`.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+from uuid import UUID
+
+from waybook.accounts.model import LOCAL_ORG, validate_slug
+from waybook.app.accounts.lookup import authenticate_token
+from waybook.app.request.caller import Caller
+from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
+from waybook.app.request.search_settings import check_search
+from waybook.app.request.services import Services
+from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
+from waybook.embedded_postgres.supervisor import attach
+from waybook.errors import Forbidden, WaybookError
+from waybook.integrations.config import action_links_from_settings, webhook_from_settings
+from waybook.integrations.factory import (
+    open_embedder,
+    open_model,
+    open_tracing,
+    open_webhook_sender,
+)
+from waybook.loops import (
+    change_poll_loop,
+    event_listen_loop,
+    event_publish_loop,
+    log_calls_for_ever,
+    token_use_flush_loop,
+)
+from waybook.page_address import current_base_url
+from waybook.settings import Settings
+from waybook.store.accounts.accounts import add_org
+from waybook.store.calls import CallLog
+from waybook.store.driver import pg_notify
+from waybook.store.driver.database import Database
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import new_id
+from waybook.store.driver.replica import open_replica
+from waybook.store.driver.startup import WaitReport, retry_start
+from waybook.store.maintenance.distribute import distribute
+from waybook.store.maintenance.migrate import APP_ROLE, VectorTable, list_pending, migrate
+from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
+
+#: Seconds between two polls for changes without a notification, while there are subscribers.
+CHANGE_POLL_SECONDS = 3.0
+#: Maximum seconds for writing the remaining telemetry at shutdown.
+FLUSH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasicApplication:
+    """Running application: its services, settings, and the owner of its token, if any."""
+
+    services: Services
+    calls: CallLog
+    settings: Settings
+    owner_dsn: str = ""
+    #: Owner of the configured API token; None if no token is configured.
+    bearer: Caller | None = None
+
+    def caller(self, channel: Channel) -> Caller:
+        """Return the caller on this channel: the configured token's owner, or the local user."""
+        if self.bearer is not None:
+            return replace(self.bearer, channel=channel)
+        return Caller(
+            org_id=LOCAL_ORG,
+            user=self.settings.user,
+            channel=channel,
+            # Without sign-in, only a caller on the dashboard is assumed to be a person and may
+            # review.
+            scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
+        )
+
+    async def caller_resolver(self, channel: Channel) -> Caller:
+        """Return the caller of a long-lived connection, after checking the configured token again.
+
+        Raises:
+            Unauthenticated: the token has expired or was revoked.
+        """
+        token = self.settings.token
+        if token is None:
+            return self.caller(channel)
+        return await authenticate_token(self.services, token, channel)
+
+    async def create_org(self, slug: str) -> UUID:
+        """Create an org, using the database role that owns the tables.
+
+        Raises:
+            InvalidInput: the slug is in use, or not valid.
+            Forbidden: the application was started with a token.
+        """
+        if self.bearer is not None:
+            raise Forbidden("orgs are created by the server operator, without a token")
+        org_id = UUID(new_id())
+        await asyncio.to_thread(add_org, self.owner_dsn, org_id, validate_slug(slug))
+        return org_id
+
+
+StartCheck: TypeAlias = Callable[[BasicApplication], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseServer:
+    """PostgreSQL connection strings, for the server and for migrations, and the server's role."""
+
+    app_dsn: str
+    owner_dsn: str
+    role: str | None
+    #: What a migration does with the table of vectors.
+    vectors: VectorTable = VectorTable.MAKE
+
+
+@asynccontextmanager
+async def open_application(
+    settings: Settings,
+    *,
+    serving: bool = False,
+    waiting: WaitReport | None = None,
+    check: StartCheck | None = None,
+    find_base_url: Callable[[], str] | None = None,
+    rate_limit_times: SharedTimes | None = None,
+) -> AsyncIterator[BasicApplication]:
+    """Start what every command needs; after the block, stop it in reverse order.
+
+    If `waiting` is set, start again whenever the database is unreachable or a connection breaks,
+    and report the progress to it. `check` is the last part of starting. `find_base_url` returns the
+    base URL of links; by default, that of the process that serves the dashboard of this data
+    directory. `rate_limit_times` are the rate limits, if several processes share them.
+    """
+    async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
+
+        async def start() -> BasicApplication:
+            running = _run(settings, postgres, serving, find_base_url, rate_limit_times, check)
+            return await stack.enter_async_context(running)
+
+        limit = settings.database_wait_seconds
+        yield await (start() if waiting is None else retry_start(start, limit, waiting))
+
+
+@asynccontextmanager
+async def _run(
+    settings: Settings,
+    postgres: DatabaseServer,
+    serving: bool,  # noqa: FBT001 - passed on
+    find_base_url: Callable[[], str] | None,
+    rate_limit_times: SharedTimes | None,
+    check: StartCheck | None,
+) -> AsyncIterator[BasicApplication]:
+    await asyncio.to_thread(_prepare_schema, postgres, settings)
+    webhook = webhook_from_settings(settings)
+    async with (
+        open_database(postgres, settings, serving=serving) as database,
+        open_embedder(settings) as embedder,
+        open_model(settings) as model,
+        open_webhook_sender(webhook) as sender,
+        open_tracing(os.environ if serving else {}),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        if sender and serving:
+            await sender.warm()
+        services = Services(
+            database=database,
+            settings=settings,
+            replica=stack.enter_context(open_replica(settings, postgres.role)),
+            stall_threshold=timedelta(seconds=settings.stall_seconds),
+            find_base_url=find_base_url or partial(current_base_url, settings),
+            lease=timedelta(seconds=settings.lease_seconds),
+            embedder=embedder,
+            model=model,
+            model_seconds=settings.model_seconds,
+            notification_events=webhook.events if webhook else frozenset(),
+            webhook_sender=sender,
+            action_links=action_links_from_settings(settings, webhook),
+            review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
+            rate_limit=_rate_limit(settings, rate_limit_times),
+        )
+        calls = CallLog(database)
+        async with _working(services, calls):
+            token = settings.token
+            app = BasicApplication(
+                services=services,
+                calls=calls,
+                settings=settings,
+                owner_dsn=postgres.owner_dsn,
+                bearer=await authenticate_token(services, token, Channel.CLI) if token else None,
+            )
+            if check is not None:
+                await check(app)
+            yield app
+
+
+def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
+    """Apply pending migrations, or check that all migrations are applied."""
+    if settings.migrates_at_start:
+        migrate(postgres.owner_dsn, postgres.vectors)
+    elif postgres.role is not None:
+        check_schema(postgres.app_dsn, postgres.role)
+
+
+def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
+    return (
+        TokenBuckets(settings.effective_calls_per_second, settings.burst, times)
+        if settings.effective_calls_per_second
+        else None
+    )
+
+
+async def run_migrations(settings: Settings) -> list[str]:
+    async with database_server(settings) as postgres:
+        return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+
+
+async def distribute_tables(settings: Settings) -> list[str]:
+    async with database_server(settings) as postgres:
+        return await asyncio.to_thread(distribute, postgres.owner_dsn)
+
+
+async def pending_migrations(postgres: DatabaseServer) -> list[str]:
+    return await asyncio.to_thread(list_pending, postgres.owner_dsn)
+
+
+@asynccontextmanager
+async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
+    """Yield the configured PostgreSQL server, or the embedded one, which runs during the block."""
+    check_search(settings)
+    if settings.database_url:
+        owner = settings.owner_url or settings.database_url
+        portable = settings.search_vectors == "portable"
+        vectors = VectorTable.LEAVE if portable else VectorTable.MAKE
+        url = settings.database_url
+        yield DatabaseServer(app_dsn=url, owner_dsn=owner, role=APP_ROLE, vectors=vectors)
+        return
+    attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
+    try:
+        yield DatabaseServer(
+            app_dsn=attachment.app_dsn,
+            owner_dsn=attachment.owner_dsn,
+            role=None,
+            vectors=VectorTable.DROP,
+        )
+    finally:
+        attachment.close()
+
+
+@asynccontextmanager
+async def open_database(
+    postgres: DatabaseServer, settings: Settings, *, serving: bool = False
+) -> AsyncIterator[Database]:
+    """Yield a database with the server's role; if `serving` is true, with short deadlines.
+
+    Raises:
+        Misconfigured: the user of the database URL cannot switch to the server's role.
+        Unavailable: the database is unreachable.
+    """
+    if postgres.role is not None:
+        await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
+    pool = ConnectionPool(postgres.app_dsn, size=settings.pool_size)
+    if not serving:
+        pool.wire.be_patient()
+    with contextlib.closing(Database(pool, role=postgres.role)) as database:
+        yield database
+
+
+@asynccontextmanager
+async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
+    tasks = [
+        asyncio.create_task(log_calls_for_ever(services, calls)),
+        asyncio.create_task(token_use_flush_loop(services)),
+        asyncio.create_task(event_publish_loop(services)),
+        asyncio.create_task(event_listen_loop(services)),
+        asyncio.create_task(change_poll_loop(services, CHANGE_POLL_SECONDS)),
+    ]
+    try:
+        yield
+    finally:
+        await cancel(tasks)
+        with contextlib.suppress(
+            TimeoutError
+        ):  # It is only telemetry, so do not wait for an unreachable database.
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await calls.flush()
+                await services.last_used.flush(services.database)
+                # If sending fails, other processes find the changes by polling.
+                with contextlib.suppress(WaybookError):
+                    await pg_notify.send_pending(services.database, services.bus)
+
+
+async def cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel the tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

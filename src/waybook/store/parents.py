@@ -1,0 +1,26 @@
+"""Cache of the plan of each step, and of the run of each job.
+
+Calls name steps, but plans are locked and loaded by plan id. A step never moves to another plan, so
+its plan id is looked up once and cached.
+"""
+
+from collections import OrderedDict
+from uuid import UUID
+
+MAX_ENTRIES = 10_000
+
+
+class ParentCache:
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
+        self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
+        self._most = most
+
+    def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
+        key = org_id.int, step_id
+        self._plans[key] = plan_id
+        self._plans.move_to_end(key)
+        if len(self._plans) > self._most:
+            self._plans.popitem(last=False)
+
+    def get(self, org_id: UUID, step_id: str) -> str | None:
+        return self._plans.get((org_id.int, step_id))
