@@ -112,7 +112,9 @@ async def store(agent: AgentClient, title: str, **more: object) -> Body:
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-async def test_copy_reads_what_agents_left_in_the_original(agent: AgentClient, copies: int) -> None:
+async def test_plan_copy_reads_research_and_late_results_of_the_original(
+    agent: AgentClient, copies: int
+) -> None:
     plan = await agent.plan([make_step("Find the source.", requiredSources=2), make_step()])
     taken = await agent.take(plan)
     of_step = await store(agent, "Nile", stepId=taken["stepId"])
@@ -144,7 +146,7 @@ async def test_copy_reads_what_agents_left_in_the_original(agent: AgentClient, c
     assert (await agent.submit(mine))["stepStatus"] == "completed"
 
 
-async def test_original_does_not_read_the_research_of_its_copy(agent: AgentClient) -> None:
+async def test_original_plan_does_not_read_research_of_the_copy(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await store(agent, "Nile", planId=(await copy(agent, plan))["planId"])
     context = await agent.call("get_step_context", stepId=plan["stepIds"][0])

@@ -88,7 +88,7 @@ def test_result_for_a_closed_step_is_refused_but_stored(status: StepStatus) -> N
     assert late.refusal.details["to"] == "completed"
     assert late.refusal.next_call is not None
     assert late.plan.steps == plan.steps
-    assert late.refusal.details["artifactId"] == kept_artifact(late).id
+    assert late.refusal.details["artifactId"] == stored_artifact(late).id
 
 
 @decision("A11")
@@ -113,7 +113,7 @@ def test_result_without_attempt_counts_only_from_the_holder(
     expected = StaleAttempt if status is S.IN_PROGRESS else InvalidTransition
     assert isinstance(late.refusal, expected)
     assert late.plan.steps == plan.steps
-    artifact = kept_artifact(late)
+    artifact = stored_artifact(late)
     assert late.refusal.details["stepId"] == "s1"
     assert late.refusal.details["artifactId"] == artifact.id
     assert isinstance(artifact.new, dict)
@@ -121,7 +121,7 @@ def test_result_without_attempt_counts_only_from_the_holder(
     assert artifact.new["content"] == DONE.values()
 
 
-def test_result_without_attempt_counts_if_nobody_holds_the_step() -> None:
+def test_result_without_attempt_counts_for_a_step_without_holder() -> None:
     unheld = make_step(S.IN_PROGRESS, held_by=None, held_session=None)
     done = submit(make_plan(unheld, make_step()), step_id(1), DONE, make_context(BOB))
     assert done.refusal is None
@@ -139,7 +139,7 @@ def test_result_for_a_closed_plan_is_refused_but_stored(
     late = submit(plan, step_id(1), replace(DONE, attempt=attempt), make_context(actor))
     assert isinstance(late.refusal, PlanTerminal)
     assert late.refusal.details["status"] == status
-    assert late.refusal.details["artifactId"] == kept_artifact(late).id
+    assert late.refusal.details["artifactId"] == stored_artifact(late).id
     assert late.refusal.next_call is not None
     assert late.refusal.next_call.args == {"copyOf": "p"}
     assert [entry.details["action"] for entry in late.entries] == ["late_result_kept"]
@@ -160,7 +160,7 @@ def test_result_for_unknown_attempt_suggests_the_next_call(attempt: int) -> None
     assert refusal.next_call.tool == "get_next_step"
 
 
-def kept_artifact(late: Decision[object]) -> Change:
+def stored_artifact(late: Decision[object]) -> Change:
     (artifact,) = [change for change in changes_of(late) if change.entity == "artifact"]
     return artifact
 

@@ -145,7 +145,7 @@ class Step(NamedTuple):
 
     @property
     def is_carried_over(self) -> bool:
-        """Whether a copied plan got the step with its result; it was never in progress here."""
+        """True for a completed step of a copy that was never in progress in the copy."""
         is_copied = self.copied_from is not None and self.in_progress_since is None
         return is_copied and self.status is StepStatus.COMPLETED
 

@@ -186,7 +186,7 @@ def detect_stalled_steps(
 def is_plan_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> bool:
-    """Return whether any step of the plan is stalled, whatever status is stored."""
+    """Return whether any step of the plan is stalled, regardless of the stored status."""
     return bool(detect_stalled_steps(plan, now=now, patience=patience))
 
 
