@@ -1,7 +1,7 @@
 """Waybook: plans shared by AI agents and people.
 
-The public names are rules of plans, which are pure functions, and an async client. Each public name
-is imported on first use, so that the command line and the server load only what they need.
+The public names are the rules of plans, which are pure functions, and an async client. Each is
+imported on first use, so that the command line and the server load only what they need.
 """
 
 from importlib import import_module
@@ -26,7 +26,6 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes the
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name of the `waybook` package when code first accesses the name."""
     if name not in _HOMES:
         raise AttributeError(f"module 'waybook' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

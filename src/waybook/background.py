@@ -1,7 +1,7 @@
 """Background work of servers: stalls, reminders, rendering, indexing, retention and webhooks.
 
-Any number of processes may run these loops concurrently. One of them, the leader, does the periodic
-work for all orgs. Every process also does at once the work that its own calls caused.
+Several processes may run these loops. One of them, the leader, does the periodic work for all orgs.
+Every process also does the work that its own calls caused.
 """
 
 import asyncio
@@ -27,17 +27,14 @@ from waybook.store.driver.leadership import ATTEMPT_SECONDS, DELIVERY, hold_lead
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the search is warmed up, so that this does not slow down the startup.
+#: The search is loaded after this delay, so that loading it does not slow down the startup.
 WARMUP_DELAY_SECONDS = 2.0
 #: Seconds between two passes that delete expired data.
 RETENTION_INTERVAL_SECONDS = 3_600.0
-#: Seconds after which a process checks again whether it has become the leader.
 LEADER_CHECK_SECONDS = 10.0
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
-    """Periodically check all plans for stalls and overdue reviews."""
-
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
         if services.leadership.take_turn("sweep"):
@@ -50,7 +47,6 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
 
 async def sweep_all_orgs(services: Services) -> int:
-    """Check the plans of every org for stalls; return how many plans were marked as stalled."""
     services.stalls.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, sweep_stalls)
 
@@ -60,7 +56,6 @@ async def remind_all_orgs(services: Services) -> int:
 
 
 async def count_all_orgs(services: Services) -> int:
-    """Count the open work of every org, for the metrics; return the number of orgs."""
     services.work.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, count_work)
 
@@ -68,7 +63,7 @@ async def count_all_orgs(services: Services) -> int:
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run a function for every org, even if it fails for some; return the sum of the results.
+    """Run a function for every org, even if it fails for some. Return the sum of the results.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -81,7 +76,7 @@ async def _in_orgs(
     orgs: Iterable[UUID],
     work: Callable[[RequestContext], Awaitable[int]],
 ) -> int:
-    """Run a function for these orgs, even if it fails for some; return the sum of the results.
+    """Run a function for these orgs, even if it fails for some. Return the sum of the results.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -98,8 +93,6 @@ async def _in_orgs(
 
 
 async def render_loop(services: Services, every_seconds: float) -> None:
-    """Render pending documents, when signaled and periodically."""
-
     async def turn() -> None:
         orgs = await services.render_requested.wait(every_seconds)
         while await render_orgs(services, orgs):
@@ -121,8 +114,6 @@ async def render_orgs(services: Services, orgs: Iterable[UUID]) -> int:
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
-    """Load the embedding model, then periodically index pending research."""
-
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
         await search_backend(services).warm()
@@ -140,13 +131,10 @@ async def index_loop(services: Services, every_seconds: float) -> None:
 
 
 async def index_all_orgs(services: Services) -> int:
-    """Index a batch of pending research in every org; return how much was indexed in total."""
     return await _in_every_org(services, index_research)
 
 
 async def retention_loop(services: Services, owner_dsn: str, settings: Settings) -> None:
-    """Periodically delete expired records and create upcoming partitions."""
-
     async def turn() -> None:
         if services.leadership.is_leader:
             await retain(owner_dsn, settings)
@@ -159,8 +147,6 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 
 
 async def delivery_loop(services: Services, every_seconds: float) -> None:
-    """Deliver pending notifications, when signaled and periodically."""
-
     async def turn() -> None:
         orgs = await services.delivery_requested.wait(every_seconds)
         while await deliver_in_orgs(services, orgs):
@@ -182,8 +168,6 @@ async def deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
 
 
 async def leadership_loop(services: Services) -> None:
-    """Become the leader of the database as soon as no other process is the leader."""
-
     async def turn() -> None:
         has_webhook = services.webhook_sender is not None
         await hold_leadership(services.database, services.leadership, has_webhook=has_webhook)

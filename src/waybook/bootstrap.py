@@ -50,7 +50,7 @@ async def start_application(
     find_base_url: Callable[[], str] | None = None,
     rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[Application]:
-    """Start the whole application; after the block, stop it in reverse order.
+    """Start the whole application. After the block, stop it in reverse order.
 
     The skills are read here, so that the first call does not wait for them. For the arguments, see
     `open_application`.
@@ -105,10 +105,10 @@ async def _check_search(app: BasicApplication) -> None:
 
 
 def freeze_gc() -> None:
-    """Exclude all present objects from garbage collection; call this after startup.
+    """Exclude all present objects from garbage collection. Call this after startup.
 
-    The thresholds are raised too, because a call creates thousands of objects that are freed by
-    reference counting, without a collection.
+    The thresholds are raised too, because a call creates thousands of objects that reference
+    counting frees.
     """
     gc.collect()
     gc.freeze()

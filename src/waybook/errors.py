@@ -36,15 +36,14 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: Maximum length of an error message; longer ones, which quote other texts, are cut.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Start of the field `why` in a suggested call that repeats the call just made.
+#: Start of `why` in every suggestion to repeat the last call.
 SAME_CALL: Final = "Retry the same call"
 
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """Suggested next call; it may be destructive only if it repeats the call just made."""
+    """A suggested next call. It may be destructive only if it repeats the last call."""
 
     tool: str
     args: Mapping[str, object]
@@ -52,7 +51,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """Return whether this repeats the last call; `args` then has only arguments to change."""
+        """Return whether this repeats the last call. `args` then has only arguments to change."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -60,7 +59,7 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Seconds after which to retry; None if a retry does not help or the time is unknown.
+    #: Seconds after which to retry. None if a retry does not help, or the time is unknown.
     retry_after: ClassVar[int | None] = None
 
     def __init__(
@@ -78,7 +77,6 @@ class WaybookError(Exception):
         super().__init__(self.message)
 
     def as_json(self) -> dict[str, object]:
-        """Return the error as clients get it."""
         call = self.next_call
         following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
         return {
@@ -141,7 +139,6 @@ class InvalidTransition(Refused):
         next_call: NextCall | None = None,
         **details: object,
     ) -> None:
-        """Store the old and new status as `from` and `to`."""
         super().__init__(message, next_call=next_call, **details)
         self.details.update({"from": str(old), "to": str(new)})
 
@@ -238,7 +235,7 @@ class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
-    # No default delay: it is unknown when the endpoint will work again.
+    # It is unknown when the endpoint will work again.
     retry_after: ClassVar[int | None] = None
 
 
@@ -249,4 +246,4 @@ class Misconfigured(WaybookError):
 
 
 class StaleCredential(Exception):
-    """Error: a cached credential has changed or is no longer valid; the call wrote nothing."""
+    """A cached credential has changed or is no longer valid. The call wrote nothing."""

@@ -1,11 +1,10 @@
-"""Address of the dashboard of a data directory, and the exclusive claim to serve it.
+"""The address of a data directory's dashboard, and the exclusive claim to serve it.
 
-One process serves the dashboard of a data directory. It holds `pages.lock`, which the kernel
-releases when the process ends for any reason, and records its URL in `pages.json`; the record is
-valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that is held, no
-stdio process starts to serve the dashboard, and one that already does stops and releases
-`pages.lock`. See `embedded_postgres.layout` for the files. With another PostgreSQL server there is
-no data directory, and nothing is recorded.
+One process serves the dashboard of a data directory. It holds `pages.lock` and records its URL in
+`pages.json`; the record is valid only while the lock is held. `waybook serve` also holds
+`serve.lock`. While that is held, a stdio process does not serve the dashboard.
+`embedded_postgres.layout` describes the files. With another PostgreSQL server there is no data
+directory, and nothing is recorded.
 """
 
 import json
@@ -27,16 +26,14 @@ from waybook.settings import Settings
 #: Maximum seconds that `waybook serve` waits at startup for a stdio process to stop serving the
 #: dashboard.
 MAX_HANDOVER_SECONDS: Final = 10.0
-#: Maximum seconds that `waybook serve` waits for `serve.lock`. Stdio processes hold it for an
-#: instant when they check it.
+#: Maximum seconds that `waybook serve` waits for `serve.lock`, which stdio processes hold only for
+#: an instant.
 MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRecord:
-    """Base URL of the dashboard, and the command and process that serve it."""
-
     url: str
     command: str
     pid: int
@@ -50,7 +47,6 @@ class PageRecord:
 
 
 def read_record(control_dir: ControlDirectory) -> PageRecord | None:
-    """Return the last recorded address of the dashboard; None if the file is missing or invalid."""
     try:
         record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -59,7 +55,6 @@ def read_record(control_dir: ControlDirectory) -> PageRecord | None:
 
 
 def find_page_server(settings: Settings) -> PageRecord | None:
-    """Return the record of the process that serves the dashboard now, or None."""
     if settings.database_url:
         return None
     control_dir = ControlDirectory(_absolute(settings))
@@ -72,13 +67,11 @@ def find_page_server(settings: Settings) -> PageRecord | None:
 
 
 def current_base_url(settings: Settings) -> str:
-    """Return the base URL of the dashboard that is served now; if none is, the configured one."""
     server = None if settings.public_url else find_page_server(settings)
     return server.url if server else settings.base_url
 
 
 def can_serve_pages(settings: Settings) -> bool:
-    """Return whether a process of `waybook mcp` may serve the dashboard to the local user."""
     is_elsewhere = settings.database_url or settings.public_url
     needs_credentials = settings.token or settings.requires_auth
     return settings.pages == "on" and not is_elsewhere and not needs_credentials
@@ -89,26 +82,22 @@ def _absolute(settings: Settings) -> Path:
 
 
 class PageClaim:
-    """One process's claim to serve the dashboard of a data directory."""
-
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim that is not held yet; `command` is recorded with the URL.
-
-        Raises:
-            Misconfigured: the data directory cannot be created, or belongs to another user.
-        """
+        """Create a claim that is not held yet. `command` is recorded with the URL."""
         self._control_dir = create_control_directory(_absolute(settings))
         self._command = command
         self._descriptors: dict[Path, int] = {}
 
     @property
     def last_port(self) -> int | None:
-        """Return the port at which the dashboard was last served, to keep old links valid."""
+        """Return the port at which the dashboard was last served.
+
+        Reusing it keeps old links valid.
+        """
         record = read_record(self._control_dir)
         return record.port if record else None
 
     def try_take(self) -> bool:
-        """Take the claim if it is free; return whether this process holds it."""
         return self._try_lock(self._control_dir.pages_lock)
 
     def record(self, url: str) -> None:
@@ -116,13 +105,13 @@ class PageClaim:
         write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
 
     def is_server_running(self) -> bool:
-        """Return whether `waybook serve` runs; stdio processes then do not serve the dashboard."""
+        """Return whether `waybook serve` runs. Stdio processes then do not serve the dashboard."""
         return locks.is_held(self._control_dir.serve_lock)
 
     def try_record_server(self, url: str) -> bool:
-        """Record the URL of a `waybook serve`; return False if another process holds the claim.
+        """Record the URL of `waybook serve`. Return False if another process holds the claim.
 
-        If that is a stdio process, it soon stops serving the dashboard and releases the claim.
+        A stdio process soon stops serving the dashboard and releases the claim.
         """
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
@@ -132,7 +121,7 @@ class PageClaim:
     def wait_for_handover(self) -> None:
         """Wait until a stdio process that serves the dashboard has released its port and the claim.
 
-        Another `waybook serve` keeps its claim, so do not wait for that.
+        Do not wait for another `waybook serve`, because it keeps its claim.
         """
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):

@@ -1,9 +1,8 @@
-"""Redaction of secrets in logs, errors, and the call log.
+"""Masks secrets in logs, errors, and the call log.
 
 Secrets are recognized by format, because a token may occur in any field, and by value if it is
-known. Content stored by agents is never changed.
-
-Every pattern has a limited length, so that the cost is linear in the length of the text.
+known. Content stored by agents is never changed. Every pattern has a limited length, so that the
+time is linear in the length of the text.
 """
 
 import re
@@ -12,21 +11,19 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: Minimum length of known secrets that are masked; shorter ones could be ordinary words.
+#: Shorter secrets are not masked, because they could be ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: Password in a URL. The text `password` is excepted, because messages use it as a placeholder.
+#: Password in a URL. The text `password` is not masked, because messages use it as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Patterns of secrets, each with its replacement.
 _SHAPES: Final = (
     # API tokens of Waybook, API keys of model endpoints, and webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # JSON Web Token: three parts, the first two of them JSON. The pattern scans a sequence of
-    # letters only once, without backtracking, so that many possible beginnings take no extra time.
+    # JSON Web Token: three parts, of which the first two are JSON. The pattern does not backtrack.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -58,7 +55,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Quick first check: most texts have no match, and then none of the patterns above matches.
+#: Most texts do not match this quick check and so match none of the patterns above.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,
@@ -66,7 +63,7 @@ _HINT = re.compile(
 
 
 def redact(text: str) -> str:
-    """Return the text with everything masked that looks like a secret.
+    """Mask everything in a text that looks like a secret.
 
     >>> redact("no plan wb_" + "k3" * 20)
     'no plan wb_…'
@@ -83,7 +80,6 @@ def redact(text: str) -> str:
 
 
 def redact_json(value: object) -> object:
-    """Return a JSON value with secrets masked in every text, including keys."""
     match value:
         case str():
             return redact(value)
@@ -96,7 +92,7 @@ def redact_json(value: object) -> object:
 
 
 def redactor(known: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that masks the given secrets and everything that looks like a secret.
+    """Return a function that masks these secrets and everything that looks like a secret.
 
     >>> redactor(["correct horse"])("it is: correct horse")
     'it is: …'
@@ -113,7 +109,7 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def mask_password(text: str) -> str:
-    """Return a database URL or connection string with its password masked.
+    """Mask the password in a database URL or connection string.
 
     >>> mask_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'

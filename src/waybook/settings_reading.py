@@ -1,4 +1,4 @@
-"""Loading of settings at startup, in order of precedence: flags, environment, file, defaults.
+"""Loads settings at startup, in order of precedence: flags, environment, file, defaults.
 
 The source of each value is recorded for `waybook doctor`.
 """
@@ -15,28 +15,21 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
-#: Minimum length of a secret in the settings; a shorter one could be guessed.
+#: A shorter secret could be guessed.
 MIN_SECRET_LENGTH = 16
-#: Names of the settings for retention periods.
 RETENTION_SETTINGS = (
     "keep_calls_days",
     "keep_answers_days",
     "keep_sessions_days",
     "keep_archived_days",
 )
-#: Maximum seconds that an idle connection may stay open; each uses a file descriptor.
+#: Each idle connection uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
-#: Maximum number of worker processes of a server.
 MAX_WORKERS = 64
-#: Maximum time in seconds for which a stopping server goes on serving.
 MAX_DRAIN_SECONDS = 300
-#: Maximum time in milliseconds for which a page waits until the replica has caught up.
 MAX_REPLICA_LAG_MS = 5_000
-#: Maximum number of days for which a link in a review message can be used.
 MAX_LINK_DAYS = 90
-#: Maximum time in hours after which a review is overdue: ten years.
 MAX_REMINDER_HOURS = 87_600
-#: Maximum size in bytes of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
 
@@ -252,7 +245,7 @@ def _check_webhook(settings: Settings) -> None:
 def _check_url(name: str, url: str | None) -> None:
     """Raise an error if a setting is not an HTTP URL.
 
-    The message omits the URL, which may be a secret.
+    The message omits the URL, because it may be a secret.
     """
     if url is None:
         return

@@ -1,8 +1,7 @@
-"""Tracing: spans of tool calls and of the messages that they send to the database.
+"""Traces tool calls and the messages that they send to the database.
 
-Tracing is off unless the standard environment variables of OpenTelemetry configure it. While it is
-off, a call only checks whether there is a tracer. Spans have ids, counts and error codes, but no
-texts of callers.
+Tracing is off unless the standard environment variables of OpenTelemetry configure it. Spans have
+ids, counts and error codes, but no texts of callers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,19 +10,15 @@ from typing import Final, Protocol
 
 #: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
 TRACE_FIELDS: Final = ("traceparent", "tracestate")
-#: The names of these fields as ASGI headers.
 TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_FIELDS)
-#: Maximum length of a trace field; longer fields are ignored.
 MAX_FIELD_LENGTH: Final = 512
-#: Attributes of a span, and the fields of arguments and replies from which they are read.
 ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
-#: Maximum length of an id in an attribute.
 MAX_ID_LENGTH: Final = 64
 
 
 class CallSpan(Protocol):
     def is_recording(self) -> bool:
-        """Return whether the span is sampled; if not, attributes need not be set."""
+        """Return whether the span is sampled. Attributes of other spans need not be set."""
 
     def set_attributes(self, attributes: Mapping[str, str], /) -> None: ...
 
@@ -32,16 +27,14 @@ class CallSpan(Protocol):
 
 class Tracer(Protocol):
     def call(self, tool: str, /) -> AbstractContextManager[CallSpan]:
-        """Return the span of a tool call; within its block, it is the current span."""
+        """Return the span of a tool call. It is the current span within its block."""
 
-    def message(self, statements: int, /) -> AbstractContextManager[None] | None:
-        """Return the span of a database message; None if the call is not sampled."""
+    def message(self, statements: int, /) -> AbstractContextManager[None] | None: ...
 
     def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
         """Return a context manager whose spans belong to the trace that these fields identify."""
 
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids of the current trace and span, or nothing outside a span."""
+    def ids(self) -> Mapping[str, str]: ...
 
 
 class Tracing:
@@ -63,7 +56,6 @@ def describe_call(
     arguments: Mapping[str, object],
     reply: Mapping[str, object],
 ) -> None:
-    """Add the org, ids and outcome of a call to its span, if the span is sampled."""
     if not span.is_recording():
         return
     attributes = {"waybook.org": str(org_id), "waybook.outcome": outcome}
@@ -80,7 +72,7 @@ def describe_call(
 def trace_fields(
     headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the trace context of an MCP message over HTTP; its metadata override the headers.
+    """Return the trace context of an MCP message over HTTP. Its metadata override the headers.
 
     >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"tracestate": "b=1"}}})
     {'traceparent': '00-a'}

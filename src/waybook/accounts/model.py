@@ -28,12 +28,11 @@ class User:
     id: str
     #: Name under which the audit records the user's actions.
     name: str
-    #: Scopes of the user. The user's credentials can have fewer scopes, but not more.
+    #: The user's credentials can have fewer scopes than the user, but not more.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
     email: str | None = None
-    #: Identity at an OpenID Connect provider, if the user has one.
     issuer: str | None = None
     subject: str | None = None
     disabled_at: datetime | None = None
@@ -73,7 +72,7 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 
 MAX_NAME_LENGTH: Final = 200
-#: Names that Waybook uses for its own entries (background work, built-in definitions, sign-in).
+#: Names that no user can have, because Waybook uses them for its own audit entries.
 RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

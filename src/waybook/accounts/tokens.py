@@ -10,7 +10,7 @@ from waybook.core.org_codes import CODE_LENGTH, without_org
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: 40 characters from an alphabet of 62 are 238 bits, too many to guess.
+#: 40 characters from an alphabet of 62 give 238 bits, too many to guess.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(

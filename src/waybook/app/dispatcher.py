@@ -1,7 +1,7 @@
-"""Dispatcher: the single entry point for tool calls of every transport.
+"""The single entry point for tool calls of every transport.
 
 The dispatcher checks the arguments, passes the org and the idempotency key to the tool's handler,
-converts errors into answers, and logs the call. No other module does any of this.
+converts errors into answers, and logs the call.
 """
 
 import logging
@@ -62,14 +62,11 @@ from waybook.tracing import TRACING, describe_call
 
 log = logging.getLogger(__name__)
 
-#: Label for requests without a tool: pages, documents, and MCP messages other than calls.
+#: Label for requests without a tool, such as pages, documents, and MCP messages other than calls.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts an expensive call as several: one more for every `REPLY_BYTES_PER_CALL`
-#: bytes of the reply, and for every `OPERATIONS_PER_CALL` operations of evaluated conditions. Each
-#: takes about as much CPU time as an ordinary call.
+#: The rate limit counts a large reply, or many operations of conditions, as several calls.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
-#: Arguments that are not part of the hash that identifies a call.
 NOT_HASHED: Final = {"idempotency_key"}
 
 
@@ -78,7 +75,6 @@ class Dispatcher:
         self.services = services
         self.calls = calls
         self.figures = CallFigures()
-        #: Clock of the rate limit, in nanoseconds.
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
@@ -92,7 +88,7 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Execute a tool call; turn every exception except StaleCredential into an answer."""
+        """Execute a tool call. Every exception except StaleCredential becomes an answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -109,7 +105,6 @@ class Dispatcher:
     async def _dispatch(
         self, tool: Tool, caller: Caller, arguments: Mapping[str, object]
     ) -> Answer:
-        """Execute, count and log a call."""
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
@@ -120,8 +115,7 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            # Use the database's time, because a step's page finds calls by the times of audit
-            # entries.
+            # A step's page finds calls by the times of audit entries, so use the database's time.
             measured = Measured(size, seconds, self.services.database.now())
             is_audited = plain.is_audited
             self.calls.record(
@@ -130,11 +124,6 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a call against the org's rate limit before it is executed.
-
-        Raises:
-            RateLimited: the org exceeded its rate limit.
-        """
         if not caller.rate_counted and self.try_acquire(caller):
             raise self.rate_limited_answer(caller, what)
 
@@ -144,7 +133,6 @@ class Dispatcher:
         return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
-        """Count this many additional calls against the org's rate limit."""
         if self.services.rate_limit is not None:
             self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
@@ -153,47 +141,24 @@ class Dispatcher:
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Return True if the database answers; no rate limit applies to this check.
-
-        Raises:
-            DiskFull: calls cannot write, because the database has no disk space.
-        """
         await self.services.database.check_ready()
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        """Return a rendered document of the caller's org, which no tool returns.
-
-        Raises: NotFound: the rendered document does not exist, or belongs to another org.
-        """
         self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
 
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        """Return one complete output of a plan of the caller's org.
-
-        Raises:
-            NotFound: the output does not exist, or belongs to another org.
-        """
         self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
 
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
-        """Return the outputs of a plan of the caller's org, with all their versions.
-
-        Raises:
-            NotFound: the plan does not exist, or belongs to another org.
-        """
         self.require_capacity(caller)
         ctx = self._reading(caller)
         outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
         return [output_view(output) for output in outputs]
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
-        """Return a review of the caller's org with its outcome, which no tool returns.
-
-        Raises: NotFound: the review does not exist, or belongs to another org.
-        """
         self.require_capacity(caller)
         ctx = self._reading(caller)
         full_id = await full_id_of(ctx, IdKind.REVIEW, review_id, "taskId")
@@ -203,18 +168,13 @@ class Dispatcher:
         return replace(review, reply=answer.body)
 
     def _reading(self, caller: Caller) -> RequestContext:
-        """Return a request context for read-only operations.
-
-        Raises:
-            Forbidden: the caller lacks the scope for reading.
-        """
         require_scope(caller, Scope.PLAN_READ, "reading")
         return RequestContext(services=self.services, caller=caller)
 
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
         """Return the error for exceeding the rate limit.
 
-        Of several refusals in a row, only the first is logged, since refusals must be cheap.
+        Only the first of several refusals in a row is logged, because refusals must be cheap.
         """
         limit = self.services.rate_limit
         if limit is None:
@@ -248,10 +208,8 @@ class Dispatcher:
             return error_answer(broken, tool, arguments)
 
     def _shortened(self, caller: Caller, plain: Answer) -> Answer:
-        """Return the answer with short ids, and cache them for the next calls."""
         if plain.is_error:
-            # Do not cache: an id in an error may be one that the caller sent and that does not
-            # exist.
+            # Do not cache the ids in an error, because they may come from the caller and not exist.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
@@ -261,8 +219,7 @@ class Dispatcher:
         try:
             full_args = await with_full_ids(ctx, args)
         except NotFound:
-            # If this is a retry, the first call may have removed the object: look for a stored
-            # answer.
+            # Look for a stored answer, because the first call may have removed the object.
             ctx.key = _key(tool.name, caller.user, args)
             stored = await _find_stored(ctx)
             if stored is None:
@@ -284,7 +241,6 @@ def _replayed_answer(stored: StoredAnswer) -> Answer:
 
 
 def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
-    """Return the key of the stored answer; it is the same for full and short ids."""
     key: str | None = getattr(args, "idempotency_key", None)
     if not key:
         return None
@@ -292,7 +248,6 @@ def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
-    """Return the stored answer to a repeated call, read without a lock."""
     if ctx.key is None:
         return None
     (rows,) = await ctx.read(lookup_statement(ctx.key))
@@ -300,11 +255,6 @@ async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
 
 
 def _refuse_without(tool: Tool, caller: Caller) -> None:
-    """Raise an error if the caller has none of the scopes that the tool accepts.
-
-    Raises:
-        Forbidden: the caller lacks the scope.
-    """
     if tool.required_scopes.isdisjoint(caller.scopes):
         needed = sorted(tool.required_scopes)
         raise Forbidden(
@@ -316,5 +266,5 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the rate-limit key; the dashboard has its own, so that agents cannot block it."""
+    """Return the rate-limit key. The dashboard has its own, so that agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD

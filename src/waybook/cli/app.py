@@ -11,7 +11,6 @@ from waybook.cli.output import replace_unprintable_characters
 from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
 
-#: Exit code of a command that Ctrl-C ended, as shells report it.
 INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {

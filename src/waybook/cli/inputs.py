@@ -13,11 +13,11 @@ import click
 from waybook.errors import InvalidInput, TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
-#: Maximum size of a snapshot file; 100,000 jobs take about 20 MiB.
+#: A snapshot file with 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Lines that are too long are skipped if they have at most this size. Longer lines are an error.
+#: A line that is too long is skipped up to this size. A longer line is an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: Maximum size of an argument read from standard input, as for a tool call.
+#: An argument read from standard input has the same size limit as a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 

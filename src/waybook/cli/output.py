@@ -14,7 +14,7 @@ from waybook.core.hidden_characters import contains_hidden, escape_hidden
 from waybook.errors import InvalidInput
 
 COMPACT_SEPARATORS: Final = (",", ":")
-#: ASCII characters for terminals that cannot show ours. All other characters become "?".
+#: Terminals that cannot show these characters get the ASCII ones. All other characters become "?".
 ASCII_LOOKALIKES: Final = dict(
     zip("─━┄│├└✓✗▲“”·…→↳▸▾░▒▓█—◐●⊘◇»", '---|++vx!""..>>>v.:%#-o*0o>', strict=True)
 )
@@ -42,7 +42,7 @@ def print_line(text: str, *, err: bool = False) -> None:
 def print_text(text: str) -> None:
     """Print a stored text. On a terminal, hidden characters are escaped."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # Keep ANSI sequences: click would strip them from redirected output, and a file would differ
+    # Keep ANSI sequences. Click would strip them from redirected output, and a file would differ
     # from the stored text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 

@@ -1,10 +1,11 @@
 """Supervisor of worker processes that serve on one port: `waybook serve --workers N`.
 
-The supervisor forks the workers before it starts an event loop or a thread; each inherits a
+The supervisor forks the workers before it starts an event loop or a thread. Each worker inherits a
 listening socket of the port, and the system distributes the connections. The supervisor holds the
-sockets too, so no connection is lost when a worker is replaced. It replaces a worker that dies, and
-passes on the signals that stop the server. It ends with the status of a worker that failed before
-it served. If the supervisor dies, its workers stop.
+sockets too, so no connection is lost when a worker is replaced.
+
+The supervisor replaces a worker that dies, and passes on the signals that stop the server. It ends
+with the status of a worker that failed before it served. If the supervisor dies, its workers stop.
 """
 
 import gc
@@ -21,12 +22,11 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-#: Minimum and maximum seconds before a dead worker is started again. Each death of a worker that
-#: did not serve for `STEADY_SECONDS` doubles the delay.
+#: The delay before a restart doubles each time a worker dies early.
 MIN_DELAY_SECONDS: Final = 0.1
 MAX_DELAY_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 10.0
-#: Seconds between two checks of the workers. If a worker dies, the next check follows immediately.
+#: The death of a worker triggers the next check immediately.
 CHECK_SECONDS: Final = 1.0
 
 
@@ -35,16 +35,14 @@ class SupervisorLink:
     """Number of a worker, and its two pipes to the supervisor."""
 
     index: int
-    #: Pipe to which the worker writes when it begins to serve.
     reports: int
-    #: End of a pipe that becomes readable only when the supervisor has ended, for any reason.
+    #: End of a pipe that becomes readable only when the supervisor has ended.
     lifeline: int
 
     def report_serving(self) -> None:
         os.write(self.reports, b"1")
 
 
-#: Serves in a worker and returns the exit status.
 Serve = Callable[[SupervisorLink], int]
 
 
@@ -65,7 +63,6 @@ class Supervisor:
     count: int
     serve: Serve
     workers: dict[int, Worker] = field(default_factory=dict)
-    #: Earliest time of each worker's restart, and number of early deaths in a row.
     restarts: dict[int, float] = field(default_factory=dict)
     early_deaths: int = 0
     status: int = 0
@@ -103,7 +100,7 @@ class Supervisor:
 
     def _fork(self, index: int) -> Worker:
         reading, writing = os.pipe()
-        # Block signals until the worker is in the table, so that it does not miss one.
+        # Block signals until the worker is in the table, so that the worker does not miss a signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid:

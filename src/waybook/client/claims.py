@@ -17,7 +17,6 @@ from waybook.client.heartbeat import Heartbeat
 from waybook.client.replies import OnError
 from waybook.errors import StaleAttempt, WaybookError
 
-#: Maximum seconds for giving a step or job back after its `async with` block failed.
 MAX_GIVE_BACK_SECONDS = 10.0
 MAX_REASON_LENGTH = 500
 
@@ -40,7 +39,6 @@ class State(Enum):
     """State of a claim. A claim can be submitted only while it is held."""
 
     HELD = auto()
-    #: The server accepted a result, a review or a failure, or the claim was given back.
     ENDED = auto()
     LOST = auto()
 
@@ -53,11 +51,9 @@ class Claim(ABC):
     block that ends without a result raises `NotSubmitted`.
     """
 
-    #: "step" or "job", for error messages.
     KIND: str
 
     def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
-        #: Complete reply to the call that made the claim.
         self.reply = reply
         self._caller = caller
         self._session_id = terms.session_id
@@ -65,10 +61,8 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: Whether an error has already reported the loss to the agent.
+        #: Whether an error has already reported to the agent that the claim is lost.
         self._loss_is_reported = False
-        #: Task that runs the `async with` block, and its number of cancellation requests at the
-        #: start.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False

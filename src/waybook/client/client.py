@@ -20,11 +20,10 @@ from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
 ClaimT = TypeVar("ClaimT", bound=Claim)
 
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses of a plan or run that stopped until a person or another agent intervenes.
+#: With these statuses, a plan or run cannot continue until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
-#: Maximum seconds that a call waits at the server for work.
 DEFAULT_WAIT_SECONDS: Final = 50
 READY: Final = frozenset({"step_ready", "job_ready"})
 
@@ -35,7 +34,6 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
-    #: Number of calls of this session that are waiting at the server for work.
     waiting: int = 0
 
 
@@ -74,7 +72,6 @@ class Client:
         self._retry = retry or Retry()
         self._heartbeat_seconds = heartbeat_seconds
         self._wait_seconds = wait_seconds
-        #: Claims of this client that are still open, by session and by plan or run.
         self._claims: defaultdict[tuple[str, str], _OpenClaims] = defaultdict(_OpenClaims)
 
     async def __aenter__(self) -> Self:
@@ -261,7 +258,7 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # One claim call per session at a time, because concurrent calls would get the same step.
+        # Make one claim call at a time per session: concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -270,8 +267,7 @@ class Client:
                 return self._claimed(kind, reply, session, on_error, claims)
         if until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
-        # Wait without the lock, so that other calls of the session can proceed. This is safe,
-        # because the server has just confirmed that the session holds nothing else.
+        # Wait without the lock, so that other calls of the session can proceed.
         claims.waiting += 1
         try:
             reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)

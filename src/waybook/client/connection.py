@@ -6,7 +6,6 @@ from typing import Any, Protocol
 class Connection(Protocol):
     """Connection to a server. Several requests may be open at the same time."""
 
-    #: Address of the server, as shown in error messages.
     url: str
 
     async def ask(

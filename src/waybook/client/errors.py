@@ -39,7 +39,7 @@ class Unreachable(Unavailable):
     """A call got no answer; it may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    # No default delay before a retry: the client's own backoff determines it.
+    # The client's own backoff decides when to retry.
     retry_after: ClassVar[int | None] = None
 
 
@@ -57,7 +57,6 @@ class NothingReady(Exception):
     """Reply without a step or job: the work is over, or an agent or a person has to act first."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
-        #: Status of the reply, such as `awaiting_review`, `plan_failed` or `stage_failed`.
         self.status = str(reply["status"])
         self.reply = reply
         reason = reply.get("reason") or (reply.get("next") or {}).get("why")
@@ -75,8 +74,7 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
     following = payload.get("next")
     call = NextCall(**following) if following else None
     WaybookError.__init__(error, str(payload["message"]), next_call=call)
-    # The server's details replace the class defaults, so that a retry delay applies only if the
-    # server sent one.
+    # Use only the server's details, so that a retry delay applies only if the server sent one.
     error.details = dict(payload.get("details") or {})
     return error
 

@@ -9,9 +9,9 @@ import httpx2
 from waybook.client.errors import Unreachable, error_in_answer, permanent_failure
 from waybook.errors import WaybookError
 
-#: Revision of the MCP protocol. It needs neither a handshake nor headers that repeat the body.
+#: With this revision of MCP, a call needs no handshake and no headers that repeat the body.
 REVISION = "2025-11-25"
-#: HTTP statuses of a server or proxy that is temporarily unable to serve.
+#: A server or proxy that is temporarily unavailable answers with one of these HTTP statuses.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 

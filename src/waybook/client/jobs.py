@@ -14,7 +14,6 @@ from waybook.client.replies import (
     Usage,
 )
 
-#: Number of heartbeats sent during one lease of a job.
 BEATS_PER_LEASE = 3
 
 
@@ -31,14 +30,12 @@ class Job(Claim):
         self.stage = str(reply["stageSlug"])
         self.step_key = str(reply["stepKey"])
         self.type = str(reply["jobType"])
-        #: Model that must do the job; None for any model.
         self.model: str | None = reply.get("modelId")
         self.prompt: str = reply.get("prompt") or ""
         self.inputs: Sequence[JobInput] = reply.get("inputs") or []
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
-        #: End of the text that this job continues; empty if the job starts a new text.
+        #: End of the text that this job continues. Empty if the job starts a new text.
         self.so_far: str = reply.get("soFar") or ""
-        #: Whether this session already held the job before the call.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property

@@ -16,7 +16,8 @@ T = TypeVar("T")
 class Retry:
     """Limits on the retries of a call that got no answer or was temporarily refused."""
 
-    #: Maximum seconds from the first attempt until the start of the last one; 0 means one attempt.
+    #: Maximum seconds between the start of the first attempt and the start of the last one. 0
+    #: allows only one attempt.
     deadline_seconds: float = 60.0
     first_delay_seconds: float = 0.1
     max_delay_seconds: float = 5.0

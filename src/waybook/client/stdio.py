@@ -11,10 +11,9 @@ from typing import Any, Final, cast
 from waybook.client.errors import Unreachable, error_in_answer
 from waybook.client.http import REVISION
 
-#: Command that starts a server with all tools, in the Python environment of this program.
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-#: Maximum seconds for the server to exit after its input is closed, before it is killed.
+#: The server gets this many seconds to exit after its input is closed. Then it is killed.
 MAX_EXIT_SECONDS: Final = 10.0
 CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
 

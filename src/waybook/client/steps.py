@@ -14,9 +14,8 @@ from waybook.client.replies import (
 )
 from waybook.errors import StalePlan
 
-#: Token budget of the context that heartbeats request: the minimum that the server accepts.
+#: Heartbeats request the smallest context that the server accepts.
 HEARTBEAT_TOKENS = 500
-#: Maximum number of attempts to give a step back while other agents modify the plan.
 MAX_REVISION_CONFLICTS = 5
 
 
@@ -33,7 +32,6 @@ class Step(Claim):
         self.type = str(reply["stepType"])
         self.title: str = reply.get("title") or ""
         self.instructions: str = reply.get("instructions") or ""
-        #: JSON Schema that the result must match, if the step has one.
         self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
         #: Whether this session already held the step, or a reviewer sent it back.
         self.is_resumed = bool(reply.get("resumed"))

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-#: Tools that change something and take an `idempotencyKey`.
 KEYED_TOOLS: Final = frozenset(
     {
         "add_dag",
@@ -27,8 +26,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Tools that only read, so that a call may be repeated. `extract_data` is not one of them, because
-#: repeating it would make a language model work again.
+#: Calls of these tools may be repeated. `extract_data` is missing, because a language model would
+#: work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",

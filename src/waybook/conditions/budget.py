@@ -20,7 +20,7 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Part of a shared budget that is reserved for each condition not evaluated yet.
+#: Units of the shared budget that are kept for each condition that is not evaluated yet.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -65,11 +65,7 @@ class Budget:
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:
-        """Charge the cost of an operation. Call this before the operation runs.
-
-        Raises:
-            BudgetExceeded: the operation would cost more than the remaining budget.
-        """
+        """Charge the cost of an operation. Call this before the operation runs."""
         if cost > self.left:
             self.left = 0
             raise BudgetExceeded(at, self.limit)
@@ -97,7 +93,6 @@ class SharedBudget:
         self._current: Budget | None = None
 
     def next_budget(self) -> Budget:
-        """Deduct the cost of the previous condition, and return the budget of the next one."""
         if self._current is not None:
             self._left -= self._current.spent
         self._waiting -= 1
@@ -108,12 +103,9 @@ class SharedBudget:
 
 @dataclass(slots=True)
 class Frame:
-    """State of one evaluation: variables, macro variables, and budget."""
-
     values: Mapping[str, Json]
     bound: list[Json]
     budget: Budget
 
 
-#: Evaluates a part of a condition. It returns a CEL value or raises a `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

@@ -6,8 +6,7 @@ from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 
-#: Maximum depth of the expression tree. A chain of `&&` or `||` is one level, regardless of its
-#: length.
+#: Maximum depth of the expression tree. A chain of `&&` or `||` counts as one level.
 MAX_TREE_DEPTH = 64
 
 _SUGGESTED_FUNCTION = {
@@ -33,11 +32,7 @@ _SUGGESTED_CONSTANT = {
 
 
 def check(tree: Node) -> None:
-    """Reject a syntax tree that is too deep or uses an unknown name.
-
-    Raises:
-        ConditionError: the first violation found.
-    """
+    """Reject a syntax tree that is too deep or uses an unknown name."""
     for node, depth in walk(tree):
         if depth > MAX_TREE_DEPTH:
             text = f"the expression is more than {MAX_TREE_DEPTH} operations deep"

@@ -25,7 +25,6 @@ from waybook.conditions.syntax import (
 from waybook.conditions.values import ConditionError
 from waybook.errors import BadExpression
 
-#: Operators between any field and any value.
 COMPARISONS: Final = (
     Operator.EQUAL,
     Operator.UNEQUAL,
@@ -34,7 +33,6 @@ COMPARISONS: Final = (
     Operator.GREATER,
     Operator.AT_LEAST,
 )
-#: Functions that test a text field for a part.
 TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 
 
@@ -135,13 +133,11 @@ def _value_text(node: Node) -> str | None:
 
 
 def _plain_or_quoted(text: str) -> str:
-    """Quote a text unless a form would read it back unchanged."""
     is_kept = text == text.strip() != "" and "\n" not in text and "\r" not in text
     return text if is_kept and _json_literal(text) is None else _quote(text)
 
 
 def _text(value: str) -> str:
-    """Return the content of a quoted text, or the value itself."""
     literal = _json_literal(value.strip())
     if literal is None or not literal.startswith('"'):
         return value

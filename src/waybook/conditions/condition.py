@@ -27,8 +27,6 @@ MAX_SOURCE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of a condition: whether it fired, its error, and its cost."""
-
     fired: bool
     error: str | None
     cost: int
@@ -36,8 +34,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Compiled branch condition."""
-
     source: str
     tree: Node
     program: Program = field(repr=False, compare=False)

@@ -33,7 +33,6 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: Index in the frame of each macro variable's value.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
@@ -57,8 +56,6 @@ _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A compiled condition: entry function, cost, and number of macro variables."""
-
     run: Run
     cost: int
     slots: int

@@ -48,7 +48,6 @@ def size(value: Json, at: int) -> int:
 
 
 def contains(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Evaluate `contains`."""
     if len(text) < _LINEAR_SEARCH:
         budget.spend(len(text) * len(part) // _COMPARISONS_PER_UNIT, at)
     else:
@@ -162,7 +161,6 @@ def negation(at: int, operand: Run) -> Run:
 
 
 def _elements(node: Macro, group: Json) -> Iterable[Json]:
-    """Return the elements of a list, or the keys of a map."""
     if type(group) is list or type(group) is dict:
         return group
     raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
@@ -171,7 +169,6 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the first error, and charge the budget for ignoring an error."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

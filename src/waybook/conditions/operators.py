@@ -31,7 +31,6 @@ from waybook.conditions.values import (
 
 
 def add(left: Json, right: Json, at: int, budget: Budget) -> Json:
-    """Add numbers, or concatenate texts or lists."""
     if type(left) is int and type(right) is int:
         return _within(left + right, at)
     if type(left) is float and type(right) is float:
@@ -62,7 +61,6 @@ def multiply(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """Divide numbers. Integer division truncates toward zero."""
     if type(left) is int and type(right) is int:
         if right == 0:
             raise ConditionError("division by zero", at)
@@ -142,7 +140,6 @@ def unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def member(item: Json, group: Json, at: int, budget: Budget) -> bool:
-    """Return whether a list contains this element, or a map contains this key."""
     if type(group) is list:
         return _among(item, group, at, budget)
     if type(group) is not dict:
@@ -197,7 +194,6 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
-    """Return the pairs of elements to compare. None if the lengths differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR * (1 + len(first)), at)

@@ -48,11 +48,7 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the node for a function call. A macro call is expanded.
-
-    Raises:
-        ConditionError: a macro is called with invalid arguments.
-    """
+    """Return the node for a function call. A macro call is expanded."""
     if name == "has":
         return _has(at, receiver, arguments)
     if name in _LOOPS:
@@ -114,11 +110,7 @@ _RESERVED = frozenset(
 
 
 def parse(source: str) -> Node:
-    """Parse the source of a condition and return its syntax tree.
-
-    Raises:
-        ConditionError: the source violates CEL's grammar, or is outside of the supported subset.
-    """
+    """Parse the source of a condition and return its syntax tree."""
     cursor = Cursor(source)
     if cursor.at_end():
         raise ConditionError("the condition is empty", 0, "write true for one that always fires")

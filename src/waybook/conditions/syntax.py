@@ -155,7 +155,6 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Yield every node with its depth. Recursion could exceed Python's stack."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -164,5 +163,4 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def size(tree: Node) -> int:
-    """Return the number of nodes. It is the cost of one evaluation."""
     return sum(1 for _ in walk(tree))

@@ -88,7 +88,6 @@ def tokenize(source: str) -> list[Token]:
     return tokens
 
 
-#: Maximum nesting depth of brackets, conditional branches and arguments.
 MAX_NESTING_DEPTH = 32
 
 _WORD_ADVICE = {
@@ -118,7 +117,6 @@ class Cursor:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Return whether a minus sign and a number come next. Together they form one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
@@ -128,18 +126,12 @@ class Cursor:
         return token
 
     def skip(self, symbol: str) -> bool:
-        """Consume the next token if it is this symbol, and return whether it was."""
         if not self.peek_is(symbol):
             return False
         self.take()
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Consume the next token. It must be this symbol.
-
-        Raises:
-            ConditionError: the next token is not this symbol.
-        """
         if not self.skip(symbol):
             closing = f" to close the {opened} at {opened.at}" if opened else ""
             raise self.unexpected(f"expected '{symbol}'{closing}")
@@ -150,11 +142,6 @@ class Cursor:
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
 
     def enter(self) -> None:
-        """Increase the nesting depth.
-
-        Raises:
-            ConditionError: the nesting is too deep.
-        """
         self._nesting += 1
         if self._nesting > MAX_NESTING_DEPTH:
             text = f"nested more than {MAX_NESTING_DEPTH} levels deep"
@@ -225,10 +212,6 @@ def read_string(token: str, at: int) -> str:
 
 
 def _read_raw(body: str, at: int) -> str:
-    """Return the content of a raw string.
-
-    As in CEL, it must not end in an odd number of backslashes.
-    """
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
             "this raw string ends in a backslash", at, "write it without r and doubled"

@@ -27,7 +27,6 @@ class ConditionError(Exception):
     """
 
     def __init__(self, text: str, at: int, advice: str = "", *, hint: str | None = None) -> None:
-        """Store the message, position and advice. `hint` is the corrected text."""
         self.text = text
         self.at = at
         self.advice = advice
@@ -43,7 +42,8 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: Types that need no conversion. `int` may exceed the range of a CEL integer.
+#: Types that need no conversion. `int` is missing, because a Python integer may exceed the range of
+#: a CEL integer.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
@@ -57,7 +57,7 @@ _KINDS: Mapping[type, str] = {
 }
 
 _MAX_QUOTE_LENGTH = 40
-_MAX_DOUBLE_LENGTH = 1024  # Longest integer in bits that fits into a double.
+_MAX_DOUBLE_LENGTH = 1024
 
 
 def to_cel_value(value: Json, at: int) -> Json:
@@ -96,7 +96,6 @@ def quoted(text: str) -> str:
 
 
 def _nearest_double(value: int) -> float:
-    """Return the double nearest to an integer of any size."""
     beyond = inf if value > 0 else -inf
     if value.bit_length() > _MAX_DOUBLE_LENGTH:
         return beyond

@@ -17,7 +17,6 @@ from waybook.json_values import Json, rfc3339
 
 WHOLE_ROW = "*"
 
-#: Types whose values are already JSON.
 PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
@@ -100,8 +99,6 @@ def group_changes(changes: Iterable[Change]) -> list[Json]:
 
 
 class Entry(NamedTuple):
-    """An audit entry to write: its event, its details, and the row changes."""
-
     event: Event
     details: Mapping[str, Json]
     changes: tuple[Change, ...]

@@ -22,25 +22,21 @@ class ReviewPolicy(StrEnum):
 
     #: An agent may submit its user's decision. The review records that it was relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, on a web page or with a credential other than
-    #: the one that requested the review.
+    #: Only a user with the review scope may decide, on a web page or with another credential than
+    #: the requester's.
     HUMAN = "human"
 
 
 class Actor(NamedTuple):
-    """User, channel and session of a call, as audit entries record them."""
-
     user: str
     channel: Channel
     session: str | None = None
-    #: The actor's credential. A person and the person's agent have different ones.
+    #: A person and the person's agent have different credentials.
     principal: str | None = None
-    #: Whether the credential has the review scope.
     reviews: bool = False
 
     @property
     def holder(self) -> Holder:
-        """Return the holder to record when this actor claims a step or job."""
         return Holder(self.user, self.session)
 
 
@@ -50,7 +46,7 @@ class DecisionContext(NamedTuple):
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: The org's review policy. It is set only for rules that depend on it.
+    #: The org's review policy. It is loaded only for rules that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
@@ -62,8 +58,6 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-#: Scopes included in each scope. Writing and reviewing include reading, and the administrator scope
-#: includes all.
 IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
     Scope.PLAN_WRITE: frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE}),

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: Maximum bytes of a PostgreSQL NOTIFY payload. It must be below 8,000.
+#: PostgreSQL accepts NOTIFY payloads below 8,000 bytes.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -24,8 +24,6 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """A changed plan or run, with the number of its latest audit entry."""
-
     kind: str
     id: str
     version: int
@@ -40,7 +38,6 @@ class EventBatch(NamedTuple):
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield NOTIFY payloads that together contain all these events."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:
@@ -71,16 +68,13 @@ def decode_batch(payload: str) -> EventBatch | None:
     return EventBatch(head[1], org_id, events)
 
 
-#: Maximum length of a name, and of a summary, in a notification.
 MAX_NAME_LENGTH = 200
 MAX_SUMMARY_LENGTH = 500
-#: Maximum number of items, such as steps, that a notification names.
 MAX_NAMES_LISTED = 10
 
 
 class NotificationKind(StrEnum):
     REVIEW_REQUESTED = "plan.review_requested"
-    #: A review has waited longer than configured.
     REVIEW_OVERDUE = "plan.review_overdue"
     PLAN_STALLED = "plan.stalled"
     PLAN_COMPLETED = "plan.completed"
@@ -89,7 +83,6 @@ class NotificationKind(StrEnum):
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
     RUN_CANCELED = "run.canceled"
-    #: Requested by a user to check that notifications arrive.
     TEST = "webhook.test"
 
 

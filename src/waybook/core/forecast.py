@@ -9,7 +9,6 @@ from typing import Final
 from waybook.core.durations import format_duration
 from waybook.core.usage import format_cost
 
-#: Minimum number of finished runs, and of finished steps or jobs, for a forecast.
 MIN_RUNS: Final = 3
 MIN_UNITS: Final = 5
 LOW_QUANTILE: Final = 0.05
@@ -18,8 +17,6 @@ HIGH_QUANTILE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """An expected value, with the range that covers 90 % of the history."""
-
     middle: float
     low: float
     high: float
@@ -36,9 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Expected time and cost of work, and the work they are based on."""
-
-    #: Time in seconds, and cost in millionths of a dollar. None if there is too little history.
+    #: There is no estimate if there is too little history. `cost` is in millionths of a dollar.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

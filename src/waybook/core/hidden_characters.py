@@ -15,7 +15,6 @@ from typing import Final
 from waybook.json_values import Json
 
 FLAG: Final = "oddCharacters"
-#: Kinds of hidden characters with their ranges, in the order of a reply.
 KINDS: Final = (
     ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
     ("bidi", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
@@ -25,8 +24,6 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: Maximum number of fields with hidden characters that a reply names. Other fields are only
-#: counted.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -35,18 +32,18 @@ _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\uf
 _INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-#: The three flags made of tag characters: England, Scotland and Wales.
+#: The flags of England, Scotland and Wales, which consist of tag characters.
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: Characters after which a variation selector is hidden text: ASCII except keycap bases,
-#: whitespace, and hidden characters.
+#: After these characters, a variation selector is hidden text. They are ASCII characters that
+#: cannot begin a keycap, whitespace, and hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences with hidden characters. They are matched before single hidden characters.
+#: Legitimate sequences that contain hidden characters. They are matched before single characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
-        # These are legitimate after a symbol, a non-ASCII letter or a keycap base.
+        # A variation selector is legitimate after a symbol, a non-ASCII letter or a keycap base.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -55,7 +52,7 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that occur in no hidden character, and beginnings of the JSON escapes of control
+#: `_PLAIN` bytes are part of no hidden character. `_ESCAPED` begins the JSON escapes of control
 #: characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
@@ -79,14 +76,13 @@ def may_contain_hidden(json: bytes) -> bool:
 
     This is fast, because every reply is checked.
     """
-    # JSON escapes control characters except DEL. Both are rare.
+    # JSON escapes every control character except DEL.
     if json.isascii() and b"\\" not in json and b"\x7f" not in json:
         return False
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 
 def contains_hidden(text: str) -> bool:
-    """Return whether a text may contain hidden characters. This is fast for most texts."""
     return _has_odd(text.encode("utf-8", "surrogatepass"))
 
 

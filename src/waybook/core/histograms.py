@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-#: Upper bounds in seconds of the buckets for the duration of calls.
 DURATION_BOUNDS: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
@@ -15,9 +14,7 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Create empty buckets with these upper bounds, in ascending order."""
         self.bounds = bounds
-        #: Values per bucket. The last bucket has no upper bound.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 

@@ -10,8 +10,8 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits for `is_plain_json`: nesting levels, values per object or array, and characters of all
-#: names and texts.
+#: Limits for `is_plain_json`. `MAX_PLAIN_LENGTH` limits the characters of all names and texts
+#: together.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -54,7 +54,7 @@ def is_plain_json(value: object) -> bool:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return False
-    # This JSON escapes NUL, and contains `null` for None and for numbers that are not finite.
+    # In this JSON, NUL is escaped, and `null` stands for None and for numbers that are not finite.
     return b"\\u0000" not in text and b"null" not in text
 
 
@@ -87,8 +87,7 @@ def check_json(value: object, depth: int = 0) -> int:
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
     if isinstance(value, dict):
-        # Join all names and texts, and check them as one text. Names count with quotes, texts also
-        # with commas.
+        # Check all names and texts as one joined text. Add the quotes and commas to the size.
         texts = [inner for inner in value.values() if type(inner) is str]
         others = [inner for inner in value.values() if type(inner) is not str]
         size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)
@@ -98,7 +97,7 @@ def check_json(value: object, depth: int = 0) -> int:
     if isinstance(value, list):
         size = 2
         for inner in value:
-            # Long lists are mostly small integers. These need no further check.
+            # Long lists are mostly small integers, which need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)

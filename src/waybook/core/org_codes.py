@@ -9,7 +9,6 @@ from string import ascii_letters, digits
 from typing import Final
 from uuid import UUID
 
-#: Length of a secret without a code, and length of a code.
 SECRET_LENGTH: Final = 43
 CODE_LENGTH: Final = 22
 _ROUTED_LENGTH: Final = SECRET_LENGTH + CODE_LENGTH

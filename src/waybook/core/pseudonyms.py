@@ -11,11 +11,11 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields with these suffixes or names contain a person's name or credential, or a reason that
-#: may name a person.
+#: Row fields with these suffixes or names may identify a person.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: The same for keys in replies and in the details of audit entries.
+#: Keys with these suffixes or names may identify a person, in replies and in the details of audit
+#: entries.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
@@ -30,8 +30,6 @@ def rejection_reason(user: str) -> str:
 
 
 class Pseudonymization(NamedTuple):
-    """A person's name and the pseudonym that replaces it."""
-
     name: str
     pseudonym: str
 
@@ -150,7 +148,6 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 
 
 def _blank(value: Json, to: Pseudonymization) -> Json:
-    """Blank the identifying fields of a user's row."""
     if not isinstance(value, dict):
         return value
     blank: dict[str, Json] = {

@@ -10,8 +10,6 @@ from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
-#: Changed fields of a row. Each value is a list of the old and the new value, or of only the new
-#: one.
 ChangedFields = dict[str, Json]
 
 ENTITIES = frozenset(map(str, Entity))
@@ -22,11 +20,7 @@ class ReplayError(ValueError):
 
 
 def replay(changes: Iterable[Change]) -> Rows:
-    """Apply the changes in order to an empty set of rows.
-
-    Raises:
-        ReplayError: a change does not match the rows that result from the earlier changes.
-    """
+    """Apply the changes in order to an empty set of rows."""
     rows: Rows = {}
     for change in changes:
         _apply(rows.setdefault(str(change.entity), {}), change)
@@ -60,7 +54,6 @@ def _values(row: Row) -> Row:
 
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:
-    """Return the differences between replayed and stored rows, as one sentence each."""
     messages: list[str] = []
     for entity in sorted({*replayed, *stored}):
         ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
@@ -85,9 +78,6 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
     """Yield the row changes in one element of an audit entry's changes.
 
     The element is a group of changes of one row or, in entries of earlier versions, one change.
-
-    Raises:
-        ReplayError: the value does not have the form of a change or of a group.
     """
     match raw:
         case dict():
@@ -100,11 +90,7 @@ def changes_from_json(raw: Json) -> Iterator[Change]:
 
 
 def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, ChangedFields]]:
-    """Yield the entity, the id and the changed fields of each row that an audit entry changes.
-
-    Raises:
-        ReplayError: an earlier version of Waybook stored the entry, without groups.
-    """
+    """Yield the entity, the id and the changed fields of each row that an audit entry changes."""
     groups = details.get("changes")
     if not isinstance(groups, list):
         raise ReplayError("the entry has no list of changes")
@@ -117,11 +103,6 @@ def changed_rows(details: Mapping[str, Json]) -> Iterator[tuple[str, str, Change
 
 
 def new_value(values: Json) -> Json:
-    """Return the new value of a changed field.
-
-    Raises:
-        ReplayError: the field has no list of old and new value.
-    """
     if not isinstance(values, list) or not values:
         raise ReplayError(f"not the values of a change: {values!r}")
     return values[-1]
@@ -138,11 +119,6 @@ def _old_and_new(values: Json) -> tuple[Json, Json]:
 
 
 def change_from_json(raw: Mapping[str, Json]) -> Change:
-    """Read a change from its form in the audit.
-
-    Raises:
-        ReplayError: the value does not have the form of a change.
-    """
     try:
         entity = Entity(str(raw["entity"]))
         return Change(entity, str(raw["id"]), str(raw["field"]), raw["from"], raw["to"])

@@ -12,23 +12,20 @@ from operator import mul
 from typing import Final
 from uuid import UUID
 
-#: Digits in the order of their values. 0, 1, i, l and o are easily confused and left out.
+#: 0, 1, i, l and o are left out, because they are easily confused.
 ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 BASE: Final = len(ALPHABET)
 DIGITS: Final = 9
 LENGTH: Final = DIGITS + 1
-#: Number of characters of a full id with hyphens.
 FULL_LENGTH: Final = 36
-#: Number of different short ids. The SQL function `app_short_key` uses the same number.
+#: The SQL function `app_short_key` uses the same number.
 KEYS: Final = BASE**DIGITS
-#: Largest PostgreSQL bigint, as a mask for the bits of a hash.
+#: Largest PostgreSQL bigint, used as a bit mask for hashes.
 MAX_BIGINT: Final = 2**63 - 1
 
-#: Pattern of a full id in its usual spelling.
 _FULL_ID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
 _POWERS: Final = tuple(BASE**power for power in reversed(range(DIGITS)))
-#: Weights of the digits in the check character.
 _WEIGHTS: Final = range(2, DIGITS + 2)
 
 

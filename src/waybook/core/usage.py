@@ -49,8 +49,6 @@ def _sum(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Usage over several results, and the number of results that reported usage."""
-
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
@@ -61,7 +59,6 @@ class Totals:
         return self.input_tokens + self.output_tokens
 
     def plus(self, usage: Usage) -> "Totals":
-        """Return the totals with one more result."""
         return Totals(
             input_tokens=self.input_tokens + (usage.input_tokens or 0),
             output_tokens=self.output_tokens + (usage.output_tokens or 0),
@@ -70,7 +67,6 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """Return the totals as the database and the audit store them."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -92,12 +88,10 @@ class Totals:
         }
 
 
-#: Totals of a plan or run without reported usage.
 NO_USAGE = Totals()
 
 
 def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
-    """Return the stored totals; if nothing is stored, return `NO_USAGE`."""
     return Totals(**stored) if stored else NO_USAGE
 
 

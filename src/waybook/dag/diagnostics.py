@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: Maximum number of reported diagnostics. More would not help the author.
+#: More diagnostics would not help the author.
 MAX_DIAGNOSTICS = 20
 
 
@@ -21,7 +21,6 @@ class Diagnostic:
 
 
 def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
-    """Return one error for all diagnostics. The message quotes the first diagnostic."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return BadRecipe(

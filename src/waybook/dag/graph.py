@@ -15,14 +15,13 @@ from operator import attrgetter
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
 
-#: Maximum number of steps listed in an error about a cycle.
 MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All steps in topological order. Independent steps are in the order of their numbers.
+    #: All steps in topological order. Independent steps keep the order of their numbers.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -117,7 +116,7 @@ def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -
     """Return the steps in topological order. Independent steps are ordered as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # An ascending list is already a heap.
+    # An ascending list is already a valid heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:
@@ -150,11 +149,8 @@ def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """Progress of a step while its stage runs."""
-
     opened: bool
     closed: bool
-    #: Number of jobs, and number of completed jobs.
     total: int
     done: int
 
@@ -217,7 +213,6 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """Return the possible primary sources of a step. A valid workflow has only one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before

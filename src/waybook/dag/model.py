@@ -35,7 +35,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Statuses of failed jobs that are not retried automatically.
+#: Failed jobs with these statuses are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
@@ -51,8 +51,6 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A document that each job of a step produces."""
-
     document_key: str
     #: Template of the document. None if people do not read the document.
     render: str | None = None
@@ -67,7 +65,6 @@ class RecipeStep(NamedTuple):
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: Inputs of the step. None if the definition declares no inputs.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None

@@ -1,10 +1,9 @@
-"""Creation and setup of the embedded PostgreSQL cluster, with the shipped binaries.
+"""Creates and sets up the embedded PostgreSQL cluster, with the shipped binaries.
 
 Every step can be interrupted and repeated. The cluster is created under a temporary name and
 renamed when complete. Its roles, database and extension are then created in single-user mode,
-before the server accepts connections. These statements are repeatable, and a digest of them is
-recorded at the end. Binaries that the server's system account cannot read are copied to a directory
-that it can read.
+before the server accepts connections. Binaries that the server's system account cannot read are
+copied to a directory that it can read.
 """
 
 import hashlib
@@ -38,11 +37,9 @@ NO_EMBEDDED_SERVER = (
     f"server with PostgreSQL 15 or newer (embedded is {MAJOR}, for Linux with glibc and macOS)"
 )
 PROGRAMS = {"initdb", "postgres"}
-#: Free disk space in bytes without which no cluster is created: its files, the database and a
-#: second segment of the write-ahead log.
+#: Minimum free bytes on the disk for a new cluster.
 NEW_CLUSTER_BYTES = 100_000_000
-#: If less disk space than this (in bytes) is free, a failure of PostgreSQL is reported as a full
-#: disk. It is one segment of the write-ahead log.
+#: With less free space than this, a failure of PostgreSQL is reported as a full disk.
 MIN_FREE_BYTES = 16 * 1024 * 1024
 EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -62,7 +59,7 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """Return the PostgreSQL binaries; copy them first if the system account cannot run them.
+    """Return the PostgreSQL binaries. If the system account cannot run them, copy them first.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.
@@ -95,7 +92,7 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # Keep the directory structure, because programs find their libraries by a relative path.
+        # Programs find their libraries by a relative path, so keep the directory structure.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -123,8 +120,7 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# Read at import: a root process can no longer read these files after switching to the server's
-# user.
+# Read these files at import: a root process cannot read them after switching to the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -138,8 +134,8 @@ def create_cluster(
     """Create the cluster if it does not exist, and set it up while no server is running.
 
     Raises:
-        Misconfigured: the cluster has another major version. Unavailable: a PostgreSQL program
-            failed.
+        Misconfigured: the cluster has another major version.
+        Unavailable: a PostgreSQL program failed.
     """
     if not home.cluster.exists():
         _create(home, binaries, durable=durable)
@@ -161,11 +157,6 @@ def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
 
 
 def check_version(home: ServerDirectory) -> None:
-    """Raise an error if the cluster has another major version than the shipped binaries.
-
-    Raises:
-        Misconfigured: the cluster was created by another major version.
-    """
     version = (home.cluster / "PG_VERSION").read_text().strip()
     if version == MAJOR:
         return
@@ -182,8 +173,7 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
         shutil.rmtree(remains, ignore_errors=True)
     require_space(home.directory, NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # Reject all connections until the access rules (`ACCESS`) are written, because no passwords are
-    # set yet.
+    # Reject all connections until `ACCESS` is written, because no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -198,7 +188,7 @@ def _bootstrap(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # Do not log failed statements, which could contain a password.
+    # Do not log a failed statement, because it could contain a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))
@@ -208,8 +198,8 @@ def _bootstrap(
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # `create database` cannot be conditional, so its failure is ignored. The next session connects
-    # to the database, which proves that it exists.
+    # Ignore a failure of `create database`, because the statement cannot be conditional. The next
+    # session proves that the database exists.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
 

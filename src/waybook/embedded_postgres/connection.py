@@ -40,7 +40,6 @@ def _random() -> str:
 
 
 def read_connection_info(path: Path) -> ConnectionInfo | None:
-    """Return the connection data in the file, or None if it is missing or incomplete."""
     try:
         record = json.loads(path.read_bytes())
         return ConnectionInfo(**{**record, "passwords": Passwords(**record["passwords"])})
@@ -49,12 +48,11 @@ def read_connection_info(path: Path) -> ConnectionInfo | None:
 
 
 def write_connection_info(path: Path, connection: ConnectionInfo) -> None:
-    """Write the connection file atomically, so that readers never see a partial file."""
     write_private(path, json.dumps(asdict(connection), indent=1).encode())
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file atomically with one that only its owner can read."""
+    """Replace a file with one that only its owner can read. Readers never see a partial file."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(draft, flags, 0o600)

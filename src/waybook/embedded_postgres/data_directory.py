@@ -1,4 +1,4 @@
-"""Creation of the data directories, and the operating system account for PostgreSQL.
+"""Creates the data directories, and selects the operating system account for PostgreSQL.
 
 Permissions of existing directories are never changed. PostgreSQL never runs as root, and no account
 is created for it.
@@ -25,8 +25,6 @@ CANDIDATES = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The operating system user that owns the cluster and runs PostgreSQL."""
-
     name: str
     uid: int
     gid: int
@@ -60,7 +58,6 @@ def server_account(owner: int | None = None) -> Account:
 
 
 def drop_privileges(account: Account) -> None:
-    """Switch this process to the system account permanently."""
     if not account.is_other_user:
         return
     os.setgroups([])
@@ -69,7 +66,7 @@ def drop_privileges(account: Account) -> None:
 
 
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
-    """Run a command as the system account; return its result, or None if it may not run it."""
+    """Run a command as the system account. Return None if the account may not run it."""
     try:
         if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line
@@ -104,7 +101,8 @@ BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  
 def create_control_directory(data_dir: Path) -> ControlDirectory:
     """Create the data directory, and in it the control directory of the supervisor process.
 
-    Raises: Misconfigured: a directory cannot be created, or belongs to another user.
+    Raises:
+        Misconfigured: a directory cannot be created, or belongs to another user.
     """
     control_dir = ControlDirectory(data_dir)
     try:
@@ -122,11 +120,6 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
 
 
 def require_space(directory: Path, needed: int) -> None:
-    """Raise an error if the disk of this directory has less free space than `needed` bytes.
-
-    Raises:
-        DiskFull: there is too little space.
-    """
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise DiskFull(
@@ -136,7 +129,7 @@ def require_space(directory: Path, needed: int) -> None:
 
 
 def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirectory, Account]:
-    """Create PostgreSQL's directory; return it and the system account that owns it.
+    """Create PostgreSQL's directory, and return it with the system account that owns it.
 
     Raises:
         Misconfigured: no directory can be used without changing permissions of other directories.
@@ -158,7 +151,6 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
 
 
 def clean_places() -> None:
-    """Remove clusters whose data directories were deleted; the caller must be root."""
     remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
@@ -167,11 +159,6 @@ def _places() -> tuple[Path, ...]:
 
 
 def create_socket_directory(directory: Path) -> None:
-    """Create the directory of the socket, as the system user that runs PostgreSQL.
-
-    Raises:
-        Misconfigured: the directory exists, and is not private to this user.
-    """
     _make(directory, PRIVATE)
     check_private(directory, os.geteuid())
 
@@ -197,11 +184,7 @@ def shared_base(account: Account) -> Path:
 
 
 def check_private(directory: Path, uid: int) -> None:
-    """Raise an error if a directory belongs to, or is accessible to, another system user.
-
-    Raises:
-        Misconfigured: the path is not a directory, or another user owns or can access it.
-    """
+    """Check that a directory belongs to this system user and no other user can access it."""
     file_stat = directory.lstat()
     mode = stat.S_IMODE(file_stat.st_mode)
     if stat.S_ISDIR(file_stat.st_mode) and file_stat.st_uid == uid and not mode & 0o077:
@@ -234,7 +217,6 @@ def _recorded(control_dir: ControlDirectory) -> ServerDirectory:
 
 
 def _make(directory: Path, mode: int) -> bool:
-    """Create the directory if it does not exist; return whether it was created."""
     try:
         directory.mkdir(mode)
     except FileExistsError:

@@ -4,10 +4,10 @@
 
     python -m waybook.embedded_postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO
 
-The process runs detached from the terminal and from the process that started it. After startup it
-reports success or an error once, to the file descriptor REPORT_TO. It holds `keeper.lock` while it
-lives, so that every client can check whether it is running. As root it creates the directories,
-then switches to the server's user permanently.
+The process runs detached from the process that started it. After startup it reports success or an
+error once, to the file descriptor REPORT_TO. It holds `keeper.lock` while it lives, so that every
+client can check whether it is running. As root it creates the directories, then switches to the
+server's user permanently.
 """
 
 import contextlib
@@ -62,8 +62,6 @@ TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """Directories, binaries and locks with which the supervisor process runs PostgreSQL."""
-
     home: ServerDirectory
     binaries: Binaries
     connection: ConnectionInfo
@@ -80,7 +78,6 @@ class ServerContext:
 
 
 def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
-    """Run the supervisor of the embedded PostgreSQL, detached in a process of its own."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
@@ -134,9 +131,9 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 
 
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
-    """Restart PostgreSQL when it dies; stop it after a grace period without any client."""
+    """Restart PostgreSQL when it dies, and stop it after a grace period without clients."""
     idle_since: float | None = None
-    # On some file systems the link count is always zero, and then shows no deletion.
+    # On some file systems the link count is always zero, so it cannot show a deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -164,8 +161,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
 def _clean_up(server_context: ServerContext) -> None:
     """Remove the sockets of a deleted data directory, but keep its cluster.
 
-    The data directory may have been copied elsewhere before it was deleted; the copy then uses the
-    cluster.
+    The data directory may have been copied before it was deleted. The copy then uses the cluster.
     """
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
         shutil.rmtree(server_context.socket_dir, ignore_errors=True)
@@ -181,7 +177,7 @@ def _move_in(
     if is_apart and account.is_other_user:
         claim(home, control_dir)
     if account.is_other_user:
-        clean_places()  # Run this after `claim`, because a claimed cluster is not removed.
+        clean_places()  # Run this after `claim`, because it does not remove a claimed cluster.
     binaries = find_binaries(account)
     known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(
@@ -227,7 +223,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """Return a list to which SIGTERM signals are appended; ignore SIGINT and SIGHUP."""
+    """Return a list to which SIGTERM signals are appended. SIGINT and SIGHUP are ignored."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -236,7 +232,6 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Send a message to the process that started this one, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

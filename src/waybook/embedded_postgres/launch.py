@@ -1,4 +1,4 @@
-"""Client side of the embedded PostgreSQL: starts and monitors its supervisor process.
+"""Starts and monitors the supervisor process of the embedded PostgreSQL, for a client.
 
 If the supervisor is killed, the monitor starts the next one. The monitor also checks once when it
 is closed, because a server without a supervisor would never be stopped.
@@ -28,8 +28,6 @@ SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of the supervisor process, fixed when it starts."""
-
     durable: bool
     grace_seconds: float
 
@@ -125,7 +123,7 @@ logger = logging.getLogger(__name__)
 
 
 class SupervisorMonitor:
-    """Thread that checks once a second, until closed, that a supervisor process is running."""
+    """Thread that checks once a second that a supervisor process is running."""
 
     def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
         self._control_dir = control_dir
@@ -150,7 +148,6 @@ class SupervisorMonitor:
             )
 
     def _ensure_supervisor(self) -> bool:
-        """Start a supervisor process if none is running; return whether one is running now."""
         try:
             if not locks.is_held(self._control_dir.supervisor_lock):
                 ensure_running(self._control_dir, self._options)

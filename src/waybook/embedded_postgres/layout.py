@@ -94,8 +94,6 @@ class ControlDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """Directory of all files that PostgreSQL itself reads and writes."""
-
     directory: Path
 
     @property
@@ -112,12 +110,10 @@ class ServerDirectory:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a short name for a path, which is the same each time."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket directory; it is in /tmp if its usual path is too long or has a comma."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -139,7 +135,7 @@ BASE = {
     "scram_iterations": "1024",  # The passwords are random, so slow hashing would protect nothing.
     "logging_collector": "off",  # The supervisor limits the size of the log.
     "log_checkpoints": "off",
-    # Run often, so that a new table soon gets statistics and good query plans.
+    # Autovacuum runs often, so that a new table soon gets statistics and good query plans.
     "autovacuum_naptime": "5s",
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
@@ -173,7 +169,6 @@ PROBE_LINE = "FATAL:  the database system is starting up"
 
 
 def open_log(path: Path) -> int:
-    """Open the log file for appending; create it as private if it does not exist."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
@@ -181,8 +176,8 @@ def open_log(path: Path) -> int:
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
     """Move the content of a log file that is too large to a second file.
 
-    The log file is then truncated. Its writer keeps the file open and continues at the beginning,
-    because it opened the file for appending.
+    The log file is then truncated. Its writer keeps it open and continues at the beginning, because
+    it appends.
     """
     try:
         if path.stat().st_size <= largest:
@@ -198,7 +193,6 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
 
 
 def tail(path: Path, start: int = 0) -> str:
-    """Return the last lines of a log file, for an error message; nothing before offset `start`."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

@@ -1,13 +1,9 @@
-"""Removes PostgreSQL clusters that are outside a data directory which was deleted a month ago.
+"""Removes PostgreSQL clusters whose data directory was deleted a month ago.
 
-Next to such a cluster is its record, `<its name>.origin`, in a directory that only root can write
-to. The record is also hard-linked into the data directory, so its link count shows whether the data
-directory was deleted. But the data directory may have been copied to another file system before, so
-the cluster is only marked at first, and removed a month later. If a supervisor starts for the copy
-in the meantime, it claims the cluster and removes the mark. The supervisor locks the record while
-it lives. A cluster is removed only if its record was linked and no longer is, and if no process has
-the cluster as its working directory. If the two directories are on different file systems, the
-record cannot be linked, and the cluster is never removed.
+Only clusters outside the data directory are removed. Each has a record, `<its name>.origin`, next
+to it. The record is also hard-linked into the data directory, so its link count shows whether the
+data directory was deleted. The data directory may have been copied before, so the cluster is first
+marked, and removed a month later. A supervisor that starts for the copy removes the mark.
 """
 
 import json
@@ -22,7 +18,6 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
-#: Seconds for which a cluster is kept after its data directory was deleted.
 ORPHAN_SECONDS = 30 * 86_400.0
 MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")
@@ -52,7 +47,6 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Hard-link the cluster's record into the data directory; return whether that was possible."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -69,10 +63,10 @@ def is_deleted(descriptor: int) -> bool:
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark clusters whose data directory was deleted; remove those marked a month ago.
+    """Mark clusters whose data directory was deleted, and remove those marked a month ago.
 
     Run this as root, with directories (`bases`) that only root can write to. Return the removed
-    clusters; `now` is in seconds since the epoch.
+    clusters. `now` is in seconds since the epoch.
     """
     at = time.time() if now is None else now
     records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
@@ -113,7 +107,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the cluster was marked over a month ago; if it has no mark, mark it."""
+    """Return whether the cluster was marked over a month ago. If it has no mark, mark it."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -136,10 +130,9 @@ def _write(record: int, origin: dict[str, object]) -> None:
 
 
 def _is_used(home: Path) -> bool:
-    """Return whether a process has the cluster as working directory, as PostgreSQL does.
+    """Return whether a process, such as PostgreSQL, has the cluster as working directory.
 
-    If the working directory of a process of the cluster's user cannot be read, it is assumed to be
-    the cluster.
+    A process whose working directory cannot be read counts as such a process.
     """
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):

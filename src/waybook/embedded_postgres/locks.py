@@ -1,4 +1,4 @@
-"""Advisory file locks, which the kernel releases when their holder dies for any reason."""
+"""Advisory file locks. The kernel releases them when their holder dies for any reason."""
 
 import errno
 import os
@@ -15,18 +15,15 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, and create it as private if it is new; return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
 
 def try_exclusive(descriptor: int) -> bool:
-    """Take the lock exclusively if it is free; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_EX)
 
 
 def try_shared(descriptor: int) -> bool:
-    """Take the lock shared if that is possible at once; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_SH)
 
 
@@ -35,7 +32,6 @@ def release(descriptor: int) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock in exclusive mode."""
     descriptor = open_lock(path)
     try:
         return not try_shared(descriptor)
@@ -44,21 +40,11 @@ def is_held(path: Path) -> bool:
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock exclusively; wait until `deadline` of the monotonic clock at most.
-
-    Raises:
-        Unavailable: another process held it the whole time.
-    """
     while not try_exclusive(descriptor):
         _pause(deadline, purpose)
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock shared; wait until `deadline` of the monotonic clock at most.
-
-    Raises:
-        Unavailable: another process held it exclusively the whole time.
-    """
     while not try_shared(descriptor):
         _pause(deadline, purpose)
 

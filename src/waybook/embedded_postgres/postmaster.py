@@ -1,7 +1,7 @@
 """A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
-A killed supervisor leaves a running server or a stale pid file behind. The process id in a pid file
-is not trusted, because it may have been reused. A process is taken for our server only if the
+A killed supervisor leaves a running server or an outdated pid file behind. The process id in a pid
+file is not trusted, because it may have been reused. A process counts as our server only if the
 kernel reports that it listens on the socket in our private directory, or that its working directory
 is our cluster. Waybook sends signals to no other process.
 """
@@ -29,8 +29,6 @@ FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 
 @dataclass(frozen=True, slots=True)
 class ChildServer:
-    """A PostgreSQL server that this process started."""
-
     process: subprocess.Popen[bytes]
 
     def is_gone(self) -> bool:
@@ -40,14 +38,12 @@ class ChildServer:
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; until this process reaps the child, its pid cannot be reused."""
+        """Send a signal. The pid cannot be reused until this process reaps the child."""
         self.process.send_signal(number)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
-    """A PostgreSQL server that another supervisor process started."""
-
     pid: int
     handle: int | None
     """Of the process itself, where the system has such a thing: it cannot pass to another."""
@@ -58,7 +54,6 @@ class AdoptedServer:
         return not is_alive(self.pid)
 
     def send(self, number: signal.Signals) -> None:
-        """Send PostgreSQL a signal, if it is still running."""
         try:
             if sys.platform == "linux" and self.handle is not None:
                 signal.pidfd_send_signal(self.handle, number)
@@ -72,7 +67,6 @@ Postmaster = ChildServer | AdoptedServer
 
 
 def open_process(pid: int) -> AdoptedServer | None:
-    """Return a handle of the process with this id; None if it is not alive."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
@@ -93,7 +87,6 @@ def is_alive(pid: int) -> bool:
 def spawn(
     home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
 ) -> ChildServer:
-    """Start PostgreSQL without waiting until it accepts connections."""
     options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
@@ -111,13 +104,13 @@ def spawn(
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
-    """Wait until PostgreSQL accepts connections; return False if it ends or the deadline passes."""
+    """Wait until PostgreSQL accepts connections. Return False if it ends or the deadline passes."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        # A busy server logs every probe, so each pause is longer than the last.
+        # A busy server logs every probe, so probe it less and less often.
         if condition is ProbeStatus.BUSY:
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
@@ -125,7 +118,6 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
 
 
 def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = FAST_STOP) -> None:
-    """Stop PostgreSQL: roll back open transactions, and keep everything committed."""
     for number, patience in orders:
         if server.is_gone():
             return
@@ -141,7 +133,7 @@ SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """Wait for a running PostgreSQL to accept connections and return it; None if none is running.
+    """Return the running PostgreSQL once it accepts connections, or None.
 
     Raises:
         Unavailable: a server listens, but its process cannot be determined.
@@ -158,7 +150,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop a server of this cluster that has lost its socket, or delete a stale pid file.
+    """Stop a server of this cluster that has lost its socket, or delete an outdated pid file.
 
     Call this only while no server listens. PostgreSQL does not start if its pid file names an
     existing process, even a dead one that is not reaped yet.
@@ -173,7 +165,7 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    # The opened process still listens on the socket.
+    # The process still listens on the socket.
     if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(

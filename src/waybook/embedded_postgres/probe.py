@@ -1,7 +1,7 @@
-"""Readiness probe for a PostgreSQL socket, which sends only the startup message.
+"""Checks whether PostgreSQL accepts connections on a socket, by sending only the startup message.
 
-The probe needs neither a password nor a driver: a server that accepts connections answers with a
-request for authentication, and one that is still starting with an error.
+This needs neither a password nor a driver: a server that accepts connections answers with a request
+for authentication, and one that is still starting with an error.
 """
 
 import socket
@@ -36,7 +36,6 @@ class ProbeResult:
 
 
 def probe(socket_dir: Path) -> ProbeResult:
-    """Connect to the PostgreSQL socket in a directory and return the status of the server."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         try:

@@ -1,8 +1,8 @@
--- The two database roles of Waybook. Neither is a superuser, and the second owns no objects. Safe
--- to run more than once, on any server, by a role that may create roles. Afterwards, set a password
--- for each role and run `create database waybook owner waybook_owner`.
+-- The two database roles of Waybook. A role that may create roles can run this file on any server,
+-- more than once. Afterwards, set a password for each role and run `create database waybook owner
+-- waybook_owner`.
 
--- Role that owns the database and runs the migrations.
+-- This role owns the database and runs the migrations.
 do $$
 begin
     if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_owner') then
@@ -12,7 +12,7 @@ begin
 end
 $$;
 
--- Role that serves requests. Row-level security always applies to it.
+-- This role serves requests. Row-level security always applies to it.
 do $$
 begin
     if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_app') then

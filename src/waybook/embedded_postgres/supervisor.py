@@ -1,9 +1,8 @@
 """Embedded PostgreSQL server that runs while at least one Waybook process is attached to it.
 
-A server is available if a connection succeeds; pid files are never trusted. Every client holds a
-shared lock, which the kernel releases when the client dies for any reason. A small supervisor
+Every client holds a shared lock, which the kernel releases when the client dies. A small supervisor
 process is the server's parent. It restarts the server when it is killed, and stops it shortly after
-the last client has ended. See `layout` for all files.
+the last client has ended. `layout` describes all files.
 """
 
 import os
@@ -27,7 +26,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """Use of the embedded server by one client; the server runs until the last use is closed."""
+    """Use of the embedded server by one client. The server runs until the last use is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -58,8 +57,8 @@ def attach(
 ) -> Attachment:
     """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
-    The call returns when a connection has succeeded. `durable=False` is faster but may lose data,
-    for tests. `durable` and `grace_seconds` apply only if this call starts the server.
+    The call returns when a connection has succeeded. `durable=False` is faster but may lose data;
+    use it for tests. `durable` and `grace_seconds` apply only if this call starts the server.
 
     Raises:
         Misconfigured: the server cannot run on this system, or runs without the requested

@@ -1,4 +1,4 @@
-"""Parser for issues of the issue tracker beads: one JSON object in each line."""
+"""Reads the issues of the issue tracker beads: one JSON object in each line."""
 
 from collections import defaultdict
 from typing import Final
@@ -13,13 +13,11 @@ from waybook.importers.located_json import (
 )
 from waybook.importers.steps import Item, ItemList, at_line
 
-#: Statuses of issues that need no more work, and of issues that were deleted.
 DONE: Final = frozenset({"closed", "done"})
 DELETED: Final = frozenset({"tombstone"})
-#: Kinds of dependencies that block an issue; others, such as `related`, only link issues.
+#: These kinds of dependencies block an issue. Other kinds only link issues.
 BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
 PARENT: Final = "parent-child"
-#: Fields that become the instructions of a step, each with its heading there.
 TEXTS: Final = (
     ("description", ""),
     ("design", "Design:"),
@@ -29,7 +27,6 @@ TEXTS: Final = (
 
 
 def is_beads(first: object) -> bool:
-    """Return whether a parsed JSON line has the form of a beads issue."""
     return (
         isinstance(first, LocatedObject)
         and {"id", "title"} <= first.keys()
@@ -38,7 +35,7 @@ def is_beads(first: object) -> bool:
 
 
 def read_beads(text: str) -> ItemList:
-    """Return the issues of a beads file; an issue depends on its blockers and its children.
+    """Return the issues of a beads file. An issue depends on its blockers and its children.
 
     Raises:
         InvalidInput: a line is not an issue; the error names the line.

@@ -1,4 +1,4 @@
-"""Detection of a file's format, and reading of the plan that it contains."""
+"""Detects the format of a file, and reads the plan in it."""
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def detect_format(text: str) -> PlanFormat:
     try:
         data = read_json(text.removeprefix("\ufeff"))
     except InvalidInput:
-        # The text is not a single JSON document, but may have one JSON object per line.
+        # The text may have one JSON object per line.
         first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
         if is_beads(first):
             return PlanFormat.BEADS
@@ -84,7 +84,7 @@ def read_plan(
     subtasks: bool = True,
     include_done: bool = False,
 ) -> ImportedPlan:
-    """Return the plan that a text contains; the format is detected if the caller names none.
+    """Return the plan in a text. The format is detected if the caller names none.
 
     Raises:
         InvalidInput: the text does not contain a plan; the error names the line.

@@ -1,4 +1,4 @@
-"""Parser for GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
+"""Reads GitHub issues: the task list and sub-issues of one issue, or a list of issues."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Issue number or URL at the beginning of an item; other items refer to the item by this number.
+#: Issue number or URL at the beginning of an item. Other items refer to the item by this number.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -32,7 +32,7 @@ _CUT: Final = "(The rest of this issue is too long for a step.)"
 def read_github(text: str) -> ItemList:
     """Return the tasks of one issue, or one task for each issue of a list.
 
-    An error about the task list of an issue names a line of the issue's body, not of the file.
+    An error about a task list names a line of the issue's body, not of the file.
 
     Raises:
         InvalidInput: the JSON contains no issue, or the issue no tasks; the error names the line.
@@ -52,11 +52,6 @@ def read_github(text: str) -> ItemList:
 
 
 def _with_title(issue: LocatedObject) -> LocatedObject:
-    """Check that the issue has a title.
-
-    Raises:
-        InvalidInput: the issue has no title.
-    """
     if not text_field(issue, "title").strip():
         number = number_of(issue)
         name = "this issue" if number is None else f"issue #{number}"
@@ -64,13 +59,10 @@ def _with_title(issue: LocatedObject) -> LocatedObject:
     return issue
 
 
-# A single issue
-
-
 def _read_issue(issue: LocatedObject) -> ItemList:
     items = read_check_list(cut_lines(text_field(issue, "body")))
     issue_keys = {number: item.key for item in items if (number := _issue_number(item))}
-    # Sub-issues replaced task lists on GitHub; an issue can have both.
+    # Sub-issues replaced task lists on GitHub. An issue can have both.
     subs = {f"#{_required_number(sub)}": sub for sub in linked_issues(issue, "subIssues")}
     items = [_with_state(item, subs) for item in items]
     for number, sub in subs.items():
@@ -127,9 +119,6 @@ def _title(issue: LocatedObject) -> str:
     return title if number is None else f"#{number} {title}".strip()
 
 
-# A list of issues
-
-
 def _read_list(issues: list[LocatedObject]) -> ItemList:
     tasks = [issue for issue in issues if not is_pull_request(issue)]
     if not tasks:
@@ -175,7 +164,6 @@ def _listed_issue(issue: LocatedObject, place: int) -> Item:
 
 
 def _children(issues: list[LocatedObject], items: list[Item]) -> dict[str, list[tuple[str, int]]]:
-    """Return the sub-issues of each issue with line numbers, read from `parent` and `subIssues`."""
     listed = {item.key for item in items}
     children: dict[str, list[tuple[str, int]]] = {}
     for issue, item in zip(issues, items, strict=True):

@@ -14,21 +14,18 @@ from waybook.importers.located_json import (
     text_field,
 )
 
-#: Fields in which GitHub's events, search results and GraphQL answers wrap issues.
 _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),
     *("data", "node", "resource", "repository"),
 )
-#: End of an issue's URL, on pages and in the API, on any server. Lengths are limited because an
-#: unlimited search takes quadratic time.
+#: End of an issue's URL, on web pages and in the API. The length limits keep the search from taking
+#: quadratic time.
 _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1,9})(?![\w/])")
 _CLOSED: Final = frozenset({"closed", "merged"})
 
 
 @dataclass(frozen=True, slots=True)
 class IssueDocument:
-    """Issue or list of issues, taken out of the fields that wrap it."""
-
     issues: list[Any]
     is_list: bool
 
@@ -56,7 +53,6 @@ def read_document(text: str) -> IssueDocument:
 
 
 def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
-    """Return the GitHub issues in parsed JSON; an empty list if the JSON contains no issue."""
     while isinstance(data, LocatedObject) and not data.keys() & {"title", "body"}:
         data = next(
             (data[name] for name in _WRAPPERS if isinstance(data.get(name), LocatedObject | list)),
@@ -68,7 +64,6 @@ def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
 
 
 def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
-    """Return whether parsed JSON begins with an issue as printed by `gh` or the API of GitHub."""
     issue = next(iter(find_issues(data).issues), None)
     if not isinstance(issue, LocatedObject):
         return False
@@ -78,7 +73,7 @@ def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 def _flatten(values: list[Any]) -> Iterator[Any]:
-    """Yield the values of all pages in the list that `gh api --paginate --slurp` prints."""
+    """Yield the values of all pages that `gh api --paginate --slurp` prints."""
     for value in values:
         if isinstance(value, list):
             yield from value
@@ -87,24 +82,22 @@ def _flatten(values: list[Any]) -> Iterator[Any]:
 
 
 def is_closed(issue: LocatedObject) -> bool:
-    """Return whether an issue is closed or merged, in any spelling of its state."""
     return str(issue.get("state")).lower() in _CLOSED
 
 
 def is_pull_request(issue: LocatedObject) -> bool:
-    """Return whether an entry is a pull request, which the API lists among issues."""
+    """Return whether an entry is a pull request. The API lists pull requests among issues."""
     return isinstance(issue.get("pull_request"), LocatedObject) or (
         issue.get("isPullRequest") is True or issue.get("__typename") == "PullRequest"
     )
 
 
 def address_of(issue: LocatedObject) -> str:
-    """Return the address of an issue's web page; the API's `url` field is not a web page."""
+    """Return the address of an issue's web page. The API's `url` field is not a web page."""
     return text_field(issue, "html_url") or text_field(issue, "url")
 
 
 def repository_of(issue: LocatedObject) -> str:
-    """Return owner and name of an issue's repository; "" if unknown."""
     address = _ADDRESS.search(address_of(issue))
     if address:
         return address[1]
@@ -114,7 +107,6 @@ def repository_of(issue: LocatedObject) -> str:
 
 
 def number_of(issue: LocatedObject) -> int | None:
-    """Return the number of an issue, if the document has it."""
     number = issue.get("number")
     if isinstance(number, int) and not isinstance(number, bool):
         return number
@@ -123,7 +115,7 @@ def number_of(issue: LocatedObject) -> int | None:
 
 
 def issue_key(repository: str, number: int | str) -> str:
-    """Return the key of an issue, which is unique across repositories.
+    """Return the key of an issue. It is unique across repositories.
 
     >>> issue_key("Octo/App", 7)
     'octo/app#7'
@@ -132,11 +124,6 @@ def issue_key(repository: str, number: int | str) -> str:
 
 
 def linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
-    """Return the issues in a field such as `blockedBy`: a list, or an object with `nodes`.
-
-    Raises:
-        InvalidInput: the field is neither a list nor an object with `nodes`.
-    """
     value = issue.get(name)
     nodes = list_field(value, "nodes") if isinstance(value, LocatedObject) else None
     linked = list_field(issue, name) if nodes is None else nodes

@@ -1,4 +1,4 @@
-"""Visible text of an issue's body, and the issues that block it according to that text."""
+"""Finds the visible text of an issue's body, and the issues that block it."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,9 @@ _REFERENCE: Final = (
     r"|https?://\S{1,199}?/(?:issues|pull)/\d{1,9}(?![\w/]))"
 )
 _LIST: Final = rf"{_REFERENCE}(?:[\s,;&()\[\]*_-]{{0,9}}(?:and\s{{1,9}})?{_REFERENCE})*"
-#: A verb followed by references to issues, such as “**Depends on:** #3, #4”.
 _BLOCKED: Final = re.compile(
     rf"\b(?:depends\s+on|blocked\s+by|requires|needs)\b[\s:*_(\[-]{{0,9}}({_LIST})", re.IGNORECASE
 )
-#: Heading of a section in which each line begins with a reference to an issue.
 _SECTION: Final = re.compile(
     r"[#*_\s]*(?:blocked by|depends on|dependencies|blockers)[:*_\s]*", re.IGNORECASE
 )

@@ -1,4 +1,4 @@
-"""JSON whose objects have a line number, so that errors about their content name a line."""
+"""JSON whose objects have a line number, so that errors can name a line."""
 
 import re
 from bisect import bisect_right
@@ -16,8 +16,6 @@ _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class LocatedObject(dict[str, Any]):
-    """JSON object with the number of the line in which it begins."""
-
     line: int = 1
 
 
@@ -42,11 +40,7 @@ class _Decoder(JSONDecoder):
 
 
 def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
-    """Return the parsed JSON text; `first_line` is the line of the file in which the text begins.
-
-    Raises:
-        InvalidInput: the text is not JSON, or is nested too deeply; the error names the line.
-    """
+    """Parse JSON text. `first_line` is the line of the file in which the text begins."""
     try:
         return _Decoder(text, first_line).decode(text)
     except JSONDecodeError as error:
@@ -57,11 +51,6 @@ def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_json_lines(text: str) -> Iterator[LocatedObject]:
-    """Yield the objects of JSON Lines; empty lines are skipped.
-
-    Raises:
-        InvalidInput: a line is not a JSON object.
-    """
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             value = read_json(line.strip(), number)
@@ -71,11 +60,6 @@ def read_json_lines(text: str) -> Iterator[LocatedObject]:
 
 
 def text_field(task: LocatedObject, name: str) -> str:
-    """Return a text field of an object; an empty text if the field is missing or null.
-
-    Raises:
-        InvalidInput: the value is not a text, or contains characters that cannot be stored.
-    """
     value = task.get(name)
     if value is None:
         return ""
@@ -90,11 +74,6 @@ def text_field(task: LocatedObject, name: str) -> str:
 
 
 def required_text(task: LocatedObject, name: str) -> str:
-    """Return a required text field of an object.
-
-    Raises:
-        InvalidInput: the value is missing, empty or not a text.
-    """
     value = text_field(task, name).strip()
     if not value:
         raise at_line(task.line, f"this task has no {name}")
@@ -102,11 +81,6 @@ def required_text(task: LocatedObject, name: str) -> str:
 
 
 def key_field(task: LocatedObject, name: str = "id") -> str:
-    """Return an identifier, which may be a number or a text.
-
-    Raises:
-        InvalidInput: the identifier is missing, or is neither a number nor a text.
-    """
     value = task.get(name)
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
         raise at_line(task.line, f"this task has no {name}")
@@ -114,11 +88,6 @@ def key_field(task: LocatedObject, name: str = "id") -> str:
 
 
 def list_field(task: LocatedObject, name: str) -> list[Any]:
-    """Return a list field of an object; an empty list if the field is missing or null.
-
-    Raises:
-        InvalidInput: the value is not a list.
-    """
     value = task.get(name)
     if value is None:
         return []

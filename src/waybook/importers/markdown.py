@@ -14,7 +14,7 @@ from waybook.plan.model import StepType
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: First line of a GitHub task list, which looks like a code block but contains no code.
+#: First line of a GitHub task list. It looks like a code block but contains no code.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -22,12 +22,10 @@ _BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)[ \t]*")
 _LEADING_NUMBER: Final = re.compile(
     r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
 )
-#: In an exported report: the heading of the steps, the heading of one step, and a step's status
-#: line.
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
-#: Maximum length of a line in characters; a longer line would not fit into a step.
+#: A longer line would not fit into a step.
 MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
 DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
@@ -36,16 +34,14 @@ DONE_LABELS: Final = frozenset({"completed", "skipped"})
 class Line:
     number: int
     text: str
-    #: Whether the line is in a code block, where headings and list items are plain text.
+    #: Whether the line is in a code block. Headings and list items are plain text there.
     is_code: bool
 
     def heading(self) -> tuple[int, str] | None:
-        """Return level and text of the heading in this line, if it is one."""
         match = None if self.is_code else _HEADING.fullmatch(self.text)
         return (len(match[1]), match[2].strip()) if match else None
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match a pattern with the whole line; None if the line is code."""
         return None if self.is_code else pattern.fullmatch(self.text)
 
 
@@ -74,12 +70,12 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of check lists; the keys of referenced items keep their `#`."""
+    """Return the items of check lists. The keys of referenced items keep their `#`."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return list items with their numbers as keys or, if these repeat, with their positions."""
+    """Return list items with their numbers as keys. If numbers repeat, positions are the keys."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -102,7 +98,6 @@ def split_lines(text: str) -> Iterator[Line]:
     for number, line in enumerate(ended, start=1):
         if len(line) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        # An HTML comment that is never closed counts as text.
         if is_comment or (not fence and number <= last_end and _COMMENT.match(line)):
             is_comment = "-->" not in line
             continue
@@ -116,7 +111,6 @@ def split_lines(text: str) -> Iterator[Line]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """Return the fence of the code block that continues after a line, or ""."""
     mark = _FENCE.match(line)
     if mark is None:
         return fence
@@ -126,7 +120,6 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _preamble(lines: Sequence[Line]) -> ItemList:
-    """Return the title and the text below it, up to the first heading, list or code block."""
     item_list, texts = ItemList(), list[str]()
     for line in lines:
         heading = line.heading()
@@ -138,9 +131,6 @@ def _preamble(lines: Sequence[Line]) -> ItemList:
             texts.append(line.text.removeprefix("> "))
     item_list.question = "\n".join(texts).strip()
     return item_list
-
-
-# Lists
 
 
 def _check_list(lines: Sequence[Line]) -> Iterator[Item]:
@@ -160,7 +150,6 @@ def _list(
     pattern: re.Pattern[str],
     read: Callable[[re.Match[str]], tuple[str, bool]],
 ) -> Iterator[Item]:
-    """Yield the list items with the smallest indentation; lines with more belong to their text."""
     starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
     if not starts:
         return
@@ -171,7 +160,6 @@ def _list(
         end = starts[index + 1][0] if index + 1 < len(starts) else len(lines)
         above = lines[starts[index - 1][0] if index else 0 : place]
         headings = [heading for line in above if (heading := line.heading())]
-        # The heading of level 1 is the plan's name.
         section = next((name for level, name in reversed(headings) if level > 1), section)
         words, done = read(match)
         following = lines[place + 1 : end]
@@ -182,7 +170,6 @@ def _list(
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    """Yield the following lines that belong to a list item: more indented lines, and code."""
     for line in lines:
         if line.heading():
             return
@@ -195,9 +182,6 @@ def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
 def _indent(text: str) -> int:
     spaces = text[: len(text) - len(text.lstrip(" \t"))]
     return len(spaces.expandtabs(4))
-
-
-# Headings
 
 
 def _headings(lines: Sequence[Line]) -> Iterator[Item]:
@@ -254,9 +238,6 @@ def _dedent(texts: Sequence[str]) -> str:
     return "\n".join(text.rstrip() for text in cut).strip("\n")
 
 
-# Reports exported by Waybook
-
-
 def _report(lines: Sequence[Line]) -> ItemList:
     item_list = ItemList()
     first = next(place for place, line in enumerate(lines) if line.text == _REPORT_STEPS)
@@ -311,7 +292,6 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
 
 
 def _quotation(lines: Sequence[Line]) -> str:
-    """Return the first quotation, without the leading `>`."""
     quoted: list[str] = []
     for line in lines:
         if line.text.startswith(">"):

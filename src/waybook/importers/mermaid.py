@@ -12,12 +12,10 @@ _HEADER: Final = re.compile(r"\s*(?:flowchart(?:-elk)?|graph)\b\s*(?:TB|TD|BT|RL
 _IGNORED: Final = re.compile(
     r"(?:classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b.*"
 )
-#: Start of a multi-line description, which ends with a brace.
 _DESCRIPTION: Final = re.compile(r"accDescr\s*\{.*")
 _SUBGRAPH: Final = re.compile(r"subgraph\b\s*(.*)")
 _WORD: Final = r"[^\s\[\](){}<>|&;\"'`=~.@:-]+"
 _ID: Final = re.compile(rf"{_WORD}(?:[-.](?![-.>]){_WORD})*")
-#: Delimiters of a node's text, longest first.
 _SHAPES: Final = (
     *(("(((", ")))"), ("([", "])"), ("[[", "]]"), ("[(", ")]"), ("((", "))"), ("{{", "}}")),
     *(("[/", "/]"), ("[/", "\\]"), ("[\\", "\\]"), ("[\\", "/]")),
@@ -41,17 +39,13 @@ _LABEL: Final = re.compile(r"label\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]+)")
 _CLASS: Final = re.compile(r":::[\w-]+")
 _ENTITY: Final = re.compile(r"#(\w+);")
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
-#: Second line of a node in an exported chart: status and number of the step.
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: First surrogate code point. Entities from this number on are not replaced, because surrogates
-#: cannot be stored.
+#: Entities from this number on are not replaced, because surrogates cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
-#: Maximum length of a line in characters, and maximum number of arrows.
 MAX_LINE_LENGTH: Final = 10_000
 MAX_EDGES: Final = 20_000
-#: Maximum number of lines of the text of one node.
 MAX_LABEL_LINES: Final = 20
 
 
@@ -61,10 +55,8 @@ class _Chart:
     labels: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     edges: list[tuple[str, str, str, int]] = field(default_factory=list)
-    #: Nodes of each subgraph, in order of appearance.
     members: dict[str, dict[str, None]] = field(default_factory=dict)
     open_groups: list[str] = field(default_factory=list)
-    #: Names of links, to which statements such as `e1@{ animate: true }` refer.
     link_names: set[str] = field(default_factory=set)
 
     def edge(self, source: str, target: str, label: str, line: int) -> None:
@@ -86,7 +78,7 @@ def is_mermaid(text: str) -> bool:
 
 
 def read_mermaid(text: str) -> ItemList:
-    """Return the nodes of a flowchart; the text on an arrow becomes a condition in words.
+    """Return the nodes of a flowchart. The text on an arrow becomes a condition in words.
 
     Raises:
         InvalidInput: a statement cannot be read, or the chart has no nodes; the error names the
@@ -121,7 +113,6 @@ def _front_matter_title(text: str) -> str:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a chart's statements with line numbers, without comments and front matter."""
     front, description = False, False
     for number, line in _joined_lines(text):
         stripped = line.strip()
@@ -136,7 +127,6 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a chart; a line break inside quotes does not end a line."""
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
@@ -157,7 +147,6 @@ def _has_open_quote(line: str) -> bool:
 
 
 def _split_outside_quotes(line: str) -> Iterator[str]:
-    """Yield the parts of a line between semicolons; quoted texts and entities are not split."""
     start, quoted = 0, False
     for place, char in enumerate(line):
         if char == '"':
@@ -245,7 +234,6 @@ def _read_label(text: str, place: int, number: int) -> tuple[str | None, int]:
 
 
 def _closing(text: str, start: int, closing: str) -> int | None:
-    """Return where a node's text ends; quoted text may contain delimiters."""
     if text.startswith('"', start):
         quote = text.find('"', start + 1)
         return quote + 1 if quote > 0 and text.startswith(closing, quote + 1) else None
@@ -274,7 +262,6 @@ def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
 
 
 def _plain(label: str) -> str:
-    """Return a node's label as plain text, with line breaks, without quotes and entities."""
     text = label.strip().strip('"').strip("`")
     text = _BREAK.sub("\n", text)
     text = _ENTITY.sub(lambda m: chr(int(m[1])) if _is_character(m[1]) else f"&{m[1]};", text)
@@ -286,7 +273,6 @@ def _is_character(digits: str) -> bool:
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the arrows between nodes; an arrow at a subgraph becomes one for each of its nodes."""
     count = 0
     for source, target, label, line in chart.edges:
         targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])

@@ -1,6 +1,6 @@
-"""Steps read from a file of another tool, and the plan built from these steps.
+"""Steps read from a file of another tool, and the plan built from them.
 
-Every parser records the line from which an item was read, so that each error can name a line.
+Every parser records the line of an item, so that each error can name a line.
 """
 
 import heapq
@@ -12,11 +12,9 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS, NewStep, StepType
 
-#: Maximum length of an imported file in characters, and maximum number of items, done ones
-#: included.
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: Maximum lengths of names and texts, as in the tool that creates plans.
+#: The tool that creates plans has the same limits.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 
@@ -32,60 +30,38 @@ def at_line(line: int, message: str) -> InvalidInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Task in a file, before its references are resolved."""
-
-    #: Key by which other items of the file refer to this one.
     key: str
     title: str
     text: str = ""
     line: int
     type: StepType = StepType.CUSTOM
     done: bool = False
-    #: Items that must be finished first, each with the line of the reference.
     after: tuple[tuple[str, int], ...] = ()
-    #: Lines below the item that belong to no item.
     unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPlan:
-    """Plan read from a file, not stored yet."""
-
     name: str
     question: str
     steps: tuple[NewStep, ...]
-    #: Line of each step in the file.
     lines: tuple[int, ...] = ()
-    #: Lines between tasks that belong to no task.
     unread: tuple[int, ...] = ()
-    #: Number of done tasks, which are not imported.
     left_out: int = 0
-    #: Number of references that were ignored, because the file has no such task.
     ignored: int = 0
-    #: Number of pull requests in a list of issues, which are not imported.
     pull_requests: int = 0
 
 
 @dataclass(slots=True)
 class ItemList:
-    """Tasks in a file, with a name and a question for the plan."""
-
     name: str = ""
     question: str = ""
     items: list[Item] = field(default_factory=list)
-    #: Whether the file has dependencies but no order, so that steps are sorted by dependency.
     is_graph: bool = False
-    #: Whether references to unknown items are ignored.
     ignores_unknown: bool = False
-    #: Number of pull requests in a list of issues, which are not imported.
     pull_requests: int = 0
 
     def add(self, item: Item) -> None:
-        """Append an item to the list.
-
-        Raises:
-            TooLarge: the file has too many items.
-        """
         if len(self.items) >= MAX_ITEMS:
             raise TooLarge(
                 f"line {item.line}: more than {MAX_ITEMS:,} tasks; import a part of the file",
@@ -96,7 +72,7 @@ class ItemList:
 
 
 def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
-    """Return the plan built from these items; done items are left out unless `include_done`.
+    """Build the plan from these items. Done items are left out unless `include_done`.
 
     Raises:
         InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
@@ -152,7 +128,6 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
 
 
 def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
-    """Return the items that an item depends on, with the lines of the references."""
     resolved: dict[int, int] = {}
     for key, line in item.after:
         if key in by_key:
@@ -165,7 +140,6 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
 def _without_done(
     items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
 ) -> list[list[tuple[int, int]]]:
-    """Return each item's dependencies on open items; a done item has no dependencies."""
     return [
         [] if item.done else [edge for edge in edges if not items[edge[0]].done]
         for item, edges in zip(items, before, strict=True)
@@ -173,7 +147,6 @@ def _without_done(
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the items sorted by dependency, otherwise in file order."""
     behind: list[list[int]] = [[] for _ in items]
     left = [len(edges) for edges in before]
     for number, edges in enumerate(before):
@@ -192,16 +165,10 @@ def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) 
 
 
 def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Check that the dependencies contain no cycle.
-
-    Raises:
-        InvalidInput: there is a cycle; the error names one of its lines.
-    """
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:
         return
-    # Items that depend on a cycle cannot be sorted either, so follow dependencies until an item
-    # repeats: that one is in the cycle.
+    # Items that depend on a cycle are stuck too. The first item seen twice is part of the cycle.
     number, seen = min(stuck), set[int]()
     while number not in seen:
         seen.add(number)
@@ -215,7 +182,6 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
 def _circle(
     start: int, before: Sequence[Sequence[tuple[int, int]]], stuck: set[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the items of a cycle, each with the line of its reference to the next one."""
     number = start
     while True:
         following, line = next((n, line) for n, line in before[number] if n in stuck)
@@ -253,7 +219,6 @@ def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
 
 
 def plan_arguments(plan: ImportedPlan) -> Body:
-    """Return the plan as arguments of `create_research_plan`."""
     return {
         "name": plan.name,
         "researchQuestion": plan.question,

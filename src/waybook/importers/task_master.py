@@ -15,9 +15,7 @@ from waybook.importers.located_json import (
 from waybook.importers.steps import Item, ItemList, at_line
 
 DEFAULT_TAG: Final = "master"
-#: Statuses of tasks that need no more work.
 DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
-#: Fields that become the instructions of a step, each with its heading there.
 TEXTS: Final = (
     ("description", ""),
     ("details", ""),
@@ -41,7 +39,7 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 
 
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
-    """Return the tasks of one tag; a subtask becomes a task on which its parent depends.
+    """Return the tasks of one tag. A subtask becomes a task on which its parent depends.
 
     If `subtasks` is false, subtasks become a list in the text of their parent instead.
 
@@ -106,7 +104,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
 
 
 def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
-    """Return a unique key for each subtask, because Task Master may write duplicate ids."""
+    """Return a unique key for each subtask. Task Master may write duplicate ids."""
     keys: dict[str, None] = {}
     for place, part in enumerate(parts, start=1):
         key = f"{parent}.{key_field(part)}"
@@ -120,7 +118,6 @@ def _subtask(
     siblings: Mapping[str, Sequence[str]],
     parent_after: Sequence[str],
 ) -> Item:
-    """Return a subtask as an item, with the dependencies of its parent added."""
     references = [str(reference).strip() for reference in list_field(part, "dependencies")]
     # “2” refers to subtask 2 of the same task, and “5.2” to subtask 2 of task 5.
     after = [

@@ -1,6 +1,6 @@
 """Plan templates: arguments of a new plan with parameters, as YAML or JSON.
 
-A placeholder such as `{{ topic }}` is replaced by its parameter's value, but not inside a value.
+A placeholder such as `{{ topic }}` is replaced by its parameter's value.
 """
 
 import re
@@ -16,20 +16,18 @@ from waybook.dag.definitions.source_text import parse_definition
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body, Json
 
-#: Maximum length of the value of a parameter.
 MAX_VALUE_LENGTH: Final = 2_000
 MAX_NAME_LENGTH: Final = 60
 SUFFIX: Final = ".yaml"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PARAMETER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-#: Fields that describe the template; all others are arguments of a new plan.
 _OWN_FIELDS: Final = frozenset({"template", "description", "parameters"})
 _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: Field that contains code; it has no placeholders, because a value could change the code.
+#: This field contains code. It has no placeholders, because a value could change the code.
 _CODE_FIELD: Final = "conditionExpression"
 
 
@@ -42,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTemplate:
-    """Validated template: all placeholders are parameters, and all parameters are used."""
+    """A template whose placeholders are all parameters, and whose parameters are all used."""
 
     name: str
     description: str
@@ -51,11 +49,6 @@ class PlanTemplate:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a plan template if the name is valid.
-
-    Raises:
-        InvalidInput: the name is not valid.
-    """
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(
             f"“{name}” cannot name a template; use lower-case letters, digits and hyphens"
@@ -170,14 +163,14 @@ def _filled(value: Json, values: Mapping[str, str]) -> Json:
 
 
 def write_template(name: str, description: str, arguments: Body, values: Mapping[str, str]) -> str:
-    """Make a template from a plan; each given value becomes a placeholder.
+    """Make a template from a plan. Each given value becomes a placeholder.
 
     Raises:
         InvalidInput: a value does not occur in the plan, or the plan already contains placeholders.
     """
     if any(_PLACEHOLDER.search(text) for _, text in _texts(arguments)):
         raise InvalidInput("this plan contains {{ … }}, which a template would replace")
-    # Replace the longest value first, since a shorter one may be a part of it.
+    # Replace the longest value first, because a shorter value may be a part of it.
     ordered = sorted(values.items(), key=lambda item: -len(item[1]))
     for parameter, value in ordered:
         if not _PARAMETER.fullmatch(parameter) or not value.strip():
@@ -197,7 +190,6 @@ def write_template(name: str, description: str, arguments: Body, values: Mapping
 
 
 def template_source(template: PlanTemplate) -> str:
-    """Return a plan template as text that `read_template` can parse."""
     document = {
         "template": template.name,
         "description": template.description,
@@ -221,7 +213,6 @@ def _parameterized(value: Json, ordered: list[tuple[str, str]], field: str = "")
 
 
 def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
-    """Replace every given value by its parameter's placeholder."""
     if not ordered:
         return text
     names = {value: parameter for parameter, value in ordered}
@@ -238,11 +229,6 @@ def builtin_templates() -> Mapping[str, PlanTemplate]:
 
 
 def find_template(name: str, saved: Mapping[str, PlanTemplate]) -> PlanTemplate:
-    """Return the saved plan template with this name, or else the built-in template.
-
-    Raises:
-        NotFound: no template has this name.
-    """
     there = {**builtin_templates(), **saved}
     if name not in there:
         raise NotFound(f"there is no template {name}; there are: {', '.join(sorted(there))}")

@@ -15,13 +15,12 @@ from waybook.notifications.action_links import ActionLinks
 from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
-#: Maximum size in bytes of a webhook template file that an operator provides.
 MAX_TEMPLATE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: URL of the webhook. It is often a secret, so it is not printed.
+    #: The URL is often a secret, so it is not printed.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -112,19 +111,18 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Issuer URL, exactly as in the tokens of the issuer.
     issuer: str
     #: URL to which agents connect, published as `resource` in the metadata of RFC 9728.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org of all users. If it is not set, the claim `org_claim` of a token names the user's org.
+    #: Org of all users. Without it, a token's `org_claim` names the user's org.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes of a new user at the first sign-in; None if unknown users are rejected.
+    #: Scopes of a user who is created at the first sign-in. None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

@@ -10,19 +10,17 @@ from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, resize_vector
 from waybook.research.embedding_model import Vector
 
-#: Limits per request: number of texts, characters in all texts, and bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-#: Seconds before the second attempt. The third attempt waits twice as long.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: Seconds after a failure during which the endpoint is not called, so that callers do not wait.
+#: After a failure, the endpoint is not called for this many seconds, so that callers do not wait.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: Statuses with which an endpoint may reject the parameter `dimensions`. The request is then
-#: repeated without it, and the endpoint chooses the number of dimensions.
+#: An endpoint may reject the parameter `dimensions` with these statuses. The request is then
+#: repeated without the parameter.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -40,7 +38,6 @@ class EmbeddingsClient:
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
         """Create the client. `url` may end in `/embeddings`, but need not."""
-        #: Model name stored with the vectors.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
         self._exchange = BoundedHttpClient(
@@ -52,7 +49,7 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether the endpoint accepts the parameter `dimensions`; True until the endpoint rejects
+        #: Whether to send the parameter `dimensions`. It is False after the endpoint has rejected
         #: it.
         self._narrow = True
 

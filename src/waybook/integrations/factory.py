@@ -15,7 +15,6 @@ from waybook.research.embedding_model import EmbeddingModel
 from waybook.settings import Settings
 from waybook.tracing import TRACING
 
-#: Environment variables with the URL to which traces are sent.
 TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 

@@ -23,10 +23,8 @@ from waybook.json_values import Json
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 2 * 1024 * 1024
-#: Maximum number of open connections. Further requests wait for a free connection.
 MAX_CONNECTIONS = 10
-#: Statuses after which a request is retried if there is a Retry-After header, and maximum number of
-#: retries.
+#: A request is retried after these statuses if the answer has a Retry-After header.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
 #: Statuses for a wrong API key. The error text often repeats a part of the key.
@@ -155,7 +153,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Leave out the original message, which may contain a header.
+            # Leave out the original message, because it may contain a header.
             raise EndpointFailed(f"the connection broke ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -169,8 +167,7 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # The client is created once, in a thread, because loading the system's certificates is
-        # slow.
+        # Create the client once, in a thread, because loading the system's certificates is slow.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)
@@ -202,7 +199,7 @@ class BoundedHttpClient:
 
 
 def _make_client() -> httpx2.AsyncClient:
-    # httpx2 logs every URL, which may be a secret, so log only its warnings.
+    # httpx2 logs every URL, and a URL may be a secret, so log only warnings.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
         timeout=None,  # Each request has its own time limit.

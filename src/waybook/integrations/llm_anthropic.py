@@ -18,8 +18,7 @@ from waybook.integrations.llm_messages import (
 from waybook.json_values import Json
 
 VERSION = "2023-06-01"
-#: Maximum number of tokens in an answer, required by the API in every request. The model's own
-#: maximum also applies.
+#: The API requires a maximum number of answer tokens in every request.
 MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
@@ -87,8 +86,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: Fields whose sum is the number of input tokens. The API counts uncached tokens, tokens written to
-#: the cache, and tokens read from the cache separately.
+#: The API counts uncached, newly cached and cache-read input tokens separately.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

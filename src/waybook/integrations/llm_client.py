@@ -14,7 +14,6 @@ from waybook.json_values import Json
 log = logging.getLogger(__name__)
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
-#: Statuses with which an endpoint may reject an unsupported parameter.
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 

@@ -11,17 +11,16 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: Maximum token count that is accepted from an endpoint. A larger count is not plausible.
+#: Larger token counts from an endpoint are not plausible and not accepted.
 MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     instructions: str
-    #: Untrusted text for the model to process.
     text: str
     schema: dict[str, Json]
-    #: Whether to request that the endpoint enforces the schema, which not every endpoint supports.
+    #: Whether to ask the endpoint to enforce the schema. Not every endpoint supports this.
     structured: bool = True
 
 
@@ -29,7 +28,6 @@ class ModelRequest:
 class ModelReply:
     text: str
     usage: Usage
-    #: Whether the endpoint cut the reply off.
     truncated: bool = False
 
 
@@ -46,13 +44,9 @@ class Model(Protocol):
 class WireFormat:
     """Functions without side effects that define the wire format of a language model API."""
 
-    #: Converts the configured URL to the URL for requests.
     address: Callable[[str], str]
-    #: Returns the HTTP headers for an API key, or for no key.
     headers: Callable[[str | None], dict[str, str]]
-    #: Converts a request to the JSON body for the named model.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: Converts the JSON answer of the named model to a reply.
     read: Callable[[Json, str], ModelReply]
 
 

@@ -27,10 +27,8 @@ from waybook.integrations.config import is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
-#: Maximum size in bytes of a token from the issuer; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: Key type and curve that each accepted algorithm requires. Some types have no curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -165,7 +163,6 @@ class IssuerEndpoints:
     keys: str
     authorize: str
     token: str
-    #: Whether the client secret is sent as a form field instead of a header.
     secret_in_form: bool
 
 
@@ -231,14 +228,14 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 class IssuerCheck:
     """Result of an issuer check. After an error, the remaining fields are not filled in."""
 
-    #: Why the endpoints could not be discovered, and why the keys could not be downloaded.
+    #: Why the endpoints could not be discovered. `keys_fault` says why the keys could not be
+    #: downloaded.
     error: str | None = None
     keys_fault: str | None = None
-    #: Number of published keys, number of usable keys, and algorithms of the usable keys.
+    #: `published` and `usable` are numbers of keys. The algorithms are those of the usable keys.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()
-    #: Whether the issuer publishes secure URLs for browser sign-in.
     has_pages: bool = False
 
 

@@ -34,10 +34,8 @@ from waybook.integrations.oidc_login import Claims
 
 log = logging.getLogger(__name__)
 
-#: Minimum seconds between two fetches of the keys.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Keys older than this many seconds are fetched again in the background, so that keys which the
-#: issuer has withdrawn disappear.
+#: Keys older than this are fetched again in the background, so that withdrawn keys disappear.
 STALE_SECONDS: Final = 900.0
 
 

@@ -22,9 +22,8 @@ from waybook.json_values import Json
 
 Claims: TypeAlias = Mapping[str, Json]
 
-#: Tolerated difference in seconds between our clock and the issuer's.
+#: Tolerated difference in seconds between this server's clock and the issuer's clock.
 LEEWAY: Final = 60.0
-#: Maximum length in characters of a claim that is accepted as the name of a user.
 MAX_NAME_LENGTH: Final = 200
 
 
@@ -56,9 +55,7 @@ class IssuedIdentity:
     subject: str
     name: str
     email: str | None
-    #: Program that acts in the name of the user.
     client: str
-    #: Waybook scopes that the token grants. Other scopes of the token are ignored.
     scopes: frozenset[Scope]
 
 
@@ -120,7 +117,6 @@ def _text(claims: Claims, name: str) -> str | None:
 
 
 STATE_LENGTH: Final = 32
-#: OpenID Connect scopes that are requested from the issuer to identify the user.
 REQUESTED_SCOPES: Final = "openid profile email"
 MAX_CODE_LENGTH: Final = 4_096
 
@@ -130,7 +126,6 @@ class SignInAttempt:
     state: str
     nonce: str
     verifier: str
-    #: Path to which the browser is redirected after sign-in.
     return_to: str
 
     def to_cookie(self) -> str:

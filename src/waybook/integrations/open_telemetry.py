@@ -53,7 +53,7 @@ class OpenTelemetryTracer:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        # Pass the context on, because the library would otherwise look it up four times.
+        # Pass the context on, because the library would otherwise look up the context four times.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
         call = OpenTelemetryCall(span, outer)

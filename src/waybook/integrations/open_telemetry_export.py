@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from waybook.errors import Misconfigured
 from waybook.integrations.open_telemetry import OpenTelemetryTracer
 
-#: Exporters by name in `OTEL_TRACES_EXPORTER`.
 EXPORTERS: Final[dict[str, Callable[[], SpanExporter]]] = {
     "otlp": OTLPSpanExporter,
     "console": ConsoleSpanExporter,
@@ -36,7 +35,8 @@ class TraceExport:
             shutdown_on_exit=False,
         )
         self._provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))
-        # The MCP library creates spans for the messages that it answers itself.
+        # Set the global provider too, because the MCP library creates spans for messages that it
+        # answers itself.
         trace.set_tracer_provider(self._provider)
         self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
 

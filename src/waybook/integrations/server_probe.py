@@ -11,7 +11,6 @@ import httpx2
 from waybook.errors import InvalidInput
 
 MAX_SERVERS: Final = 64
-#: Maximum seconds in which one server must answer all requests, and maximum bytes of an answer.
 PROBE_SECONDS: Final = 5.0
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\d+(?:\.\d+)?)$")
@@ -24,11 +23,9 @@ class ServerState(NamedTuple):
     is_alive: bool = False
     is_ready: bool = False
     version: str | None = None
-    #: Number of the newest migration that the server's program has.
     schema: str | None = None
     #: Whether a process of this server is the leader, which does the periodic work for all orgs.
     leads: bool | None = None
-    #: Largest lag of the background work in seconds; known only for the leader.
     lag_seconds: float | None = None
     error: str | None = None
 

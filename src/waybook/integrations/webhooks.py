@@ -10,7 +10,7 @@ from waybook.notifications.content import WebhookFormat, encode_body, load_templ
 from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
 
 SECONDS: Final = 10.0
-#: Status with which a receiver reports that it has permanently unsubscribed.
+#: With this status, a receiver reports that it has permanently unsubscribed.
 GONE: Final = 410
 
 

@@ -18,9 +18,7 @@ from waybook.core.org_codes import CODE_LENGTH, SECRET_LENGTH, with_org
 from waybook.json_values import Json
 
 ACTION_PATH: Final = "/act"
-#: Last part of the path of a stage's feedback page.
 FEEDBACK_ACTION: Final = "feedback"
-#: Actions that each kind of message links to.
 LINKED_ACTIONS: Final = MappingProxyType(
     {
         NotificationKind.REVIEW_REQUESTED: ("approve", "modify", "reject"),
@@ -28,7 +26,7 @@ LINKED_ACTIONS: Final = MappingProxyType(
         NotificationKind.AWAITING_FEEDBACK: (FEEDBACK_ACTION,),
     }
 )
-#: Separates these HMACs from the signatures of messages, which use the same key.
+#: This prefix separates the HMACs of links from the signatures of messages, which use the same key.
 _PURPOSE: Final = b"waybook action link "
 _SECRET: Final = re.compile(
     rf"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}([A-Za-z0-9]{{{CODE_LENGTH}}})?", re.ASCII
@@ -40,10 +38,8 @@ class ActionLinks:
     """Settings for the links with which a person can act directly from a message."""
 
     key: bytes = field(repr=False)
-    #: User who is recorded as the reviewer when a link is used.
     reviewer: str
     lifetime: timedelta
-    #: Whether the reviewer must have an account, as in server mode.
     needs_account: bool
 
     def secret(self, message_id: str) -> str:

@@ -80,9 +80,8 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 
 
 SUFFIX = ".txt"
-#: Names of the variables that a webhook template can use.
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: Maximum lengths of a subject and a body that chat and mail systems accept.
+#: Chat and mail systems accept subjects and bodies up to these lengths.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 
@@ -147,9 +146,8 @@ PLAIN = "text/plain; charset=utf-8"
 class WebhookFormat(StrEnum):
     #: Format of the Standard Webhooks specification, for receivers that are programs.
     STANDARD = "standard"
-    #: Slack's incoming webhooks, which other chat systems accept too.
+    #: Format of Slack's incoming webhooks, which other chat systems accept too.
     SLACK = "slack"
-    #: Plain text whose first line is the subject.
     TEXT = "text"
 
 

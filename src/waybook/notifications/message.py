@@ -22,12 +22,9 @@ class WebhookMessage(NamedTuple):
     id: str
     event: str
     data: dict[str, Json]
-    #: Time of the event that the message reports.
     at: datetime
-    #: Time of this delivery attempt.
     now: datetime
     attempt: int
-    #: Time after which delivery is no longer attempted.
     expires_at: datetime
 
 
@@ -35,9 +32,7 @@ class DeliveryOutcome(NamedTuple):
     """Result of a delivery attempt. The attempt succeeded if there is no `error`."""
 
     error: str | None = None
-    #: HTTP status of the receiver's response; None if there was no response.
     status: int | None = None
-    #: Whether another attempt would be pointless.
     final: bool = False
 
 
@@ -45,16 +40,13 @@ class WebhookSender(Protocol):
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome: ...
 
 
-#: Delay before the second attempt, maximum delay, and factor between delays.
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
 #: Up to this share of a delay is added or subtracted at random, so that retries do not coincide.
 JITTER = 0.2
-#: Largest exponent used to compute a delay. The delay has reached its maximum by then.
 MAX_EXPONENT = 12
 
-#: How long delivery of a message is attempted.
 MAX_DELIVERY_TIME = timedelta(days=1)
 
 
@@ -74,10 +66,8 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Time of the next attempt, if the status is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response, and error of the last attempt, if any.
     answered: int | None
     error: str | None
 
@@ -95,7 +85,6 @@ class Deliveries(NamedTuple):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: Time of the next attempt, if the status is waiting.
     due_at: datetime
 
 
@@ -120,8 +109,7 @@ def backoff(attempt: int, chance: float) -> timedelta:
 
 
 PREFIX = "whsec_"
-#: Minimum and maximum length in bytes of a webhook secret, as the Standard Webhooks format
-#: requires.
+#: The Standard Webhooks format requires a secret of this length.
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 

@@ -1,8 +1,8 @@
-"""Branching of a plan: evaluation of a step's conditions when the step completes.
+"""Evaluates the conditions of a step when the step completes.
 
 Conditions are evaluated in order of creation, and each fires at most once. A condition that raises
-an error (for example a missing field) does not fire, and the audit records the error. `fail` ends
-the plan and the evaluation.
+an error, such as a missing field, does not fire, and the audit records the error. `fail` ends the
+plan and the evaluation.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Evaluated condition: its outcome, and the steps that it skipped and added."""
+    """An evaluated condition: its outcome, and the steps that it skipped and added."""
 
     condition: Condition
     outcome: BranchOutcome
@@ -44,7 +44,6 @@ class Branch:
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
-        """Return the branch as JSON, as in the audit and in replies."""
         fields: dict[str, Json] = {
             "action": str(self.condition.action),
             "conditionId": self.condition.id,
@@ -69,7 +68,7 @@ class Branch:
 def evaluate_conditions(
     draft: Draft, step_id: StepId, submitted: Mapping[str, Json]
 ) -> list[Branch]:
-    """Evaluate the conditions of a step that has just completed; apply those that fire."""
+    """Evaluate the conditions of a step that has just completed, and apply those that fire."""
     branches: list[Branch] = []
     if not draft.plan.conditions:
         return branches
@@ -86,7 +85,6 @@ def evaluate_conditions(
 
 
 def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the variables that a condition's expression may read."""
     statuses = plan.statuses()
     return {
         "result": submitted.get("result_summary"),

@@ -1,8 +1,8 @@
-"""Copy of a plan as of an earlier time, with the results of the steps completed by then.
+"""Copies a plan as of an earlier time, with the results of the steps completed by then.
 
 The state of the original plan at that time is rebuilt from its audit. All steps are copied with new
-ids. A step that was completed or skipped by then keeps its result and records the id of the
-original step. Every other step is pending, at its first attempt.
+ids. A step that was completed or skipped by then keeps its result. Every other step is pending, at
+its first attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,6 @@ from waybook.plan.rows import step_row
 from waybook.plan.settle import register_session
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Maximum length of a plan's name, and the suffix of a copy's default name.
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
 GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
@@ -40,18 +39,15 @@ GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedPlan:
-    """Plan to copy: its rows as of an audit entry, and the last step whose result is kept."""
-
     id: str
     seq: int
     rows: Rows
-    #: Position of the last step whose result is copied; None for no limit.
     up_to_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """Properties of the copy that differ from the original plan; None means unchanged."""
+    """Properties of the copy that differ from the original plan. None means unchanged."""
 
     name: str | None = None
     research_question: str | None = None
@@ -159,8 +155,7 @@ def _copy_step(
         in_progress_since=None,
         last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
-        # A copied result keeps its author, but not the author's session, which does not belong to
-        # this plan.
+        # A copied result keeps its author, but the author's session does not belong to this plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
         held_session=None,
         fail_reason=None,
@@ -183,9 +178,9 @@ def _copy_step(
 def _copy_conditions(
     draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
 ) -> None:
-    """Copy the conditions; those of pending steps are reset to not evaluated.
+    """Copy the conditions. Those of pending steps are reset to not evaluated.
 
-    If a pending step's condition has fired and added steps, it is not copied: the added steps are
+    A condition of a pending step that has fired and added steps is not copied: the added steps are
     already part of the copy, and the condition would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
@@ -206,12 +201,10 @@ def _has_grown(row: Row) -> bool:
     return has_fired and not (is_last and row.get("on_exhausted") != OnExhausted.REVIEW)
 
 
-#: Fields of conditions that contain the id of a step.
 STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
 
 
 def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Replace the step ids in a condition's row, also in the steps that it may add."""
     if isinstance(value, list):
         return [_with_ids(item, ids) for item in value]
     if not isinstance(value, dict):

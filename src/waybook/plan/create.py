@@ -1,4 +1,4 @@
-"""Creation of a plan: all input is validated before any row is written."""
+"""Creates a plan. All input is validated before any row is written."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,6 @@ def _check_plan(new: NewPlan) -> None:
 
 
 def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
-    """Return the plan as a database row, without its id."""
     return {
         "name": new.name,
         "research_question": new.research_question,
@@ -78,7 +77,6 @@ def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
 
 
 def blank_plan(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:
-    """Return a new plan that has no steps yet."""
     return Plan(
         id=plan_id,
         name=new.name,

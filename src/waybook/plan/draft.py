@@ -1,10 +1,10 @@
-"""Draft of a plan, which applies changes to the plan and records them for the audit.
+"""A draft of a plan applies changes to the plan and records them for the audit.
 
 A rule is a function that takes an immutable plan, changes a draft of it, and returns a `Decision`:
 the reply, and the changes to write. All changes go through the draft, so none can be missing from
 the audit.
 
-The module also has errors that several rules raise; each suggests a call that is safe to make
+The module also has errors that several rules raise. Each suggests a call that is safe to make
 instead.
 """
 
@@ -50,12 +50,11 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
-    #: Steps that get a heartbeat from this call.
     touched: tuple[StepId, ...] = ()
-    #: Error to raise after the changes are written: for example, a late result is stored, then
+    #: Error to raise after the changes are written. For example, a late result is stored, then
     #: refused.
     refusal: Refused | None = None
-    #: Long texts of new rows, by row id; the audit stores only their hashes.
+    #: Long texts of new rows, by row id. The audit stores only their hashes.
     texts: Mapping[str, str] = NO_TEXTS
 
 
@@ -73,11 +72,6 @@ def copy_call(plan: Plan) -> NextCall:
 
 
 def require_open(plan: Plan) -> None:
-    """Raise an error if the plan is closed.
-
-    Raises:
-        PlanTerminal: the plan is completed or failed.
-    """
     if plan.status in CLOSED_PLAN:
         raise closed_plan_error(plan)
 
@@ -96,13 +90,12 @@ def closed_plan_error(plan: Plan) -> PlanTerminal:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Fields with the result of a step. They are written only once, and the rules do not read them.
+#: Columns with a step's result. They are written once, and deciding a call never needs them.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
-        #: The plan with all changes made so far.
         self.plan = plan
         self.moment = context
         self._changes: list[Change] = []
@@ -110,10 +103,7 @@ class Draft:
         self._touched: list[StepId] = []
         self._texts: dict[str, str] = {}
 
-    # Status changes
-
     def move_plan(self, *path: PlanStatus) -> None:
-        """Change the plan's status along this path of allowed transitions."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
@@ -121,7 +111,6 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Change a step's status along this path of allowed transitions; set its times."""
         step = self.plan.step(step_id)
         for status in path:
             moved = move_step(step.status, status)
@@ -137,8 +126,6 @@ class Draft:
         if status is StepStatus.IN_PROGRESS:
             return {"in_progress_since": self.moment.now}
         return {"completed_at": self.moment.now} if status in DONE_STEP else {}
-
-    # Field changes
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
@@ -161,7 +148,7 @@ class Draft:
         return changed
 
     def assign_to_actor(self, step_id: StepId) -> None:
-        """Make the actor the holder of a step that is unassigned or held by another user."""
+        """Make the actor the holder of a step, unless the actor's user holds it already."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
             self.set_step(step_id, held_by=actor.user, held_session=actor.session)
@@ -183,14 +170,12 @@ class Draft:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Store the plan's usage totals; at first, the audit records null as the old value."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
         self.plan = self.plan._replace(usage=totals)
 
     def set_budget(self, budget: Budget | None) -> None:
-        """Change the plan's soft limits on tokens and cost."""
         old = self.plan.budget
         if old != budget:
             before, after = (b.as_json() if b else None for b in (old, budget))
@@ -212,8 +197,6 @@ class Draft:
             if old != as_json(value):
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
         self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
-
-    # Row creation and removal
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert pending steps after position `after`, and renumber the steps that follow."""
@@ -251,11 +234,9 @@ class Draft:
         self.plan = self.plan._replace(conditions=(*self.plan.conditions, condition))
 
     def next_position(self) -> int:
-        """Return the position of the next condition, after all conditions of the plan."""
         return max((condition.position for condition in self.plan.conditions), default=0) + 1
 
     def remove_conditions(self, step_id: StepId) -> list[ConditionId]:
-        """Remove the conditions of a step that has not completed; return their ids."""
         removed = [c for c in self.plan.conditions if c.step_id == step_id]
         for condition in removed:
             self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
@@ -294,7 +275,7 @@ class Draft:
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record the creation of a row with a long text; the audit stores only the text's hash."""
+        """Record the creation of a row with a long text. The audit stores only the text's hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
@@ -305,8 +286,6 @@ class Draft:
     def record_heartbeat(self, step_id: StepId) -> None:
         self._touched.append(step_id)
 
-    # Audit
-
     def record(self, event: Event, **details: Json) -> None:
         """Put the changes since the last audit entry into a new one."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
@@ -314,11 +293,7 @@ class Draft:
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Return a decision: the reply, and all writes of the draft.
-
-        Raises:
-            AssertionError: a change is not in an audit entry.
-        """
+        """Return a decision: the reply, and all writes of the draft."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")

@@ -10,7 +10,7 @@ from waybook.plan.ordering import changed_dependencies
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """New title of a pending step; None removes it."""
+    """New title of a pending step. None removes the title."""
 
     step_id: StepId
     title: str | None
@@ -26,7 +26,7 @@ class SetDependencies:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """New soft limits on tokens and cost; None removes them."""
+    """New soft limits on tokens and cost. None removes the limits."""
 
     budget: Budget | None
 
@@ -37,11 +37,6 @@ def set_title(draft: Draft, step: Step, title: str | None) -> dict[str, Json]:
 
 
 def set_dependencies(draft: Draft, step: Step, orders: tuple[int, ...]) -> dict[str, Json]:
-    """Change the steps that a step depends on; return the details for the audit.
-
-    Raises:
-        InvalidStepReference: a position does not exist, or the dependencies form a cycle.
-    """
     draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
     orders_json: list[Json] = [*orders]
     details: dict[str, Json] = {"stepOrder": step.order, "dependsOn": orders_json}

@@ -25,7 +25,7 @@ MAX_WAIT_SECONDS = 55
 
 
 class StepType(StrEnum):
-    """Kind of work in a step. Only checkpoints have rules of their own."""
+    """Kind of work in a step. Only checkpoints have special rules."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -53,8 +53,6 @@ class OnExhausted(StrEnum):
 
 
 class BranchOutcome(StrEnum):
-    """Outcome of a condition, which is evaluated when its step completes."""
-
     FIRED = "fired"
     NOT_FIRED = "not_fired"
     ERROR = "error"
@@ -82,24 +80,24 @@ class NewStep:
     depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
-    #: How many holders may stop responding before the step fails; None for the default.
+    #: How many holders may stop responding before the step fails. None uses the default.
     max_attempts: int | None = None
     conditions: tuple["NewCondition", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCondition:
-    """Requested branching condition; it refers to steps by their positions."""
+    """A requested branching condition. It refers to steps by their positions."""
 
     expression: str
     action: BranchAction
-    #: Position of the condition's step; None if the condition is requested together with its step.
+    #: Position of the condition's step. None if the condition is created together with its step.
     after_step_order: int | None = None
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
-    #: First step that `repeat` copies; it copies up to the condition's own step. If None, it copies
-    #: only that step.
+    #: `repeat` copies the steps from this one to the condition's step. None copies only the
+    #: condition's step.
     from_step_order: int | None = None
     max_repeats: int | None = None
     on_exhausted: OnExhausted | None = None
@@ -110,7 +108,7 @@ class NewCondition:
 
 
 class Step(NamedTuple):
-    """State of a step, without its result; its title and instructions are in `Plan.texts`."""
+    """State of a step, without its result. Its title and instructions are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -119,8 +117,8 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: When the step last became in_progress, so that waiting for a person before that does not
-    #: count as work.
+    #: When the step last became in_progress. Waiting for a person before that does not count as
+    #: work.
     in_progress_since: datetime | None
     #: Time of the last heartbeat. Heartbeats are not in the audit, so a replay does not restore it.
     last_seen_at: datetime | None
@@ -129,16 +127,18 @@ class Step(NamedTuple):
     held_session: str | None
     fail_reason: str | None
     depends_on: tuple[StepId, ...] = ()
-    #: How many holders may stop responding before the step fails; None for the default.
+    #: How many holders may stop responding before the step fails. None uses the default.
     max_attempts: int | None = None
-    #: Number of holders replaced because they stopped responding; None if there were none.
     silent_holders: int | None = None
     #: Step of the original plan from which this step was copied.
     copied_from: StepId | None = None
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the step's current attempt; None if not in progress or not assigned."""
+        """Holder of the step's current attempt.
+
+        None if the step is not in progress or not assigned.
+        """
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
@@ -152,8 +152,6 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource:
-    """Source stored for a step, with its id, title and URL."""
-
     id: str
     title: str
     url: str | None = None
@@ -164,14 +162,13 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Sources that count toward the required number; loaded only if the step requires sources.
+    #: Sources that count toward `required_sources`. They are loaded only if the step requires
+    #: sources.
     sources: tuple[StoredSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Branching condition, evaluated when its step completes."""
-
     id: ConditionId
     step_id: StepId
     position: int
@@ -181,10 +178,10 @@ class Condition:
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
     outcome: BranchOutcome | None = None
-    #: First step that `repeat` copies, up to the condition's step; if None, only that step.
+    #: `repeat` copies the steps from this one to the condition's step. None copies only the
+    #: condition's step.
     from_step_id: StepId | None = None
     max_repeats: int | None = None
-    #: How often the steps were already repeated when this condition was created; None if never.
     repeats: int | None = None
     #: None means that the plan continues.
     on_exhausted: OnExhausted | None = None
@@ -210,7 +207,7 @@ class Cause(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A step's pause until a person decides, and then the decision."""
+    """A pause of a step until a person decides, and then the decision."""
 
     id: ReviewId
     step_id: StepId
@@ -219,7 +216,6 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Credential that requested the review.
     requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -231,7 +227,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Soft limits on tokens and cost (in millionths of a dollar); they only warn."""
+    """Soft limits on tokens and cost (in millionths of a dollar). They only warn."""
 
     tokens: int | None = None
     cost_micros: int | None = None
@@ -241,9 +237,10 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """Plan as loaded for a call: all steps, but only those large parts that the call needs.
+    """A plan as loaded for a call: all steps, but only those large parts that the call needs.
 
-    The large parts that are loaded:
+    These large parts may be loaded:
+
     - the texts of steps that the caller may get;
     - conditions that are not evaluated yet, or belong to the step that the call completes;
     - the last review;
@@ -257,20 +254,17 @@ class Plan(NamedTuple):
     stall_seconds: int | None
     resumed_at: datetime | None
     fail_reason: str | None
-    #: Number of the plan's last audit entry.
     seq: int
     steps: tuple[Step, ...]
     texts: Mapping[StepId, StepText] = MappingProxyType({})
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
-    #: Total reported usage, and the budget for it.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: User who created the plan (and wrote its name, question and first instructions), and when.
     created_by: str | None = None
     created_at: datetime | None = None
-    #: If this plan is a copy: the original plan, and the number of the audit entry that was copied.
+    #: Set only for a copy: the original plan, and the number of its last audit entry.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
     #: Whether a step without dependencies waits for all steps before it.
@@ -280,11 +274,6 @@ class Plan(NamedTuple):
         return [step.status for step in self.steps]
 
     def step(self, step_id: StepId) -> Step:
-        """Return the step with this id.
-
-        Raises:
-            NotFound: the step does not exist, or was removed.
-        """
         for step in self.steps:
             if step.id == step_id:
                 return step
@@ -302,12 +291,10 @@ class Plan(NamedTuple):
 
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
-#: How many holders of a step may stop responding before it fails, by default.
 DEFAULT_MAX_ATTEMPTS = 3
-#: Maximum number of times that `repeat` copies its steps.
 MAX_REPEATS = 100
-#: Maximum nesting of conditions: one may add steps with conditions, which may add steps again.
+#: A condition may add steps with conditions, which may add steps again, up to this depth.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
-#: Maximum number of sources a step may require; no more sources than this are loaded and counted.
+#: Maximum of `required_sources`. No more sources than this are loaded.
 MAX_REQUIRED_SOURCES = 50

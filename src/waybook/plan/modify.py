@@ -1,4 +1,4 @@
-"""Modification of a plan: a list of changes to its steps, all applied or none."""
+"""Modifies a plan: applies a list of changes to its steps, all of them or none."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ from waybook.plan.schema import check_new_steps
 from waybook.plan.settle import register_session, resume_plan, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Statuses in which a plan can be modified; a stalled plan is resumed first.
+#: A stalled plan is resumed before it is modified.
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING, PlanStatus.STALLED})
 
 
@@ -69,8 +69,6 @@ class RetryStep:
 
 @dataclass(frozen=True, slots=True)
 class SetConditions:
-    """New conditions of a pending step, replacing all old ones."""
-
     step_id: StepId
     conditions: tuple[NewCondition, ...]
 
@@ -80,7 +78,6 @@ class CancelPlan:
     reason: str
 
 
-#: Modifications of a single pending step.
 PendingEdit = SetTitle | SetDependencies | SetConditions
 StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | PendingEdit
 Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification
@@ -249,8 +246,8 @@ def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
 
     They skip to it, or add a step that depends on it.
 
-    Conditions of skipped steps are left out, because they are never evaluated, and so are the
-    step's own conditions, because they are removed with the step.
+    Conditions of skipped steps are never evaluated, and the step's own conditions are removed with
+    the step.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)

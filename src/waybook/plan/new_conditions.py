@@ -1,8 +1,7 @@
 """Conditions of new steps: limits, and conversion of positions to step ids.
 
-A step that a branch adds may have conditions of its own, which may add further steps with
-conditions. Positions change when steps are added, so a condition is always stored with step ids,
-even if its own step does not exist yet.
+A step that a branch adds may have conditions, which may add further steps with conditions.
+Positions change when steps are added, so a condition is always stored with step ids.
 """
 
 from collections.abc import Sequence
@@ -31,11 +30,6 @@ def compile_expression(source: str) -> Expression:
 
 
 def check_size(steps: int, conditions: int = 0) -> None:
-    """Check the size limits of plans.
-
-    Raises:
-        TooLarge: the plan would have more steps or conditions than allowed.
-    """
     for count, most, what in (
         (steps, MAX_STEPS, "steps"),
         (conditions, MAX_CONDITIONS, "branching conditions"),
@@ -56,7 +50,7 @@ def build_condition(
     position: int,
     ids: Sequence[StepId],
 ) -> Condition:
-    """Return a new condition of a step; `ids` are the plan's steps in plan order.
+    """Return a new condition of a step. `ids` are the plan's steps in plan order.
 
     Raises:
         InvalidInput: a parameter of the action is missing.
@@ -141,11 +135,6 @@ def _check_repeat(new: NewCondition) -> None:
 
 
 def step_at(ids: Sequence[StepId], order: int | None, argument: str) -> StepId:
-    """Return the id of the step at this position.
-
-    Raises:
-        InvalidStepReference: the plan has no step at this position.
-    """
     if order is None or not 1 <= order <= len(ids):
         raise InvalidStepReference(
             f"{argument} is {order}, but the steps of this plan are numbered 1 to {len(ids)}",

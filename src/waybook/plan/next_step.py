@@ -1,4 +1,4 @@
-"""Assignment of the next step to an agent, or the reason why no step is assigned."""
+"""Assigns the next step to an agent, or says why no step is available."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,17 +18,14 @@ from waybook.plan.states import PlanStatus, StepStatus
 @dataclass(frozen=True, slots=True)
 class StepReady:
     step: Step
-    #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
-    #: Previous holder, who stopped responding and lost the step; None if the step was free.
+    #: Holder who stopped responding and lost the step. None if the step was free.
     replaced: "ReplacedHolder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedHolder:
-    """Holder that lost its step because it sent no heartbeat within the stall threshold."""
-
     user: str
     session: str | None
     attempt: int
@@ -54,7 +51,6 @@ class AwaitingReview:
 class NothingPending:
     in_progress: tuple[Step, ...]
     failed: tuple[Step, ...]
-    #: Pending steps that wait for unfinished dependencies.
     waiting: tuple[Step, ...] = ()
 
 
@@ -71,17 +67,18 @@ def next_step(
     """Decide which step of the plan the caller should work on now.
 
     The first of these that exists:
+
     1. the step that the caller's session still holds, unless it asks for another;
     2. an unassigned step that a reviewer sent back;
     3. the first pending step without unfinished dependencies;
-    4. the first step whose holder sent no heartbeat for `patience` (set by the server).
+    4. the first step whose holder sent no heartbeat for `patience`.
     """
     draft = Draft(plan, context)
     return draft.decide(take_step(draft, another=another, patience=patience))
 
 
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
-    """Assign the next step to the caller, by the rules of `next_step`, in a draft of the plan."""
+    """Assign the next step to the caller in a draft of the plan, by the rules of `next_step`."""
     plan = draft.plan
     if plan.status is PlanStatus.COMPLETED:
         return PlanComplete()
@@ -147,7 +144,6 @@ def _nothing_to_take(plan: Plan) -> NextStep:
 
 
 def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
-    """Give the step of an inactive holder to the caller, as the next attempt."""
     replaced = ReplacedHolder(
         step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
     )
@@ -161,7 +157,6 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> NextStep:
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    """Fail a step whose holder is inactive and that has no attempts left."""
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED)
@@ -178,12 +173,10 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
-    """Return whether these audit entries reassign a step because its holder was inactive."""
     return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
-    """Return the first step in progress that the caller holds in its current session."""
     me = actor.holder
     running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)

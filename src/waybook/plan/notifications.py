@@ -16,7 +16,6 @@ from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import plan_outcome, plan_progress
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: Kind of notification to send when a plan changes to this status.
 NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType(
     {
         PlanStatus.AWAITING_REVIEW: NotificationKind.REVIEW_REQUESTED,
@@ -35,7 +34,6 @@ def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
 
 
 def overdue_notification(plan: Plan, review: Review, due_at: datetime) -> Notification:
-    """Return the reminder that a review is overdue since this time."""
     data = {**_build_payload(plan), "review": _review(plan, review), "dueAt": rfc3339(due_at)}
     return Notification(NotificationKind.REVIEW_OVERDUE, plan.id, data)
 

@@ -1,4 +1,4 @@
-"""Order of a plan's steps, and dependencies between them.
+"""The order of a plan's steps, and dependencies between them.
 
 Positions are 1..n without gaps after every insertion, removal and move. A step can be claimed when
 all its dependencies are finished. Dependencies are stored as step ids, so they stay correct when
@@ -40,11 +40,6 @@ def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """Return the position after which to insert: `after`, or the last one.
-
-    Raises:
-        InvalidStepReference: the plan has no step at this position.
-    """
     last = len(plan.steps)
     if after is None:
         return last
@@ -59,11 +54,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """Check that the list has every step of the plan exactly once, and return it.
-
-    Raises:
-        StalePlan: an id is missing, unknown or listed twice.
-    """
+    """Return the list after checking that it has every step of the plan exactly once."""
     current = {step.id for step in plan.steps}
     if len(ids) != len(set(ids)) or set(ids) != current:
         raise StalePlan(
@@ -166,11 +157,6 @@ def named_steps(steps: Iterable[NewStep]) -> Iterator[StepId]:
 def changed_dependencies(
     steps: Sequence[Step], step: Step, orders: Sequence[int]
 ) -> tuple[StepId, ...]:
-    """Return the ids of the steps at these positions, as new dependencies of a step.
-
-    Raises:
-        InvalidStepReference: a position does not exist, or the dependencies form a cycle.
-    """
     ids = tuple(dict.fromkeys(_step_at(steps, order) for order in orders))
     refuse_cycles({**{other.id: other.depends_on for other in steps}, step.id: ids})
     return ids

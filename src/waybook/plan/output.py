@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from waybook.errors import InvalidInput
 
-#: Each of the two names in a media type (RFC 6838), in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
 TEXT_TYPES = frozenset(
@@ -97,14 +96,11 @@ def file_extension(kind: str) -> str:
     return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")
 
 
-#: Artifact kind of a plan's outputs.
 OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Stored output of a plan, without its content."""
-
     id: str
     title: str
     media_type: str
@@ -122,7 +118,6 @@ def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) ->
 
 
 def latest(outputs: Iterable[Output]) -> list[Output]:
-    """Return the latest version of each output (title and media type), newest output first."""
     last: dict[tuple[str, str], Output] = {}
     for output in sorted(outputs, key=lambda output: output.version):
         last[output.title, output.media_type] = output
@@ -130,5 +125,4 @@ def latest(outputs: Iterable[Output]) -> list[Output]:
 
 
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
-    """Return whether the plan lacks an output of the requested media type."""
     return media_type is not None and all(output.media_type != media_type for output in outputs)

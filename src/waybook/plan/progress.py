@@ -1,4 +1,4 @@
-"""Progress of a plan, its soft budget, and the detection of stalls.
+"""The progress of a plan, its soft budget, and the detection of stalls.
 
 An exceeded budget causes a warning, never a refusal: finished work is always accepted. A step
 stalls if it is in progress and had no heartbeat for longer than its threshold.
@@ -16,7 +16,7 @@ from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 
 def percent(done: int, total: int) -> int:
-    """Return the percentage of steps done, rounded half up; 0 if there are no steps.
+    """Return the percentage of steps done, rounded half up.
 
     >>> percent(3, 13), percent(1, 8), percent(199, 200), percent(0, 0)
     (23, 13, 100, 0)
@@ -35,8 +35,6 @@ def progress_json(done: int, total: int) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Steps of a plan, counted by status."""
-
     counts: Mapping[StepStatus, int]
 
     @property
@@ -45,7 +43,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Return the number of completed or skipped steps, which never decreases."""
+        """Return the number of completed or skipped steps. It never decreases."""
         return sum(self.counts.get(status, 0) for status in DONE_STEP)
 
     @property
@@ -69,7 +67,6 @@ def plan_progress(plan: Plan) -> Progress:
 
 
 def count_done(statuses: Collection[StepStatus]) -> int:
-    """Return the number of completed or skipped steps, which never decreases."""
     return sum(map(DONE_STEP.__contains__, statuses))
 
 
@@ -78,13 +75,11 @@ def open_review(plan: Plan) -> Review | None:
 
 
 def current_step(plan: Plan) -> Step | None:
-    """Return the step that awaits a person's input, or the first in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
 def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
-    """Return the outcome of a closed plan; None if it is open."""
     if status is PlanStatus.FAILED:
         return "failed"
     if status is PlanStatus.COMPLETED:
@@ -92,15 +87,12 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     return None
 
 
-#: Used share of the budget, in percent, at which agents get a first warning.
 WARNING_PERCENT = 80
 FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShare:
-    """One limit of a budget, with the amount used so far."""
-
     name: str
     unit: str
     used: int
@@ -112,7 +104,6 @@ class BudgetShare:
 
 
 def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
-    """Yield the limits of a budget, each with the amount used."""
     if budget.tokens is not None:
         yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
     if budget.cost_micros is not None:
@@ -122,7 +113,6 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    """Return the budget for replies, with a warning if 80 % of a limit is used."""
     parts = [*shares(budget, used)]
     fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
     warnings = [message for part in parts if (message := warning(part)) is not None]
@@ -130,7 +120,7 @@ def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
 
 
 def warning(part: BudgetShare) -> str | None:
-    """Return the warning for a budget limit that is nearly used up or exceeded, or None.
+    """Return the warning for a budget limit that is nearly used up or exceeded.
 
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))
@@ -154,20 +144,17 @@ def _share_to_json(part: BudgetShare) -> Json:
     return {"used": part.used, "of": part.of, "percent": part.percent}
 
 
-#: Stall threshold if neither the step nor the plan sets one.
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 
 
 def stall_threshold(
     plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta:
-    """Return the stall threshold of the step, or else of the plan, or else of the server."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
 
 def last_heartbeat(step: Step) -> datetime | None:
-    """Return the time of the last heartbeat; None if the step is not in progress."""
     if step.status is not StepStatus.IN_PROGRESS or step.in_progress_since is None:
         return None
     return max(step.in_progress_since, step.last_seen_at or step.in_progress_since)
@@ -193,7 +180,6 @@ def is_plan_stalled(
 def time_until_stall(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta | None:
-    """Return the time until a step stalls without a heartbeat; None if no step can stall."""
     left = (
         stall_threshold(plan, step, patience) - (now - seen)
         for step in plan.steps
@@ -205,7 +191,7 @@ def time_until_stall(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stalled since the plan was resumed; empty if it is not executing."""
+    """Return the steps that stalled since the plan was resumed. Empty if it is not executing."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -217,7 +203,7 @@ def newly_stalled(
 
 
 def whole_minutes(gap: timedelta) -> int:
-    """Return the length of an inactive period in whole minutes, rounded down.
+    """Return a time in whole minutes, rounded down.
 
     >>> whole_minutes(timedelta(minutes=31, seconds=59))
     31

@@ -34,15 +34,13 @@ PATH: Final = re.compile(r"\b(?:result|confidence|report|step|plan)\b(?:\.\w+)*"
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Result of `repeat`: the added steps, or the reason why none were added."""
-
     added: list[StepId] = field(default_factory=list)
     note: str | None = None
     error: str | None = None
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that this condition repeats; an empty list if their order has changed."""
+    """Return the steps that this condition repeats. Empty if their order has changed."""
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -179,7 +177,6 @@ def values_read(expression: str, variables: Mapping[str, Json]) -> dict[str, Jso
 
 
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
-    """Return the error message if repeating would exceed a size limit of plans."""
     if len(plan.steps) + steps > MAX_STEPS:
         return f"repeating {steps} steps would exceed the limit of {MAX_STEPS} steps"
     if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:

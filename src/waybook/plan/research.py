@@ -1,8 +1,7 @@
-"""Storage of research: versioned findings of an agent, with their sources.
+"""Stores research: versioned findings of an agent, with their sources.
 
 Research with the plan, kind and title of an existing artifact becomes its next version, unless the
-content is identical. Research without a plan is stored in the same way, but has an audit chain of
-its own.
+content is identical. Research without a plan has its own audit chain.
 """
 
 import json
@@ -22,15 +21,12 @@ from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
 
-#: Kinds of artifacts that only the server may store.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchSource:
-    """Source on which submitted research is based."""
-
-    #: Derived from the source's content, so that the same source always has the same id.
+    #: The id is derived from the source's content, so the same source always has the same id.
     id: str
     content_hash: str
     url: str | None
@@ -46,20 +42,17 @@ class Research:
     content: Json
     tags: tuple[str, ...] = ()
     metadata: Json = None
-    #: Sources of the research, without duplicates.
     origins: tuple[ResearchSource, ...] = ()
 
     @property
     def content_hash(self) -> str:
-        """Return a hash of content, tags, metadata and sources, to detect identical research."""
+        """Return a hash of content, tags, metadata and sources. It detects identical research."""
         fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(serialized.encode()).hexdigest()
 
 
 class ExistingResearch(NamedTuple):
-    """Latest stored version of an artifact, and the sources already recorded in its audit chain."""
-
     artifact_id: str | None = None
     version: int = 0
     content_hash: str | None = None
@@ -68,16 +61,13 @@ class ExistingResearch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResearch:
-    """Result of storing research: artifact id, version, and whether it was already stored."""
-
     artifact_id: str
     version: int
-    #: Whether identical research was already stored, so that nothing was written.
     unchanged: bool = False
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply for research without a plan; if the research was stored, also its audit entry."""
+    """Reply for research without a plan. It has an audit entry if the research was stored."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -90,7 +80,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research for a plan; this also counts as a heartbeat of its step.
+    """Store research for a plan. This is also a heartbeat of its step.
 
     Raises:
         PlanTerminal: the plan is closed; the research can still be stored without a plan.
@@ -114,11 +104,7 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> StandaloneDecision:
-    """Store research without a plan, which has its own audit chain.
-
-    Raises:
-        InvalidInput: the kind is reserved.
-    """
+    """Store research without a plan. It has its own audit chain."""
     _refuse_reserved(research)
     if _is_there(research, before):
         return StandaloneDecision(_there(before))
@@ -182,7 +168,6 @@ def _changes(
     step_id: StepId | None,
     context: DecisionContext,
 ) -> Iterator[Change]:
-    """Yield the changes that create the artifact, its new sources, and the links to all sources."""
     row: dict[str, Json] = {
         "step_id": step_id,
         "kind": research.kind,

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses until a person decides how to continue; one decision per review."""
+"""Reviews: a step pauses until a person decides how to continue. A review has one decision."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,15 +20,12 @@ from waybook.plan.submit import StepDone, complete
 class ReviewSurface(StrEnum):
     """Place in a chat application where a person can decide without the agent."""
 
-    #: The map app inside a chat.
     APP = "app"
-    #: A form shown by the MCP client.
     FORM = "form"
-    #: A form shown by an MCP client that polls the review as a task.
     TASK = "task"
 
 
-#: Places from which a decision is returned to the agent in the reply to its own call.
+#: A decision made in one of these places reaches the agent in the reply to its call.
 RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 
@@ -189,8 +186,8 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Set the reviewed step to in progress again, with the feedback in its instructions.
 
-    An agent that relays the decision over MCP gets the step in the same reply and becomes its
-    holder. Otherwise the step is unassigned until an agent claims it.
+    An agent that relays the decision over MCP gets the step in the same reply. Otherwise the step
+    is unassigned until an agent claims it.
     """
     actor = draft.moment.actor
     relayed = actor.channel is Channel.MCP and place in RELAYED_SURFACES
@@ -207,7 +204,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
 
 
 def with_feedback(instructions: str, feedback: str) -> str:
-    r"""Return the instructions followed by a horizontal rule and a person's feedback.
+    r"""Append a horizontal rule and a person's feedback to the instructions.
 
     >>> with_feedback("Compare.", "Add prices.")
     'Compare.\n\n---\n\nUser feedback: Add prices.'
@@ -216,7 +213,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the open review; if it was already decided, raise an error that names the reviewer."""
+    """Return the open review. If it was already decided, the error names the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

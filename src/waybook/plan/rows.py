@@ -14,7 +14,6 @@ OPTIONAL_FIELDS = frozenset(
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    """Return a new pending step whose attempt number is 1."""
     return Step(
         id=step_id,
         order=order,

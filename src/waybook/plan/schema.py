@@ -1,9 +1,8 @@
-"""Validation of values, mainly step results, against JSON Schemas at a bounded cost.
+"""Validates values, mainly step results, against JSON Schemas within a limit on the work.
 
 References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are not
-supported: each can make a small schema arbitrarily expensive. With the other keywords, the cost is
-at most the size of the schema times that of the result, both of which are limited in size and
-depth.
+supported: each can make a small schema arbitrarily expensive. With the other keywords, the work is
+at most the size of the schema times that of the result, and both are limited.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +31,10 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Keywords whose value is an object of schemas, under names chosen by the author.
+#: Keywords whose value maps names chosen by the author to schemas.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-#: Keywords whose value is data, not a schema.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: One violation of a schema: the path within the value, and a message.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -45,8 +42,7 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: A text counts as one part per this many characters: error messages repeat texts, so long texts
-#: cost more.
+#: A text counts as one part per this many characters, because error messages repeat texts.
 CHARACTERS_PER_PART = 100
 
 
@@ -69,7 +65,7 @@ def check_schemas(schemas: Iterable[Json]) -> None:
 
 
 def check_schema(schema: Json, argument: str = "resultSchema") -> None:
-    """Check that a schema, if given, is valid and uses only supported keywords.
+    """Check that a schema is valid and uses only supported keywords.
 
     Raises:
         InvalidInput: the value is not a JSON Schema, or uses an unsupported keyword.
@@ -100,7 +96,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
 
 
 def check_result(schema: Json, result: Json) -> None:
-    """Check a result against the step's schema, if it has one.
+    """Check a result against the step's schema.
 
     Raises:
         InvalidInput: the result violates the schema; the error lists the missing and invalid parts.
@@ -117,7 +113,6 @@ def check_result(schema: Json, result: Json) -> None:
 
 
 def summarize_errors(faults: list[SchemaError]) -> str:
-    """Describe the first violation, and count the others."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
@@ -126,11 +121,6 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """Return where a result violates the step's schema, if it has one.
-
-    Raises:
-        TooLarge: checking the result would take too long.
-    """
     if schema is None:
         return []
     errors = mismatches(result, schema, value="resultSummary", shape="resultSchema")
@@ -141,14 +131,14 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """Path and message of a violation; `$` is the root of the value."""
+    """Path and message of a violation. `$` is the root of the value."""
 
     path: str
     message: str
 
 
 def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
-    """Return the first few places, by path, where a value violates a schema.
+    """Return the first few places where a value violates a schema.
 
     `value` and `shape` are the names of the value and the schema in error messages.
 
@@ -173,7 +163,6 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:
-    """Yield all keywords of a schema and of the schemas in it, except `$schema` at the root."""
     waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
     while waiting:
         here = waiting.pop()
@@ -189,11 +178,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _weight(value: Json, argument: str) -> int:
-    """Return the number of parts in a JSON value; a long text counts as several.
-
-    Raises:
-        TooLarge: the value is nested too deeply.
-    """
+    """Return the number of parts in a JSON value. A long text counts as several."""
     weight = 0
     level: list[Json] = [value]
     for _ in range(MAX_DEPTH):

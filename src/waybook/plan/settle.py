@@ -1,11 +1,8 @@
 """Updates that follow a change of a plan: its status, its sessions, its usage, and stalls.
 
-The stored status becomes the one derived from the steps; if there is no direct transition, it
-changes to `executing` in between. Two stored statuses cannot be derived, so they are kept:
-`planning` while every step is pending, and `stalled` while the derived status is `executing`.
-
-The first call of a new session on a plan with history is recorded as a resumption. Usage is
-recorded once per submission and added to the plan's totals.
+The stored status becomes the one derived from the steps. Two statuses cannot be derived, so they
+are kept: `planning` while every step is pending, and `stalled` while the derived status is
+`executing`.
 """
 
 from datetime import timedelta
@@ -55,7 +52,6 @@ def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
-    """Return whether the plan is open and does not know this session yet."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 

@@ -1,8 +1,7 @@
 """State machines of plans and steps as tables, and the plan status derived from the steps.
 
 A status changes only by a transition in these tables. `completed` and `skipped` are final for a
-step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan. When its
-last step ends, a plan's status is derived from its steps: see `derive_plan_status` and `settle`.
+step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan.
 """
 
 from collections.abc import Collection, Mapping
@@ -53,11 +52,9 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 })
 # fmt: on
 
-#: Plans that accept no more changes.
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
 #: Steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
-#: Statuses of steps that count as done.
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 
@@ -84,11 +81,6 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
 
 
 def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
-    """Return the new step status, or raise an error if the change is not allowed.
-
-    Raises:
-        InvalidTransition: the table has no edge from `old` to `new`.
-    """
     if not can_move_step(old, new):
         raise InvalidTransition(f"a step cannot move from {old} to {new}", old=old, new=new)
     return new

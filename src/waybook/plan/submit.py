@@ -1,4 +1,4 @@
-"""Submission of a result: complete the step, evaluate its conditions, update the plan.
+"""Submission of a result: completes the step, evaluates its conditions, and updates the plan.
 
 An agent's result must match the step's schema and have enough sources. A step that a person
 approves in a review needs neither.
@@ -22,7 +22,6 @@ from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, resume_plan, settle
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 
-#: Maximum number of a step's sources that one reply lists.
 MAX_SOURCES_NAMED = 20
 
 
@@ -77,8 +76,6 @@ def _store(plan: Plan, step_id: StepId) -> NextCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Result an agent submits for a step."""
-
     result_summary: Json
     confidence: float | None = None
     report: Json = None
@@ -88,7 +85,6 @@ class Submission:
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
-        """Return the result as columns of the step's row."""
         return {
             "result_summary": self.result_summary,
             "confidence": self.confidence,
@@ -99,11 +95,8 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Result of a submission: the finished step, and what each of its conditions did."""
-
     step: Step
     branches: tuple[Branch, ...] = ()
-    #: Step that the caller claimed in the same call, if any.
     following: NextStep | None = None
 
 
@@ -153,10 +146,6 @@ def _submit(
 
 
 def _accept(draft: Draft, step: Step, submission: Submission) -> StepDone:
-    """Complete a step with its result.
-
-    Raises: InvalidTransition, InvalidInput: as in `submit`.
-    """
     plan, step_id = draft.plan, step.id
     _refuse_unreviewed_checkpoint(step, draft.moment)
     check_result_evidence(plan, step_id, submission.result_summary)

@@ -11,7 +11,6 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Space that a text needs in a reply: maximum size, minimum size, and weight.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 

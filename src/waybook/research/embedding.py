@@ -1,8 +1,7 @@
 """Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
 The built-in embedder runs no model: it looks up each word of a text in a table, and adds up the
-rows. Frequent words have less weight. A row is one long integer with its numbers side by side, so
-adding a row takes about a dozen operations.
+rows. Frequent words have less weight.
 
 Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
 the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
@@ -27,14 +26,13 @@ from waybook.research.vocabulary import (
 )
 
 DIMENSIONS = 256
-#: Longer texts are cut before embedding.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: Weights are multiples of 1/16. A word that occurs n times has the weight 1 + log n, rounded.
+#: Weights are rounded to multiples of 1/16. A word that occurs n times has the weight 1 + log n.
 STEPS = 16
-#: Number of rows added together. The sum of so many bytes fits into two bytes.
+#: This many rows are added in one step, because the sum of so many bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -62,7 +60,6 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return the embedding of a text. A text without words has a neutral vector."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -117,7 +114,6 @@ def term_weight(count: int) -> int:
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """Return the unit vector for a text without words."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
@@ -168,7 +164,6 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
 
 @lru_cache(16)
 def _signs(count: int) -> tuple[int, ...]:
-    """Return `count` pseudorandom signs (1 or -1), the same on every call."""
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))

@@ -10,9 +10,7 @@ from waybook.research.query import STOP_WORDS, word_root
 from waybook.research.vocabulary import fold_text
 
 MAX_EXCERPT_LENGTH = 240
-#: Minimum length of an excerpt. After a shorter sentence, the next ones follow.
 MIN_EXCERPT_LENGTH = 80
-#: Maximum number of words of a search.
 MAX_WORDS = 60
 
 _WORD = re.compile(r"[^\W_]+")
@@ -27,11 +25,9 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """The words of a search, prepared for a comparison with a text."""
-
-    #: Words in lower case, without accents.
     words: tuple[str, ...]
-    #: Significant words by root. Stop words are left out, unless there are only stop words.
+    #: Significant words of the search, by root. Stop words are left out unless there are no other
+    #: words.
     roots: Mapping[str, str]
 
     def match(self, word: str) -> str | None:
@@ -48,7 +44,6 @@ class SearchWords:
 
 
 def parse_words(text: str) -> SearchWords:
-    """Return the words of a search text."""
     words = tuple(_WORD.findall(fold_text(text))[:MAX_WORDS])
     significant = [word for word in words if word not in STOP_WORDS] or words
     return SearchWords(words, {word_root(word): word for word in significant})
@@ -115,7 +110,6 @@ def _count_matches(sentence: str, wanted: SearchWords) -> int:
 
 
 def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
-    """Cut a sentence to `longest` characters around the first matching word."""
     if len(sentence) <= longest:
         return sentence
     matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))

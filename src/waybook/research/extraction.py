@@ -10,7 +10,6 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: In the prompt for a correction, the first answer is repeated up to this length.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\
@@ -33,19 +32,16 @@ def prompt(source_text: str) -> str:
 
 
 def model_instructions(source_text: str, schema: Json) -> str:
-    """Return instructions and schema for the server's model, without the text."""
     instructions = _instructions(source_text, "the JSON Schema at the end of these instructions")
     return f"{instructions}\n\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def fence_text(source_text: str) -> str:
-    """Put a text between two delimiter lines that do not occur in it."""
     mark = unused_delimiter(source_text)
     return f"=== {mark} begins ===\n{source_text}\n=== {mark} ends ==="
 
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """Return a prompt with the text, the model's wrong answer, and its errors."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"

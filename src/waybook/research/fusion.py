@@ -12,11 +12,9 @@ CONSTANT = 60
 
 
 class RankedPassage(NamedTuple):
-    """A passage of text in a ranked list, with its score."""
-
     subject_id: str
     part: int
-    #: For full-text search, the share of the query that the passage's words cover. For semantic
+    #: In full-text search, the share of the query that the passage's words cover. In semantic
     #: search, the cosine similarity.
     measure: float
 
@@ -30,8 +28,6 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """The best passage of an artifact or source, and the reasons why it was found."""
-
     subject_id: str
     part: int
     score: float
@@ -61,7 +57,6 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Return the highest-ranked passage of each artifact or source."""
     first: dict[str, RankedPassage] = {}
     for passage in passages:
         first.setdefault(passage.subject_id, passage)

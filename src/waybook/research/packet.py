@@ -16,11 +16,9 @@ from waybook.research.cutting import allocate_space, as_text, json_size, truncat
 
 Body: TypeAlias = dict[str, Json]
 
-#: Minimum size in bytes of a text that is cut.
+#: No text is cut to fewer bytes than this.
 MIN_TEXT_BYTES = 240
-#: Bytes of `"cut":{},` in an entry with cut texts.
 CUT_OVERHEAD = 9
-#: Key in `cut` that lists the parts left out completely.
 MORE = "more"
 
 
@@ -30,7 +28,6 @@ class FetchCall:
     args: Body
 
     def to_json(self, left: Json, **more: Json) -> Body:
-        """Return the omitted amount, and the tool call that fetches the omitted data."""
         get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "Read the rest."}
         return {"left": left, "get": get}
 
@@ -42,10 +39,7 @@ class TextField:
     name: str
     value: Json
     get: FetchCall
-    #: Length of the whole text. None if `value` is the whole text.
     length: int | None = None
-    #: Whether the fetch call continues after the shown text. It is False for a text from the
-    #: middle, because the call then starts at the beginning.
     resumes: bool = True
     counts: int = 1
 
@@ -68,7 +62,6 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Return the maximum bytes of the note that says what is left out."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
@@ -88,7 +81,6 @@ class Entry:
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether the entry may have several texts. Cut texts are then listed by name.
     several: bool = False
 
     @cached_property
@@ -104,7 +96,6 @@ class Entry:
         return json_size(self.frame) + 1 + CUT_OVERHEAD
 
     def fit(self, room: int) -> Body:
-        """Return the entry cut to `room` bytes, with notes about what is left out."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
         allotted = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
@@ -119,8 +110,6 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEntry:
-    """A part of a context that is a single entry."""
-
     name: str
     entry: Entry
     counts: int = 1
@@ -134,7 +123,6 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry cut to `room` bytes. Its field `cut` says what is left out."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
@@ -148,10 +136,9 @@ class EntryList:
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
-    #: Number of further entries that were not loaded.
     beyond: int = 0
-    #: Returns the arguments with which the fetch call continues after this many entries. Without
-    #: arguments, the call starts again at the first entry.
+    #: Returns the fetch arguments that continue after this many entries. By default, the fetch call
+    #: starts again at the first entry.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -193,7 +180,6 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Return the range of entries around `focus` that fit in `room` bytes."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
@@ -242,7 +228,6 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Return the parts that fit in `room` bytes at their minimum sizes."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

@@ -10,12 +10,9 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Maximum number of indexed passages per text. They cover its first hundred thousand characters.
 MAX_PASSAGES = 100
-#: More deeply nested JSON values are not indexed.
 MAX_DEPTH = 12
 
-#: Preferred ends of a passage, best first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
@@ -39,7 +36,6 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the end of the passage that begins at `start`, at a natural break if possible."""
     latest = start + MAX_PASSAGE_LENGTH
     if latest >= len(text):
         return len(text)

@@ -1,10 +1,8 @@
 """Quantizes vectors to the bytes that are stored.
 
-A stored vector has a code (a signed byte) for each component, scaled so that the greatest magnitude
-is 127, and a remainder of four bits for each component, in sixteenths of a code. The scale is not
-stored: vectors have unit length, so the cosine with a query is the dot product divided by the
-length of the quantized vector. The mean error of a cosine is 0.0006 with the codes alone and
-0.00004 with the remainders.
+Each component becomes a code (a signed byte) and a remainder of four bits. The mean error of a
+cosine is 0.0006 with the codes alone and 0.00004 with the remainders. The scale is not stored,
+because all vectors have unit length.
 
 This module does not import numpy, because programs that only store vectors do not need it.
 """
@@ -12,9 +10,9 @@ This module does not import numpy, because programs that only store vectors do n
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Greatest code of a component. -128 is not used, so that opposite vectors have opposite codes.
+#: -128 is not used, so that opposite vectors have opposite codes.
 MAX_CODE = 127
-#: Number of bits of a remainder, number of its values, and the remainder that means zero.
+#: A remainder has four bits and sixteen values. The value 8 means zero.
 REMAINDER_BITS = 4
 REMAINDER_STEPS = 16
 ZERO_REMAINDER = 8
@@ -37,7 +35,7 @@ def quantize(vector: Sequence[float]) -> Quantized:
     """
     peak = max(map(abs, vector))
     factor = MAX_CODE * REMAINDER_STEPS / peak if peak else 0.0
-    # Add half a code, so that the bits of the remainder are those below the code.
+    # Add half a code, so that the upper bits are the code and the lower bits are the remainder.
     steps = [round(number * factor) + ZERO_REMAINDER for number in vector]
     codes = bytes([step >> REMAINDER_BITS & 0xFF for step in steps])
     half = len(steps) // 2

@@ -48,7 +48,7 @@ def _one_slip_away(word: str) -> Iterator[str]:
 MAX_QUERY_LENGTH = 1_000
 MAX_TERMS = 12
 
-#: English stop words. PostgreSQL does not index them.
+#: English stop words, which PostgreSQL does not index.
 _STOP_WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her
 hers herself it its itself they them their theirs themselves what which who whom this that these
@@ -59,18 +59,14 @@ why how all any both each few more most other some such no nor not only own same
 t can will just don should now
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-#: Punctuation that is removed from both ends of a word in a query.
 _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xab\xbb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A word of a search query as the user wrote it, with its weight."""
-
     text: str
-    #: Corrected spelling. None if the word does not look misspelled.
     correction: str | None
-    #: The word's share of the query's information. Rare words have more. The shares add up to 1.
+    #: The word's share of the query's information. Rare words have more. All shares add up to 1.
     weight: float
 
 
@@ -81,7 +77,6 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """Return the text to embed: the query and its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
@@ -137,7 +132,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Matching words are searched only up to this length of a text.
+#: Matching words are searched only in this many characters of a text.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -149,14 +144,11 @@ _MIN_ROOT_LENGTH = 3
 @dataclass(frozen=True, slots=True)
 class Snippet:
     text: str
-    #: Start and end of each matching word in the snippet.
     marks: tuple[tuple[int, int], ...]
-    #: Whether the original text continues before the snippet, and after it.
     cut_before: bool
     cut_after: bool
 
     def highlight(self, before: str = "**", after: str = "**") -> str:
-        """Return the snippet with matching words in bold, and an ellipsis at each cut end."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
@@ -205,13 +197,11 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def word_root(word: str) -> str:
-    """Return the root of a word. Related forms of a word have the same root."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the span of at most `longest` characters with the most important matches."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -225,7 +215,6 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Extend a span by whole words on both sides, up to `longest` characters."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

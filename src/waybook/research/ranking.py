@@ -1,20 +1,11 @@
-"""Ranking of quantized vectors by cosine similarity.
+"""Ranks quantized vectors by cosine similarity.
 
 Import this module only when it is needed: loading numpy would double the startup time of a client.
 
-`VectorIndex` keeps two approximations of each vector in memory: its components rounded to one of 16
-levels (four bits), and the signs of its components (one bit each). A query takes three steps:
-
-1. In a large index, the signs of every vector are compared with those of the query, weighted by the
-   magnitudes of the query's components (as in RaBitQ by Gao and Long, 2024, but with rounded
-   magnitudes). Cosines estimated in this way have a standard error of 0.05. The best hundredth of
-   the vectors is then compared by levels. All vectors that could be as near as the best of these,
-   within twice the standard error, are kept: about a hundredth if the index has many topics, and
-   half if it has one.
-2. The levels of these vectors are compared with the query. These cosines have a standard error of
-   0.009, so the index returns several times as many candidates as are needed.
-3. `rank_exactly` ranks the candidates by their stored codes and remainders (see
-   `research.quantization`).
+A query takes three steps. In a large index, the signs of the components give a rough cosine for
+every vector, as in RaBitQ by Gao and Long (2024). The vectors that may be among the best are then
+compared by levels, which are components rounded to four bits. Last, `rank_exactly` ranks the
+candidates by their stored codes and remainders (see `research.quantization`).
 
 One thread may change an index while others rank its vectors.
 """
@@ -47,24 +38,19 @@ from waybook.research.vector_blocks import (
     pack_bits,
 )
 
-#: Number of rows converted to floats together. They fit into the cache of a core; with 4,096 rows,
-#: ranking takes 1.5 times as long.
+#: This many rows, as floats, fit into a core's cache. With 4,096 rows, ranking takes 1.5 times as
+#: long.
 SCRATCH_ROWS = 512
 #: From this many rows on, vectors are first compared by their signs.
 LARGE_ROWS = 16_384
-#: Share of the vectors that are compared by levels first, to find out how near the best ones are.
 FIRST_SHARE = 0.01
-#: Number of candidates to request for each hit that must not be missed.
 CANDIDATES_PER_HIT = 4
-#: Allowed error of a cosine that is estimated from signs: twice the standard error.
 MAX_SIGN_ERROR = 0.1
-#: Bits to which the magnitudes of a query's components are rounded before signs are compared.
 MAGNITUDE_BITS = 3
-#: If more than this share of the rows is deleted, blocks are rewritten without them.
+#: If a larger share of the rows is deleted, the blocks are rewritten without the deleted rows.
 MAX_DELETED_SHARE = 0.25
 
 
-#: Selected rows of each block.
 Selection: TypeAlias = list[tuple[Block, NDArray[np.intp]]]
 
 
@@ -73,8 +59,8 @@ class Query:
 
     def __init__(self, vector: Sequence[float]) -> None:
         components = np.array(vector, np.float32)
-        # A byte holds two levels: low + 16 * high. To save a shift, the whole byte is used as the
-        # high level, and the weights of the low levels correct for that.
+        # A byte holds two levels. Using the whole byte as the high level saves a shift, and the
+        # weights of the low levels correct for it.
         high = components[HALF:] / (MAX_LEVEL + 1)
         self._weights = np.concatenate([components[:HALF] - high, high])
         self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
@@ -83,7 +69,7 @@ class Query:
         magnitudes = np.abs(components)
         self._step = max(float(magnitudes.max()), 1e-9) / (2**MAGNITUDE_BITS - 1)
         rounded = np.rint(magnitudes / self._step).astype(np.uint8)
-        # The last component does not count, so that the number of different signs fits into a byte.
+        # Ignore the last component, so that the number of different signs fits into a byte.
         rounded[-1] = 0
         self._sum = np.float32(rounded.sum() * self._step)
         # Repeat whole rows, because numpy combines arrays of the same shape twice as fast.
@@ -118,7 +104,6 @@ class Query:
         out[block.deleted[:rows]] = -np.inf
 
     def compare_levels(self, levels: NDArray[np.uint8], scales: Floats) -> Floats:
-        """Estimate the cosines of vectors from their levels."""
         cosines = np.empty(len(levels), np.float32)
         for start in range(0, len(levels), SCRATCH_ROWS):
             part = levels[start : start + SCRATCH_ROWS]
@@ -134,7 +119,7 @@ class Query:
 
 class VectorIndex:
     def __init__(self, packed: bytes = b"") -> None:
-        """Create the index from packed records, each a key and the codes of a vector."""
+        """Create the index from packed records. A record is a key and the codes of a vector."""
         self._blocks: list[Block] = []
         self._deleted = 0
         self.extend(packed)
@@ -144,7 +129,6 @@ class VectorIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all blocks, including unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
@@ -163,7 +147,7 @@ class VectorIndex:
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
         """Return the packed keys of the vectors nearest to the query by their levels."""
-        # Read the numbers of rows once, because another thread may add rows meanwhile.
+        # Read each block's number of rows once, because another thread may add rows meanwhile.
         blocks = [(block, block.rows) for block in self._blocks]
         prepared = Query(query)
         if sum(rows for _, rows in blocks) >= LARGE_ROWS:
@@ -181,7 +165,6 @@ class VectorIndex:
         return ranked_keys[_rank(cosines[best], ranked_keys)[:most]].tobytes()
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return the records whose keys are not in the index."""
         if not len(records):
             return records
         keys = Keys(records)
@@ -229,7 +212,7 @@ def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: in
         query.compare_signs(block, cosines[start : start + rows])
 
     def at_least(bound: np.float32) -> Selection:
-        # Deleted rows are below every bound.
+        # The cosine of a deleted row is below every bound.
         near = np.flatnonzero(cosines >= max(bound, np.float32(-DIMENSIONS)))
         cuts = np.searchsorted(near, starts)
         return [
@@ -280,7 +263,6 @@ def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[Ranke
 
 
 def _nth_greatest(values: Floats, place: int) -> np.float32:
-    """Return the nth greatest value, or the least if there are fewer."""
     if not len(values):
         return np.float32(-np.inf)
     place = min(max(place, 1), len(values))

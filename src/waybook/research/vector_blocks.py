@@ -12,27 +12,22 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 
 BLOCK_ROWS = 4_096
-#: Rows in the first block of a small index. They are doubled when it is full, up to the full size.
+#: A small index starts with a block of this many rows, which doubles when it is full.
 MIN_BLOCK_ROWS = 64
 SIGN_WORDS = DIMENSIONS // 64
 
-#: Number of codes that one level covers. The sixteen levels cover 82 % of the codes: components
-#: beyond them are rare, and smaller levels lower the error of all others.
+#: Number of codes that one level covers. Codes beyond the sixteen levels are rare.
 LEVEL_CODES = 13
 MAX_LEVEL = 15
-#: Level that means zero, between the levels of the codes -1 and 0.
 MIDDLE_LEVEL = 7.5
 HALF = DIMENSIONS // 2
 
-#: Fields of a packed key: the halves of the id of an artifact or source, and a passage's number.
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
 EXACT_RECORDS: Final = np.dtype(
     [*KEY, ("codes", "i1", (DIMENSIONS,)), ("remainders", "u1", (HALF,))]
 )
-#: Bytes per vector: its levels and signs, a scale for each of the two, its key, and its deleted
-#: flag.
 ROW_BYTES = HALF + 8 * SIGN_WORDS + 2 * 4 + 20 + 1
 
 Floats = NDArray[np.float32]
@@ -73,7 +68,6 @@ def make_rows(records: NDArray[np.void]) -> Rows:
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack the bits of each row into words of 64 bits."""
     return np.packbits(bits, axis=1).view(np.uint64).T
 
 
@@ -100,7 +94,6 @@ class Block:
         return Rows(self.levels, self.scales, self.signs, self.sign_scales, self.keys)
 
     def append(self, added: Rows) -> None:
-        """Append vectors. The block must have room for them."""
         self._reserve(self.rows + len(added.scales))
         place = slice(self.rows, self.rows + len(added.scales))
         self.levels[place], self.scales[place] = added.levels, added.scales
@@ -121,7 +114,7 @@ class Block:
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.signs = np.hstack([self.signs, np.empty((SIGN_WORDS, more), np.uint64)])
         self.sign_scales = np.concatenate([self.sign_scales, np.empty(more, np.float32)])
-        # By default, numpy would join keys in this machine's byte order.
+        # By default, numpy would convert the keys to this machine's byte order.
         self.keys = np.concatenate([self.keys, np.empty(more, KEYS)], dtype=KEYS)
         self.deleted = np.concatenate([self.deleted, np.zeros(more, np.bool_)])
 
@@ -137,8 +130,6 @@ class Block:
 
 
 class Keys:
-    """A set of keys whose rows in a block are found quickly."""
-
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)
         columns = (records[name].tolist() for name in KEYS.names or ())

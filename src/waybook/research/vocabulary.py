@@ -20,7 +20,7 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: Characters of scripts without spaces between words. Each counts as a word.
+#: In scripts without spaces between words, each character counts as a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
@@ -34,7 +34,6 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """Return the text in lower case and without accents. Its length may differ."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -49,13 +48,10 @@ ROW_ALIGNMENT = 4096
 
 #: Longer strings are keys, hashes or encoded images, not words.
 MAX_WORD_LENGTH = 40
-#: Maximum length of a word piece at the start of a word, and inside a word.
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10
-#: Number added to each signed value, to store it as an unsigned byte.
 BYTE_OFFSET = 128
 
-#: Endings of English words, with the replacement under which the word is looked up.
 _ENDINGS = (
     *(("ies", "y"), ("ied", "y"), ("ing", "e"), ("ing", ""), ("ed", "e"), ("ed", "")),
     *(("es", ""), ("es", "e"), ("s", ""), ("ers", "e"), ("ers", ""), ("er", "e"), ("er", "")),
@@ -70,9 +66,8 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: Row of each word or word piece. A piece from inside a word begins with `##`.
+    #: Row number of each word or word piece. A piece from inside a word begins with `##`.
     numbers: Mapping[str, int]
-    #: Value of one quantization step per dimension.
     scale: tuple[float, ...]
     rows: "mmap.mmap | bytes" = field(repr=False)
     start: int
@@ -125,11 +120,6 @@ class WordVectors:
 
 
 def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
-    """Parse a table of word vectors from its bytes.
-
-    Raises:
-        ValueError: the bytes are not a table of word vectors, or its version is not supported.
-    """
     magic, version, dimensions, count, length = HEAD.unpack_from(data)
     if (magic, version) != (MAGIC, VERSION):
         raise ValueError("this is not a table of words that this program can read")
@@ -147,6 +137,5 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
 
 @cache
 def builtin_word_vectors() -> WordVectors:
-    """Return the word vectors of the package, as a memory-mapped file."""
     with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
         return parse_word_vectors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

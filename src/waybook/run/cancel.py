@@ -1,4 +1,4 @@
-"""Cancellation of a run, and the refusal of every later change to it.
+"""Cancels a run, and refuses every later change to it.
 
 A canceled run keeps all its rows. Its open jobs can no longer be claimed. A result for one of them
 is refused, but stored as a late result.
@@ -23,7 +23,7 @@ class Cancellation:
 def cancel_run(
     run: Run, compiled_dag: CompiledDag, reason: str, context: DecisionContext
 ) -> RunDecision[Cancellation]:
-    """Cancel a run permanently; its rows and documents are not changed.
+    """Cancel a run permanently. Its rows and documents are not changed.
 
     Raises:
         RunCanceled: the run is already canceled.
@@ -46,10 +46,9 @@ def cancel_run(
 
 
 def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
-    """Return the error for a call on a canceled run, or None if the run is not canceled."""
     if run.canceled_at is None:
         return None
-    # A user wrote the reason, so it is a separate field and not part of the server's message.
+    # A user wrote the reason, so the server's message does not repeat it.
     return RunCanceled(
         f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,
@@ -62,11 +61,6 @@ def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
 
 
 def require_active(run: Run) -> None:
-    """Raise an error if the run is canceled.
-
-    Raises:
-        RunCanceled: the run is canceled.
-    """
     refusal = cancellation_error(run)
     if refusal is not None:
         raise refusal

@@ -1,9 +1,8 @@
-"""Copy of a run from a given stage on: earlier stages are copied, and that stage starts again.
+"""Copies a run from a given stage on: earlier stages are copied, and that stage starts again.
 
 The original run is not changed. From each earlier stage, the steps, the completed jobs (one for
 each unit, which is a part of a step) and the latest version of each document are copied with new
-ids. A copied document records the id of the original. The texts of documents are copied in the
-database, and the server renders them again.
+ids. The texts of documents are copied in the database, and the server renders them again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +19,12 @@ from waybook.run.model import CompiledDag, Job, NewDocument, Run
 from waybook.run.stages import recreate_job, render_job, require_stage, start_stage
 from waybook.run.start import StartedStages
 
-#: Maximum length of a run's name, and the suffix of a copy's default name.
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalDocument:
-    """Latest version of a document of the run to copy, without its text."""
-
     id: str
     stage: str
     step_key: str
@@ -40,8 +36,6 @@ class OriginalDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRun:
-    """Run to copy, with its input, its completed jobs (one for each unit), and its documents."""
-
     run: Run
     input: Json
     jobs: Sequence[Job]
@@ -105,7 +99,6 @@ def copy_run(
 
 
 def earlier_stages(compiled_dag: CompiledDag, slug: str) -> tuple[str, ...]:
-    """Return all stages that a stage depends on, in workflow order."""
     found: set[str] = set()
     waiting = [slug]
     while waiting:
@@ -129,13 +122,11 @@ def _require_finished(run: Run, slug: str, from_stage: str) -> None:
 
 
 def _models(run: Run, compiled_dag: CompiledDag, slug: str) -> Sequence[str]:
-    """Return the models of the stage to restart or, if it never started, of the stage before."""
     started = run.stages.get(slug)
     return started.models if started else run.stages[compiled_dag.dag.before(slug)[-1]].models
 
 
 def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> None:
-    """Copy the completed earlier stages with their steps, jobs and documents."""
     now, run = draft.moment.now, source.run
     for slug in slugs:
         stage = run.stages[slug]

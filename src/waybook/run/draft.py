@@ -1,8 +1,8 @@
-"""Draft of a run, which applies changes to the run and records them for the audit.
+"""A draft of a run applies changes to the run and records them for the audit.
 
 A rule is a function that takes an immutable run, changes a draft of it, and returns a
 `RunDecision`: the reply, and the changes to write. All changes go through the draft, so none can be
-missing from the audit. Usage is recorded once per submission and added to the run's totals.
+missing from the audit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,6 @@ from waybook.errors import Refused
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
-#: Empty mappings, shared by all decisions that change no jobs or texts.
 NO_JOBS: Mapping[str, Job] = MappingProxyType({})
 NO_TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -30,25 +29,21 @@ class RunDecision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    #: Every created or changed job in its new state, by id.
     jobs: Mapping[str, Job] = NO_JOBS
     documents: tuple[NewDocument, ...] = ()
-    #: Texts that are too large for the audit, which stores only their hashes, by row id.
+    #: Texts that are too large for the audit, by row id. The audit stores only their hashes.
     texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
-    #: Jobs that get a heartbeat from this call.
     touched: tuple[str, ...] = ()
-    #: Error to raise after the changes are written: for example, a late result is stored, then
+    #: Error to raise after the changes are written. For example, a late result is stored, then
     #: refused.
     refusal: Refused | None = None
 
 
 ReplyT = TypeVar("ReplyT")
 
-#: Maximum number of changes in an audit entry, so that opening a stage with many jobs writes
-#: several entries of bounded size. A job's row has about 550 bytes.
+#: Maximum number of changes in one audit entry. Opening a large stage writes several entries.
 MAX_CHANGES_PER_ENTRY = 500
 
-#: Database columns whose names differ from the names of the fields.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
@@ -65,8 +60,6 @@ class RunDraft:
         self._touched: list[str] = []
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
-
-    # Creation
 
     def add_run(self, **row: Json) -> None:
         self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
@@ -105,19 +98,16 @@ class RunDraft:
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record the creation of a row with long texts; the audit stores only their hashes."""
+        """Record the creation of a row with long texts. The audit stores only their hashes."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
     def add_usage(self, usage: Usage, **row: Json) -> None:
-        """Store the usage of a result, and add it to the run's totals."""
         self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
         old, new = self._run.usage, self._run.usage.plus(usage)
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
         self._run = self._run._replace(usage=new)
-
-    # Field changes
 
     def set_run(self, **values: object) -> None:
         self._note_changes(Entity.RUN, self._run.id, self._run, values)
@@ -142,17 +132,12 @@ class RunDraft:
     def record_heartbeat(self, job_id: str) -> None:
         self._touched.append(job_id)
 
-    # Reading
-
     def step_of(self, job: Job) -> StepRun:
-        """Return the step of a job, with the changes made in this draft."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
         """Return the steps of a stage whose jobs were created already, whether open or closed."""
         return [step for step in self.steps.values() if step.stage == stage]
-
-    # Audit
 
     def record(self, event: Event, **details: Json) -> None:
         """Put the changes since the last audit entry into a new one.
@@ -170,11 +155,6 @@ class RunDraft:
             self._entries.append(Entry(event, numbered, some))
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        """Return a decision: the reply, and all writes of the draft.
-
-        Raises:
-            AssertionError: a change is not in an audit entry.
-        """
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -193,7 +173,6 @@ class RunDraft:
     def _note_changes(
         self, entity: Entity, row_id: str, row: object, values: Mapping[str, object]
     ) -> None:
-        """Record which fields of a row change."""
         for name, new in values.items():
             old = getattr(row, name)
             if old != new:

@@ -165,8 +165,6 @@ def not_processing_error(job: Job) -> InvalidTransition:
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """New state of the job that was reported as failed."""
-
     job: Job
 
 
@@ -202,7 +200,6 @@ def fail_job(
 def fail_permanently(
     draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
 ) -> Job:
-    """Fail a job permanently; it is retried only on request."""
     failed = draft.set_job(job, status=status, error=error, completed_at=draft.moment.now)
     if job.counted:
         step = draft.step_of(job)
@@ -212,7 +209,7 @@ def fail_permanently(
 
 
 def backoff(tries: int) -> timedelta:
-    """Return the delay before a job is retried; it doubles with each attempt up to a limit.
+    """Return the delay before a job is retried. It doubles with each attempt up to a limit.
 
     >>> [backoff(tries).seconds for tries in (1, 2, 3, 10)]
     [5, 10, 20, 300]

@@ -17,14 +17,12 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Step ranks per stage: the n-th step of stage s has the rank s * RANKS + n.
+#: The n-th step of stage s has the rank s * RANKS + n.
 RANKS = 100_000
 
 
 @dataclass(frozen=True)
 class CompiledDag:
-    """Validated workflow definition, with the step graph of each stage."""
-
     dag: Dag
     graphs: Mapping[str, Graph]
     version: int = 1
@@ -35,12 +33,11 @@ class CompiledDag:
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that steps produce; all other inputs come from outside the run."""
         return produced_documents(self.dag)
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
-        """Return the rank of each step; jobs of lower ranks are assigned first."""
+        """Return the rank of each step. Jobs of lower ranks are assigned first."""
         return {
             (slug, key): place * RANKS + number
             for place, slug in enumerate(self.order)
@@ -49,7 +46,6 @@ class CompiledDag:
 
     @cached_property
     def rendered_keys(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """Return the keys of the documents that the server renders, by stage and step."""
         return {
             (stage.slug, key): keys
             for stage in self.dag.stages
@@ -70,12 +66,11 @@ class CompiledDag:
 
 
 class StageRun(NamedTuple):
-    """One stage of a run; its models were fixed when it started."""
+    """One stage of a run. Its models were fixed when it started."""
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages (chains of documents) and authors that the preceding stages passed on, fixed when
-    #: this stage started.
+    #: Lineages (chains of documents) and authors from earlier stages, fixed when this stage starts.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -96,7 +91,7 @@ class StageRun(NamedTuple):
 
 
 def step_id(stage: str, key: str) -> str:
-    """Return a step's id within its run; slashes in slugs are escaped to keep the id unique.
+    """Return a step's id within its run. Slashes in slugs are escaped to keep the id unique.
 
     >>> step_id("thesis", "case"), step_id("a/b", "c"), step_id("a", "b/c")
     ('thesis/case', 'a~1b/c', 'a/b/c')
@@ -105,7 +100,7 @@ def step_id(stage: str, key: str) -> str:
 
 
 class StepRun(NamedTuple):
-    """Step whose jobs exist, with the numbers of its units in total, completed and failed.
+    """A step whose jobs exist, with the numbers of its units in total, completed and failed.
 
     A unit is one of the parts into which a step is split.
     """
@@ -139,33 +134,29 @@ class Job(NamedTuple):
     job_type: JobType
     model: str
     rank: int
-    #: Part of the step that the job does; None for a rendering job, which the server executes.
+    #: Part of the step that the job does. None for a rendering job, which the server executes.
     unit: Unit | None
     ready_at: datetime
     status: JobStatus = JobStatus.PENDING
-    #: Number of the attempt, which increases with every claim; results of earlier attempts are
-    #: refused.
+    #: The number increases with every claim. Results of earlier attempts are refused.
     attempt: int = 0
-    #: Number of claims since the job was created or last reset.
     tries: int = 0
     held_by: str | None = None
     held_session: str | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: If the job continues a partial result: the job that submitted it. Also the number of this
-    #: part.
+    #: Job whose partial result this job continues. `part` is the number of the new part.
     continues: str | None = None
     part: int = 1
-    #: Document that the job renders or regenerates.
     document: str | None = None
-    #: Whether the job counts toward the completion of its step; a job added to a closed step does
-    #: not reopen it.
+    #: Whether the job's step waits for the job. A job added to a closed step does not reopen the
+    #: step.
     counted: bool = True
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the job's current attempt; None unless the job is being processed."""
+        """Holder of the job's current attempt. None unless the job is being processed."""
         if self.held_by is None or self.status is not JobStatus.PROCESSING:
             return None
         return Holder(self.held_by, self.held_session)
@@ -195,28 +186,25 @@ class Job(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Run as loaded for a call, with only the parts that the call needs."""
+    """A run as loaded for a call, with only the parts that the call needs."""
 
     id: str
     name: str
     seq: int
     completed_at: datetime | None
     stages: Mapping[str, StageRun]
-    #: Steps of the loaded stages, by id within the run.
     steps: Mapping[str, StepRun]
     usage: Totals = NO_USAGE
-    #: When, by whom and why the run was canceled, if it was.
     canceled_at: datetime | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
-    #: If this run is a copy: the original run, and the number of its last audit entry when it was
-    #: copied.
+    #: Set only for a copy: the original run, and the number of its last audit entry.
     copied_from: str | None = None
     copied_seq: int | None = None
 
 
 class NewDocument(NamedTuple):
-    """Document that a job produced. Its row stores the text, the audit only the text's hash."""
+    """A document that a job produced. Its row stores the text, the audit only the text's hash."""
 
     id: str
     stage: str
@@ -225,10 +213,9 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document; empty in a copied run, where the database copies the text.
+    #: Text of the document. It is empty in a copied run, where the database copies the text.
     content: str
     content_hash: str
-    #: Document of the original run, if this one is a copy.
     copied_from: str | None = None
 
     def as_row(self) -> dict[str, Json]:
@@ -255,7 +242,6 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """Return a unit (a part of a step) as JSON, as stored with its job."""
     if unit is None:
         return None
     return {
@@ -275,16 +261,11 @@ def _time(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-#: Maximum number of jobs in one stage.
 MAX_JOBS = 20_000
-#: Maximum number of models in one stage.
 MAX_MODELS = 20
-#: Maximum number of steps in one stage that the server can run.
 MAX_STEPS = 500
 #: After this many claims, a job that is still not completed fails permanently.
 MAX_ATTEMPTS = 4
-#: Maximum number of parts in which one result can be submitted.
 MAX_PARTS = 50
-#: Seconds before the first retry of a job, and the maximum before any retry.
 BACKOFF_SECONDS = 5
 MAX_BACKOFF_SECONDS = 300

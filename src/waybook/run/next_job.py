@@ -1,4 +1,4 @@
-"""Assignment of the next job to an agent, or the reason why no job is assigned."""
+"""Assigns the next job to an agent, or says why no job is available."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,20 +15,16 @@ from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 
 class JobReady(NamedTuple):
     job: Job
-    #: Whether the caller already held the job.
     resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Number of unfinished jobs with the same step, status and model."""
-
     stage: str
     step_key: str
     status: JobStatus
     model: str
     count: int
-    #: Earliest time at which one of these jobs can be claimed.
     ready_at: datetime | None = None
 
 
@@ -57,8 +53,6 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class CanceledRun:
-    """Reply if the run is canceled."""
-
     by: str
     at: datetime
     reason: str
@@ -66,7 +60,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """The next job failed because it has no attempts left; the caller should ask again."""
+    """The next job failed because it has no attempts left. The caller should ask again."""
 
     job: Job
 

@@ -41,7 +41,6 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """Return the keys of open steps with failed jobs, by stage."""
     by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

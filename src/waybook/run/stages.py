@@ -31,7 +31,6 @@ from waybook.run.model import (
     step_id,
 )
 
-#: Maximum number of step names in an error message.
 MAX_NAMES_LISTED = 50
 
 
@@ -52,12 +51,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Return the models without duplicates.
-
-    Raises:
-        InvalidInput: the list is empty.
-        TooLarge: the list has too many models.
-    """
+    """Return the models without duplicates."""
     frozen = distinct(models)
     if not frozen:
         raise InvalidInput("a stage needs at least one model; list it in `models`")
@@ -70,11 +64,6 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
-    """Check that the workflow has this stage.
-
-    Raises:
-        InvalidInput: the workflow has no stage with this slug.
-    """
     if slug not in compiled_dag.stages:
         raise InvalidInput(
             f"this workflow has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
@@ -84,11 +73,6 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
-    """Check that the stage has this step.
-
-    Raises:
-        InvalidInput: the stage has no step with this key.
-    """
     order = compiled_dag.graphs[slug].order
     if key not in order:
         raise InvalidInput(
@@ -99,7 +83,6 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the lineages (chains of documents) and authors from the preceding stages."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -114,11 +97,7 @@ def _leaves(draft: RunDraft, slug: str) -> Origins:
 
 
 def require_runnable(compiled_dag: CompiledDag) -> None:
-    """Check that no stage is too large to be started.
-
-    Raises:
-        TooLarge: a stage has too many steps, or too many jobs with a single model.
-    """
+    """Check that no stage is too large to be started."""
     leaves: dict[str, Origins] = {}
     for slug in compiled_dag.order:
         _require_few_steps(compiled_dag, slug)
@@ -208,7 +187,6 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Return a new job that repeats the work of an existing job."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,
@@ -223,7 +201,6 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
 
 
 def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
-    """Return a new job in which the server renders a document."""
     return Job(
         id=draft.moment.new_id(),
         stage=job.stage,

@@ -1,4 +1,4 @@
-"""Start of a run with its first stage, and start of later stages after feedback."""
+"""Starts a run with its first stage, and later stages after feedback."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from waybook.run.stages import require_stage, start_stage, validate_models
 
 @dataclass(frozen=True, slots=True)
 class StartedStages:
-    """Stages that a call started, in the order in which they started."""
-
     stages: tuple[StageRun, ...]
 
 
@@ -28,7 +26,6 @@ def new_run(
     models: Sequence[str],
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Create a run of a workflow and start its first stage."""
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
     draft = RunDraft(run, compiled_dag, context)
     draft.add_run(
@@ -104,7 +101,7 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage unless it is already started; the stages before it must have feedback.
+    """Start a stage unless it is already started. The stages before it must have feedback.
 
     Raises:
         RunCanceled: the run is canceled.
@@ -130,7 +127,6 @@ def start_open_stage(
 
 
 def _is_open(draft: RunDraft, slug: str) -> bool:
-    """Return whether all preceding stages have feedback and are therefore complete."""
     before = [draft.stages.get(earlier) for earlier in draft.compiled_dag.dag.before(slug)]
     return all(stage is not None and stage.feedback is not None for stage in before)
 

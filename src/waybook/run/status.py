@@ -1,4 +1,4 @@
-"""Overall state of a run, and the data for its progress report."""
+"""The overall state of a run, and the data for its progress report."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -40,7 +40,7 @@ def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
 def run_evidence(
     run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
-    """Return, for each started stage, the data from which its progress is computed.
+    """Return the data from which the progress of each started stage is computed.
 
     `available` has the documents that can be fetched, each with its stage.
     """

@@ -21,7 +21,7 @@ from waybook.run.stages import advance, recreate_job, render_job
 
 
 class SubmittedDocument(NamedTuple):
-    """Submitted document; without a key or model, it matches any key or model."""
+    """A submitted document. Without a key or model, it matches any key or model."""
 
     content: str
     document_key: str | None = None
@@ -38,9 +38,7 @@ class Submission(NamedTuple):
 
 class JobDone(NamedTuple):
     job: Job
-    #: Documents stored with the job's result.
     documents: tuple[str, ...] = ()
-    #: New job that continues a partial result, if any.
     continuation: Job | None = None
 
 
@@ -95,7 +93,7 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result; the caller then refuses the submission."""
+    """Store a late result. The caller then refuses the submission."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -174,7 +172,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Return the text of each expected document; a text without key and model fits any of them."""
+    """Return the text of each expected document. A text without key and model fits any of them."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
@@ -237,8 +235,6 @@ def _record(draft: RunDraft, job: Job, **details: Json) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPage:
-    """Document rendered as Markdown and HTML."""
-
     job: Job
     markdown: str
     html: str
@@ -247,7 +243,6 @@ class RenderedPage:
 def store_rendered(
     run: Run, compiled_dag: CompiledDag, pages: Sequence[RenderedPage], context: DecisionContext
 ) -> RunDecision[int]:
-    """Store rendered documents, which makes them available to readers."""
     draft = RunDraft(run, compiled_dag, context)
     for page in pages:
         draft.set_job(

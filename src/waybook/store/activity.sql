@@ -1,6 +1,6 @@
 -- name: activity_counts
--- Count the work done in an org since a time, in a limited number of the newest audit entries and
--- usage records.
+-- Count the work done in an org since a time. Only a limited number of the newest audit entries and
+-- usage records is read.
 with latest as materialized (
   select e.subject, e.subject_id, e.event
     from audit_entry e
@@ -25,7 +25,8 @@ select count(*) filter (where l.event = 'step_completed' and l.subject = 'plan')
   from latest l;
 
 -- name: decisions_since
--- Return how many reviews each user decided since a time, and how, most decisions first.
+-- Return how many reviews each user decided since a time, and how. The user with the most decisions
+-- comes first.
 select d.actor as user, d.decision, count(*) as reviews
   from (select e.actor, e.event, e.details ->> 'decision' as decision
           from audit_entry e

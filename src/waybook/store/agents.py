@@ -12,17 +12,12 @@ from typing import NamedTuple
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
-#: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Held steps are searched in this many open plans with the latest activity.
 MAX_OPEN_PLANS = 2_000
 MAX_STARTED_PLANS = 500
-#: Maximum number of held steps, and of held jobs, in one answer.
 MAX_HELD = 500
 MAX_TITLE_LENGTH = 120
-#: Maximum number of days that one query of daily usage returns.
 MAX_DAYS = 400
-#: Maximum number of audit entries read to count the results submitted without usage.
 MAX_ENTRIES_READ = 20_000
 
 
@@ -36,14 +31,11 @@ class AgentKey(NamedTuple):
 class AgentRow(NamedTuple):
     name: str
     session: str
-    #: Names that the agent's clients reported, latest first.
     clients: list[str]
-    #: Time of the first recorded call. None if the agent is known only from the audit.
     first_seen_at: datetime | None
     last_seen_at: datetime
     completed: int
     failed: int
-    #: Number of audit entries that were counted.
     counted: int
     input_tokens: int
     output_tokens: int
@@ -86,14 +78,11 @@ class HeldRow(NamedTuple):
 
 
 class NameRow(NamedTuple):
-    """Name of a plan, step, job or other row that audit entries refer to."""
-
     kind: str
     id: str
     name: str
     #: Position of a step in its plan. None for other rows.
     number: int | None
-    #: Plan or run that the row belongs to.
     work_id: str | None
 
 
@@ -116,7 +105,6 @@ class AgentUsageRow(NamedTuple):
     name: str
     session: str
     total: int
-    #: Names that the agent's clients reported, latest first.
     clients: list[str]
 
 
@@ -142,7 +130,7 @@ def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[
     clients: dict[AgentKey, str] = {}
     for key, client in calls:
         clients[key] = client or clients.get(key, "")
-    # Concurrent transactions lock sorted rows in the same order, and cannot deadlock.
+    # Lock the rows in sorted order, so that concurrent transactions cannot deadlock.
     rows = [(*key, _array(client)) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))

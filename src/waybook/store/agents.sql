@@ -1,7 +1,6 @@
 -- name: record_agents
--- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
--- latest client comes first, and eight are kept. (Citus 13.2 crashes on an array slice in an
--- update.)
+-- Insert the agents that made calls, or update the time of their last call. The latest client comes
+-- first, and eight are kept. (Citus 13.2 crashes on an array slice in an update.)
 insert into agent (name, session, clients)
 values %(rows)s
     on conflict (org_id, name, session) do update
@@ -14,10 +13,9 @@ values %(rows)s
     or excluded.clients[1] <> coalesce(agent.clients[1], '');
 
 -- name: agents_page
--- Return a page of the agents that made calls in the last 30 days, latest first, with their
--- results, failures and usage. Only the latest audit entries are counted. Calls that only read
--- usually name no session, so a user with sessions is listed without a session only if such calls
--- also changed something.
+-- Return a page of the agents that made calls in the last 30 days, latest first. Calls that only
+-- read usually name no session, so a user with sessions is listed without a session only if such
+-- calls also changed something.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -44,7 +42,7 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
  order by a.last_seen_at desc, a.name desc, a.session desc;
 
 -- name: agent
--- Return one agent with its work and usage in the last 30 days. If it made no call recently, it is
+-- Return one agent with its work and usage in the last 30 days. An agent without recent calls is
 -- known only from the audit.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
@@ -67,7 +65,7 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
  cross join lateral :usage_of_agent u;
 
 -- name: agent_counts
--- Count what an agent did in a period, by kind of event, among its latest audit entries.
+-- Count an agent's latest audit entries in a period by event.
 select count(*) filter (where e.event = 'step_started') as started,
        count(*) filter (where e.event = 'step_completed') as completed,
        count(*) filter (where e.event = 'step_failed') as failed,
@@ -86,10 +84,8 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the plan steps in progress that have a holder, longest first. They are searched in the
--- open plans with the latest activity. There is no index of steps in progress, because a step's
--- status could then not be updated in place. The steps per plan are limited, so that the planner
--- reads only the steps of these plans.
+-- Return the held steps, longest first, from the open plans with the latest activity. There is no
+-- index of steps in progress, because a step's status could then not be updated in place.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
@@ -116,7 +112,6 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
  limit %(most)s;
 
 -- name: held_jobs
--- Return the jobs in progress, longest first.
 select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::text as work_id,
        r.name as work_name, h.id::text as item_id, null::integer as number, h.step_key as title,
        h.started_at as since
@@ -132,7 +127,6 @@ select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::
  order by h.started_at, h.id;
 
 -- name: names
--- Return the names of plans, runs, steps, jobs, skill executions and artifacts.
 select 'plan' as kind, p.id::text, p.name, null::integer as number, null::text as work_id
   from plan p
  where p.org_id = :org and p.id = any (%(ids)s)
@@ -158,7 +152,7 @@ select 'artifact', a.id::text, a.title, null, a.plan_id::text
  where a.org_id = :org and a.id = any (%(ids)s);
 
 -- name: runs_named
--- Return the newest runs whose name contains a text, among a limited number of the newest runs.
+-- Only a limited number of the newest runs is searched.
 select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as work_id
   from (select r.id, r.name
           from run r where r.org_id = :org
@@ -169,7 +163,7 @@ select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as
  limit %(most)s;
 
 -- name: usage_by_day
--- Return the org's usage on each day in UTC, oldest first. Days without usage are not included.
+-- Return the org's usage on each day in UTC, oldest first. Days without usage are left out.
 select :usage_sums, (u.at at time zone 'UTC')::date::text as day
   from usage u
  where u.org_id = :org
@@ -179,8 +173,7 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
  limit %(most)s;
 
 -- name: usage_by_agent
--- Return the org's usage per user and session, highest cost first, with the names of the clients
--- and the total number of agents.
+-- Return the org's usage per user and session, highest cost first.
 select s.*, coalesce(a.clients, '{}') as clients
   from (select :usage_sums, u.by as name, :session_of_usage as session,
                count(*) over () as total
@@ -194,8 +187,8 @@ select s.*, coalesce(a.clients, '{}') as clients
  order by s.cost_micros desc, s.input_tokens desc, s.output_tokens desc, s.name, s.session;
 
 -- name: results_without_usage
--- Count the steps and jobs completed in a period, and those whose result reported no usage. Only
--- the latest audit entries are read.
+-- Count the steps and jobs completed in a period, and those without reported usage. Only the latest
+-- audit entries are read.
 select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) filter (where c.event = 'step_completed'
                           and strpos(c.details::text, '["usage",') = 0

@@ -19,7 +19,7 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
 from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
-#: The previous hash of the first entry in a chain.
+#: The first entry of a chain has this previous hash.
 GENESIS = bytes(32)
 
 
@@ -36,7 +36,6 @@ class SealedEntry(NamedTuple):
     hash: bytes = b""
 
 
-#: An audit entry without its hash.
 UnsealedEntry: TypeAlias = tuple[str, str, int, datetime, str, str, str, str | None, str]
 
 
@@ -89,8 +88,6 @@ def chain_end_statement(subject_id: str) -> Statement:
 
 
 class ChainHead(NamedTuple):
-    """Number, hash and time of the last entry in an audit chain."""
-
     seq: int = 0
     hash: bytes = GENESIS
     at: datetime | None = None
@@ -128,10 +125,6 @@ def _seal(fields: UnsealedEntry, previous: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _with_length(text: str) -> bytes:
-    """Return a text as bytes, after its length.
-
-    The result is cached, because most fields repeat.
-    """
     encoded = text.encode()
     return len(encoded).to_bytes(8, "big") + encoded
 
@@ -182,8 +175,6 @@ def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
 
 @dataclass(slots=True)
 class Patch:
-    """The change of one row: inserted, updated or deleted, with the new values."""
-
     id: str
     made: bool = False
     removed: bool = False
@@ -221,7 +212,6 @@ class Patches:
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
-    """Merge an inserted row into the patch. None means that the row was removed."""
     if isinstance(row, dict):
         patch.made = True
         patch.values.update(row)
@@ -255,7 +245,6 @@ def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
 
 
 def _row(entry: SealedEntry) -> tuple[Value, ...]:
-    """Return the row of an audit entry. The details are packed if possible."""
     subject_id, subject, _, at, event, actor, _, session, details, _ = entry
     if subject != "plan" or event not in PACKED_EVENTS:
         return (*entry, None, None)

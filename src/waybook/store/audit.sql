@@ -1,6 +1,4 @@
 -- name: entries
--- Return a subject's audit entries after a sequence number, oldest first, with the exact stored
--- text of the details.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s::bigint
@@ -20,8 +18,8 @@ select :row_of_entry
  where org_id = :org and subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
--- Return the latest audit entries of one subject or of the whole org, newest first. Only
--- administrators see entries about users and tokens (`members`).
+-- Return the latest audit entries of one subject or of the whole org. Only administrators see
+-- entries about users and tokens (`members`).
 select :row_of_entry
   from audit_entry
  where org_id = :org
@@ -32,7 +30,6 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: subjects
--- Return all subjects that have an audit chain.
 select 'plan' as kind, id::text from plan where org_id = :org
  union all
 select 'run', id::text from run where org_id = :org
@@ -49,8 +46,8 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
 
 -- name: head
--- Return the number and hash of the last audit entry according to the subject's row, and the last
--- stored number.
+-- Return the number and hash of the last audit entry as the subject's row has them, and the last
+-- number in the audit.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan where org_id = :org
@@ -65,8 +62,7 @@ select h.audit_seq as seq, h.audit_hash as hash,
  where h.id = %(subject_id)s;
 
 -- name: chain
--- Return a finished range of an audit chain, oldest first, with the exact stored text of the
--- details.
+-- Return a range of an audit chain that no longer changes, oldest first.
 select :row_of_entry
   from audit_entry
  where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
@@ -74,7 +70,7 @@ select :row_of_entry
  limit %(most)s;
 
 -- name: orphans
--- Return subjects that have audit entries, but whose own row is missing.
+-- Return subjects that have audit entries but no row.
 select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
  where e.org_id = :org
@@ -95,7 +91,7 @@ select coalesce(max(seq), 0) as seq
  where org_id = :org and subject_id = %(subject_id)s and at <= %(at)s;
 
 -- name: page
--- Return a page of audit entries that match the filters, newest first, before a given entry.
+-- Return a page of the audit entries before a given entry, newest first.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -103,7 +99,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_actor
--- Return a page as `page` does, of one actor's entries, which have their own index.
+-- As `page`, for one actor. An index serves this query.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -112,7 +108,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_rare_event
--- Return a page as `page` does, of one rare event, which has its own index.
+-- As `page`, for one rare event. An index serves this query.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -122,7 +118,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_other_channel
--- Return a page as `page` does, of one channel other than MCP, which has its own index.
+-- As `page`, for one channel other than MCP. An index serves this query.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -132,7 +128,7 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of_agent
--- Return a page as `page` does, of one user and session, which have their own index.
+-- As `page`, for one user and session. An index serves this query.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -142,8 +138,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: agent_entries
--- Return a page of an agent's audit entries in a period, newest first, without changes that the
--- user made on pages or on the command line.
+-- Return a page of an agent's audit entries in a period, newest first. Changes that the user made
+-- on pages or on the command line are left out.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org
@@ -153,8 +149,8 @@ select :row_of_entry
    and :next_entries;
 
 -- name: page_of
--- Return a page of audit entries of one plan or run, newest first. `is true` keeps the planner from
--- using the index on the time, which would scan the entries of the whole org.
+-- Return a page of the audit entries of one plan or run, newest first. `is true` keeps the planner
+-- from using the index on the time, which would scan the entries of the whole org.
 select :row_of_entry
   from audit_entry e
  where e.org_id = :org

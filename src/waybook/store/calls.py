@@ -27,14 +27,12 @@ from waybook.store.packed_answers import pack, unpack
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of calls that wait to be written to the log, and maximum number in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
-#: Seconds that a logged call waits for others that are written with it.
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
-#: Number of log batches that are searched for the call of an audit entry. A process writes at most
-#: five batches per second.
+#: This many log batches are searched for the call of an audit entry. A process writes at most five
+#: batches per second.
 MAX_SEARCHED_BATCHES = 40
 
 
@@ -52,20 +50,16 @@ class ToolCallStats(NamedTuple):
     tool: str
     calls: int
     errors: int
-    #: Median and 95th percentile of the latency, in milliseconds.
     p50: float
     p95: float
     last_at: datetime
 
 
 class StoredAnswerRow(NamedTuple):
-    """A stored answer, with the hexadecimal hash of the call's arguments."""
-
     arguments_hash: str
     is_error: bool
-    #: Answer as JSON. None if the answer is packed.
     answer: dict[str, Json] | None
-    #: Packed answer in hexadecimal digits. None if the answer is stored as JSON.
+    #: Packed answer in hexadecimal digits. None if `answer` is set.
     packed: str | None
 
 
@@ -142,11 +136,9 @@ def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
 
 class CallLog:
     def __init__(self, database: Database) -> None:
-        """Create a call log with an empty queue. `write_next` writes the queue to the database."""
         self._database = database
         self._waiting: deque[LoggedCall] = deque()
         self._has_waiting = asyncio.Event()
-        #: Number of answered calls of each org that are missing from the log.
         self.dropped_of: Counter[UUID] = Counter()
 
     @property
@@ -154,7 +146,6 @@ class CallLog:
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
-        """Queue a call for the log. If the queue is full, the call is counted as dropped."""
         if len(self._waiting) >= MAX_QUEUED:
             self.dropped_of[call.org_id] += 1
             return
@@ -212,7 +203,6 @@ class StoredAnswer:
 
 
 def hash_arguments(arguments: Json) -> bytes:
-    """Return a hash of the arguments that does not depend on their order."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
@@ -234,11 +224,7 @@ def lookup_statement(key: Key) -> Statement:
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer.
-
-    Raises:
-        IdempotencyConflict: the key was used for a call with other arguments.
-    """
+    """Return the stored answer."""
     arguments_hash, is_error, body, packed = row
     stored = bytes.fromhex(arguments_hash)
     if stored != key.arguments_hash:

@@ -1,6 +1,6 @@
 -- name: calls_by_tool
--- Return for each tool the number of calls and errors, the median and 95th-percentile duration, and
--- the last call. Only the latest calls of the period are read.
+-- Return the number of calls, errors and durations of each tool. Only the latest calls of the
+-- period are read.
 select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,
@@ -32,7 +32,6 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
  order by count(*) desc, c.tool;
 
 -- name: last_errors
--- Return the latest calls that ended in an error.
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
  where l.org_id = :org
@@ -42,9 +41,8 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- Return the latest calls about a step. Calls that added audit entries are searched in the first
--- batches written after those entries, because the clocks of the database and the server may differ
--- a little.
+-- Return the latest calls about a step. The clocks of the database and the server may differ, so a
+-- call is searched in the first batches written after its audit entries.
 select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
   from ((select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code,
                 l.id
@@ -84,19 +82,19 @@ select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
  where org_id = :org and tool = %(tool)s and key = %(key)s;
 
 -- name: insert_own_usage
--- Insert the usage of the server's own model. It belongs to no step or job and is not audited.
+-- Insert the usage of the server's own model, which belongs to no step or job and is not audited.
 insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model, at, by)
 values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
 
 -- name: usage_totals
--- Return the org's total usage since a given time, by default in the last 30 days.
+-- Return the org's total usage since a time. The default is the last 30 days.
 select :usage_sums,
        coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since, app_now() as until
   from usage u
  where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
 
 -- name: usage_by_model
--- Return the org's usage per model, highest cost first, and the total number of models.
+-- Return the org's usage per model, highest cost first.
 select :usage_sums, u.model, count(*) over () as total
   from usage u
  where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
@@ -120,7 +118,7 @@ select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
  order by 3 desc, 1 desc, 2 desc, g.plan_id, g.run_id;
 
 -- name: usage_of_steps
--- Return the usage of each step of a plan over all its attempts. Deleted steps are included.
+-- Return the usage of each step of a plan, including deleted steps.
 select :usage_sums, u.step_id::text
   from usage u
  where u.org_id = :org and u.plan_id = %(plan_id)s

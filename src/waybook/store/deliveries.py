@@ -21,8 +21,8 @@ RETENTION_DAYS = 30
 OVERDUE_SECONDS = 120
 
 
-#: Days after its deadline during which a review still gets a reminder. Must be shorter than
-#: `RETENTION_DAYS`, because the stored reminder prevents a second one.
+#: A review gets a reminder only within this many days after its deadline. Must be shorter than
+#: `RETENTION_DAYS`.
 REMINDER_DAYS = 7
 
 
@@ -43,7 +43,6 @@ SQL = load(
 
 
 def overdue_statement(patience: timedelta, most: int) -> Statement:
-    """Select open reviews that have waited longer than `patience` and have no reminder."""
     return SQL["overdue_reviews"](patience=patience.total_seconds(), days=REMINDER_DAYS, most=most)
 
 
@@ -86,7 +85,6 @@ def read_latest(rows: list[Delivery]) -> list[Delivery]:
 
 
 def retry_statement(message_id: str) -> Statement:
-    """Reset a delivery so that it is sent again."""
     return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 

@@ -5,10 +5,9 @@ on conflict (org_id, id) do nothing
 returning id::text;
 
 -- name: overdue_reviews
--- Return open reviews that have waited too long and have no reminder yet, longest waiting first. A
--- reminder's id is derived from its review's id, so that several processes store it once. A review
--- whose deadline passed long ago gets no reminder, because an old one may have been deleted
--- already.
+-- Return open reviews that have waited too long and have no reminder yet. A reminder's id is
+-- derived from its review's id, so that several processes store it only once. A review whose
+-- deadline passed long ago gets no reminder, because its reminder may have been deleted already.
 select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
        r.requested_at + make_interval(secs => %(patience)s) as due_at
   from review r
@@ -25,8 +24,8 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
  limit %(most)s;
 
 -- name: claim
--- Claim due webhook deliveries for the duration of a lease. Deliveries that another process is
--- claiming are skipped.
+-- Claim due webhook deliveries for a limited time. Skip deliveries that another process is
+-- claiming.
 with due as materialized (
   select org_id, id, app_statement_time() as now
     from webhook_delivery
@@ -57,7 +56,6 @@ update webhook_delivery
    and (attempt = %(attempt)s or %(status)s = 'delivered');
 
 -- name: unindex
--- Delete finished deliveries that are older than this many days.
 delete from webhook_delivery
  where org_id = :org
    and status <> 'waiting' and at < app_statement_time() - make_interval(days => %(days)s);
@@ -71,7 +69,7 @@ select id::text, event, subject_id::text, data, status, attempt, at, due_at, set
  limit %(most)s;
 
 -- name: retry_delivery
--- Reset a delivery, so that it is sent again from the first attempt, with the same id.
+-- Reset a delivery, so that it is sent again from the first attempt with the same id.
 update webhook_delivery
    set status = 'waiting', attempt = 0, due_at = app_statement_time(), settled_at = null,
        answered = null,

@@ -16,8 +16,6 @@ class LinkKind(StrEnum):
 
 
 class LinkTarget(NamedTuple):
-    """The review or stage that a person answers with a link."""
-
     kind: LinkKind
     plan_id: str | None = None
     review_id: str | None = None
@@ -29,29 +27,23 @@ class LinkGrant(NamedTuple):
     """The user who is recorded when a link is used, and its period of validity."""
 
     for_user: str
-    #: Whether the user must have an active account. Server mode requires it.
     needs_account: bool
     now: datetime
     expires_at: datetime
 
 
 class AccessLink(NamedTuple):
-    """The link that belongs to the secret of a reader."""
-
     org_id: UUID
     id: str
     kind: str
-    #: Plan of a review or a snapshot. None for a stage of a run.
     plan_id: str | None
     review_id: str | None
     run_id: str | None
     stage: str | None
     seq: int | None
-    #: User who is recorded when the link is used, or who created a snapshot link.
+    #: User who is recorded when the link is used. For a snapshot link, its creator.
     for_user: str
-    #: Whether the link belongs to a user account. In local mode, it does not.
     has_account: bool
-    #: Current name and scopes of the account. None if the account is disabled.
     user_name: str | None
     user_scopes: list[str] | None
     created_at: datetime
@@ -61,7 +53,6 @@ class AccessLink(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes of the link's user. Empty if the account is not active."""
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
@@ -82,7 +73,6 @@ SQL = load(
 
 
 def by_link_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the link that has the secret hash of this transaction."""
     if is_org_known:
         return [SQL["name_org_by_link_of_org"](), SQL["link_by_hash_of_org"]()]
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
@@ -91,7 +81,7 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link with which a user can decide the target.
+    """Insert a link with which a user can decide a review or give feedback.
 
     Where users have accounts, the user's account must be active.
     """
@@ -105,7 +95,6 @@ def insert_action_link(
 def insert_snapshot_link(
     link_id: str, secret_hash: bytes, *, plan_id: str, seq: int, created_by: str, days: int
 ) -> Statement:
-    """Insert a link to the snapshot of a plan as of the audit entry `seq`."""
     return SQL["insert_snapshot_link"](
         id=link_id, hash=secret_hash, plan_id=plan_id, seq=seq, for_user=created_by, days=days
     )
@@ -124,5 +113,4 @@ def usable_statement(link_id: str) -> Statement:
 
 
 def revoke_action_links(subject_id: str | None, by: str) -> Statement:
-    """Revoke the review and feedback links of a plan or run, or all of the org."""
     return SQL["revoke_action_links"](subject_id=subject_id, by=by)

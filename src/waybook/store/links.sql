@@ -1,5 +1,5 @@
 -- name: name_org_by_link
--- Set the transaction's org to that of the link, if there is such a link.
+-- Set the transaction's org to the link's org.
 select set_config('app.org_id', l.org_id::text, true)
   from access_link l
  where l.hash = app_secret_hash();
@@ -11,7 +11,7 @@ select set_config('app.org_id', l.org_id::text, true)
  where l.org_id = :org and l.hash = app_secret_hash();
 
 -- name: link_by_hash
--- Return the link with the secret hash of this transaction, and the scopes of its user.
+-- Return the link whose secret has the hash of this transaction.
 :link_with_hash
    and l.org_id = app_org();
 
@@ -21,7 +21,7 @@ select set_config('app.org_id', l.org_id::text, true)
    and l.org_id = :org;
 
 -- name: insert_action_link
--- Insert a link for a review or a stage, if the user has an account and is active.
+-- Insert a link for a review or a stage if the user has an active account.
 insert into access_link (org_id, id, kind, hash, plan_id, review_id, run_id, stage, user_id, for_user,
                          created_at, expires_at)
 select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid,
@@ -32,7 +32,7 @@ select u.org_id, %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uui
 on conflict (org_id, id) do nothing;
 
 -- name: insert_link_without_account
--- Insert a link for a review or a stage, unless `insert_action_link` has already inserted it.
+-- Insert a link for a review or a stage, unless `insert_action_link` has already inserted the link.
 insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, for_user, created_at,
                          expires_at)
 values (%(id)s, %(kind)s, %(hash)s, %(plan_id)s, %(review_id)s, %(run_id)s, %(stage)s, %(for_user)s,
@@ -67,7 +67,7 @@ update access_link
 returning id::text;
 
 -- name: revoke_action_links
--- Revoke the review and feedback links of a plan or run, or of all plans and runs.
+-- Revoke the review and feedback links of one plan or run, or of all.
 update access_link
    set revoked_at = app_statement_time(), revoked_by = %(by)s
  where org_id = :org

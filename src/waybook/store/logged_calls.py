@@ -1,8 +1,8 @@
 """Rows of the tool-call log: batches of calls, and single calls.
 
-Successful calls are stored in batches, because a row and its index entries take several times the
-bytes of a call. A failed call has its own row. A call about a step that added no audit entry also
-has its own row, because a step's page finds calls in a batch by the time of their audit entries.
+Successful calls are stored in batches, which take much less space. A failed call has its own row.
+So has a call about a step that added no audit entry, because a step's page finds calls in a batch
+by the time of their audit entries.
 """
 
 from collections import defaultdict
@@ -42,16 +42,12 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: The step that the call named or returned.
     step_id: str | None = None
-    #: Name that the caller's program reported. It is stored with the agent.
     client: str | None = None
-    #: Whether the call added entries to the audit of its plan.
     is_audited: bool = False
 
 
 def log_statements(calls: list[LoggedCall]) -> Iterator[Statement]:
-    """Insert the calls of an org into the log, and record the agents that made them."""
     single, batches = list[LoggedCall](), defaultdict[tuple[str, str], list[LoggedCall]](list)
     for call in calls:
         if call.is_error or (call.step_id is not None and not call.is_audited):

@@ -7,43 +7,33 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Highest total shown for a section of the page. A larger one is shown as "at least" this number.
+#: A larger total is shown as "at least" this number.
 MAX_COUNTED = 100
-#: Number of rows among which a section of the page looks for its entries.
 MAX_CANDIDATES = 200
-#: Number of newest plans and runs read for each kind of trouble, unless more are requested.
 MAX_TROUBLED = 16
 
 
 class OverviewTotals(NamedTuple):
     """Numbers of plans and runs. Each is counted up to `max_read`."""
 
-    #: Number of open runs and workable plans, and number of runs that await feedback.
     open: int
     awaiting: int
-    #: Number of plans and runs that ended recently.
     finished: int
     since: datetime
     now: datetime
-    #: Whether the org has any plan or run.
     has_work: bool
 
 
 class WaitingRow(NamedTuple):
-    """An open review, or a run that awaits feedback."""
-
     kind: str
     id: str
     name: str
     since: datetime
     is_overdue: bool
-    #: Start of the review's summary, and the order number of its step. None for a run.
     summary: str | None
     step_order: int | None
-    #: Workflow of a run. Empty and 0 for a review.
     dag_slug: str
     dag_version: int
-    #: Stages of a run without feedback. None for a review.
     stages: list[str] | None
 
     @property
@@ -51,11 +41,7 @@ class WaitingRow(NamedTuple):
         return self.dag_slug, self.dag_version
 
 
-#: Columns of a step: start of its inactivity (None if failed), id, order number, title, holder and
-#: reason of failure.
 StepColumns = tuple[str | None, str, int, str, str | None, str | None]
-#: Columns of a stage with failed jobs: the stage; step, model, attempt, error, holder and end of
-#: the last failed job; whether its retries are used up; and the number of failed jobs.
 FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
 
 
@@ -65,26 +51,21 @@ class TroubledRow(NamedTuple):
     kind: str
     id: str
     name: str
-    #: Status and revision of a plan. None for a run.
     status: str | None
     revision: int | None
     updated_at: datetime
     fail_reason: str | None
-    #: Failed steps of a plan. For a stalled plan, also the step that was inactive longest.
     steps: list[StepColumns] | None
-    #: Actor of the change that ended a failed plan.
     last_change: str | None
     failures: list[FailureColumns] | None
-    #: One letter of `TroubleKind` for each plan and run in trouble.
     kinds: str
 
 
 class TroubleKind(StrEnum):
-    """Kind of trouble of a plan or run."""
-
     OPEN = "o"
     STALLED = "s"
-    #: A plan that failed since the reader's last visit, and a plan that failed before it.
+    #: A plan that failed after the reader's last visit. `FAILED_EARLIER` means before the last
+    #: visit.
     FAILED = "f"
     FAILED_EARLIER = "e"
     RUN = "r"
@@ -95,20 +76,13 @@ class RunningRow(NamedTuple):
     id: str
     name: str
     status: str | None
-    #: Workflow of a run. Empty and 0 for a plan.
     dag_slug: str
     dag_version: int
     updated_at: datetime
-    #: First letters of the statuses of a plan's steps. None for a run.
     statuses: str | None
-    #: A plan's steps that are in progress or await input: whether in progress, order number, title
-    #: and holder.
     active_steps: list[tuple[bool, int, str, str | None]] | None
-    #: Holders of the jobs of a run.
     holders: list[str] | None
-    #: Number of a run's closed steps. None for a plan.
     steps_done: int | None
-    #: Stages of a run that are started and not completed. None for a plan.
     stages: list[str] | None
 
     @property
@@ -141,13 +115,11 @@ SQL = load(
 class LastLook(NamedTuple):
     """Times at which a reader last opened the overview page. None for a new reader."""
 
-    #: Start of the period whose finished work the page listed.
     since: datetime | None = None
     looked_at: datetime | None = None
 
 
 def max_troubled(most: int) -> int:
-    """Return the maximum number of plans and runs to read for each kind of trouble."""
     return max(most, MAX_TROUBLED)
 
 
@@ -189,7 +161,6 @@ def overview_statements(
 def _fixed_statements(
     most: int, wide: int, long: int, patience: float | None
 ) -> tuple[Statement, Statement]:
-    """Return the statements for waiting and running work. They are the same for every reader."""
     return (
         SQL["work_waiting"](most=most, long=long, patience=patience),
         SQL["work_running"](newest=MAX_CANDIDATES, most=most, wide=wide),

@@ -1,5 +1,5 @@
 -- name: work_waiting
--- Return open reviews and runs that await feedback: overdue reviews first, then the longest
+-- Return open reviews and runs that await feedback. Overdue reviews come first, then the longest
 -- waiting.
 select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long)s) as summary,
        case when w.kind = 'review'
@@ -36,12 +36,11 @@ select w.kind, w.id::text, w.name, w.since, w.is_overdue, left(w.summary, %(long
 
 -- name: work_in_trouble
 -- Return open plans that are stalled or have a failed step, plans that failed lately, and open runs
--- with permanently failed jobs, latest activity first. Only a limited number of the newest of each
--- kind is read. A plan has its failed steps and, if it is stalled, the step that has been inactive
--- longest. A run has its stages with failed jobs, each with the job that failed last. Each row also
--- has one letter for each plan and run found: `o` for a plan that agents can still work on, `s` for
--- a stalled plan, `f` for a plan that failed since the reader's last visit, `e` for one that failed
--- earlier, and `r` for a run. With `offset 0`, each plan and run is looked up by its id.
+-- with permanently failed jobs. Only a limited number of the newest of each kind is read. A plan
+-- has its failed steps and, if it is stalled, the step that has been inactive longest. A run has
+-- its stages with failed jobs, each with the job that failed last. Each row also has one letter of
+-- `TroubleKind` for each plan and run found. With `offset 0`, each plan and run is looked up by its
+-- id.
 select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_reason,
        case when w.kind = 'plan'
             then (select json_agg(json_build_array(s.inactive_since, s.id, s.step_order,
@@ -149,10 +148,8 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
 
 -- name: work_running
 -- Return open plans and runs on which agents can work and that have no failed steps, latest
--- activity first. Only a limited number with the latest activity is read; among plans active in the
--- same minute, the choice is arbitrary. A plan has the statuses of its steps, and the steps that
--- are in progress or await input. A run has the holders of its jobs, the number of its closed
--- steps, and its stages that are not completed.
+-- activity first. Only a limited number is read. Among plans active in the same minute, the choice
+-- is arbitrary.
 select w.kind, w.id::text, w.name, w.status, w.dag_slug, w.dag_version, w.updated_at,
        c.statuses, c.active_steps,
        case when w.kind = 'run'
@@ -268,9 +265,8 @@ select w.kind, w.id::text, w.name, w.canceled, w.reason,
  order by w.ended_at desc, w.id desc;
 
 -- name: work_totals
--- Return three numbers, each up to a limit: open runs plus plans on which agents can work; runs
--- that await feedback; plans and runs that ended since a time. Plans are counted first, so that no
--- run is read in an org with many plans. The last column says whether the org has any plan or run.
+-- Each number is counted up to a limit. Plans are counted before runs, so that no run is read in an
+-- org with many plans. The last column says whether the org has any plan or run.
 select o.open, o.awaiting,
        (select count(*)
           from ((select p.completed_at

@@ -15,9 +15,9 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum bytes of an answer that is packed. PostgreSQL compresses longer ones itself.
+#: Longer answers are not packed, because PostgreSQL compresses them itself.
 MAX_PACKED_BYTES = 2_000
-#: Dictionaries by number. The most frequent texts are at the end, where they cost the fewest bits.
+#: The most frequent texts are at the end of a dictionary, where they cost the fewest bits.
 DICTIONARIES = (
     (
         b'{"status":"plan_complete","stepFormattingNotes":[],"outputs":[],"outputMissing":false,"usage":'
@@ -62,21 +62,20 @@ DICTIONARIES = (
     ),
 )
 CURRENT = len(DICTIONARIES) - 1
-#: Ids in fields whose names end in `Id`, as unpacking restores them.
 _IDS = re.compile(rb'Id":"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"')
-#: Size of a packed id, and maximum number of ids: there are 31 control characters besides NUL.
+#: Each id is replaced by one of the 31 control characters other than NUL.
 ID_BYTES = 16
 MAX_IDS = 31
 _MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
-#: First two bytes of a packed answer, by the number of its ids.
 _HEADERS = tuple(bytes((CURRENT, number)) for number in range(MAX_IDS + 1))
-#: Window and memory of the compressor: just enough for the dictionary and the longest answer.
-#: zlib's defaults allocate 256 kB per answer, which takes five times as long.
+#: Just enough memory for the dictionary and the longest answer. With zlib's defaults, packing takes
+#: five times as long.
 WINDOW_BITS = -12
 MEMORY_LEVEL = 5
-#: Compression level. Higher levels take twice as long and save about one byte per answer.
+#: Higher compression levels take twice as long and save about one byte per answer.
 LEVEL = 3
-#: Compressor that has already read the dictionary. Copying it takes half the time of creating one.
+#: This compressor has already read the dictionary. Copying it takes half the time of creating a new
+#: one.
 _PACKER = zlib.compressobj(
     LEVEL,
     zlib.DEFLATED,
@@ -101,11 +100,6 @@ def pack(answer: Json) -> bytes | None:
 
 
 def unpack(packed: bytes) -> dict[str, Json]:
-    """Return the answer that was packed.
-
-    Raises:
-        ValueError: the bytes are not a packed answer.
-    """
     if not packed or packed[0] > CURRENT:
         raise ValueError("a stored answer was packed by a newer version")
     count = sum(packed[1:2]) if packed[0] else 0

@@ -14,20 +14,18 @@ from waybook.core.changes import Event
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import is_id
 
-#: Maximum length of details that are packed. PostgreSQL compresses longer texts itself.
+#: Longer details are not packed, because PostgreSQL compresses them itself.
 MAX_PACKED_LENGTH = 2_000
-#: Texts that queries search for in the column `details`. Entries with them are not packed.
+#: Queries search the column `details` for these texts, so entries with them are not packed.
 NOT_PACKED = ('["usage",', "add_steps")
-#: Position of the step id in the details of a packed entry.
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
-#: Value of the column `details` in a packed entry.
 NO_DETAILS = "{}"
-#: Length of a time with microseconds. `app_entry_details` restores no other times.
+#: Length of a time with microseconds. `app_entry_details` restores only such times.
 TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
 
-#: Marks for parts that repeat other columns: step, time, quoted actor, quoted session, and plan.
+#: These characters replace parts of an entry's details that repeat other columns.
 STEP, TIME, ACTOR, SESSION, PLAN = "\x01", "\x02", "\x03", "\x04", "\x05"
-#: Marks for constant parts, in the order in which they are replaced.
+#: These characters replace constant parts of an entry's details, in this order.
 PHRASES = (
     ("\x06", f'{{"stepId":"{STEP}","stepOrder":'),
     ("\x07", ',"attempt":'),
@@ -55,8 +53,8 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
-#: Events whose entries are packed, with the phrases in their details. Queries may search the column
-#: `details` for all other events.
+#: Events whose entries are packed, with the phrases in their details. Queries may search the
+#: details of all other events.
 PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (

@@ -1,22 +1,21 @@
--- Fragments that several queries share. A query refers to a fragment as `:name`.
+-- Several queries share these fragments. A query refers to a fragment as `:name`.
 
 -- name: org
--- Org of the transaction. A cluster sends the query to one node, because the driver binds it.
+-- The org of the transaction. The driver binds it, so that a cluster sends the query to one node.
 %(org)s::uuid;
 
 -- name: row_of_entry
--- Columns of an audit entry, with its details as the exact stored text.
 subject_id::text, subject, seq, at, event, actor, channel, session,
 :details_of_entry as details, hash;
 
 -- name: details_of_entry
--- Details of an audit entry as the exact text from which its hash was computed. Events that are
--- never packed need only the column `details`.
+-- The exact text from which the entry's hash was computed. Events that are never packed need only
+-- the column `details`.
 app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
--- True if the audit entry matches the filters of a page. A null filter accepts every entry. Only
--- administrators see entries about users and tokens (`members`).
+-- A null filter accepts every entry. Only administrators see entries about users and tokens
+-- (`members`).
 (%(event)s::text is null or event = %(event)s::text)
 and (%(actor)s::text is null or actor = %(actor)s::text)
 and (%(channel)s::text is null or channel = %(channel)s::text)
@@ -24,45 +23,43 @@ and (%(session)s::text is null or :session_of_entry = %(session)s::text)
 and (%(members)s::boolean or subject <> 'org');
 
 -- name: next_entries
--- Condition, order and limit of a page of audit entries, newest first, starting before a given
--- entry. Both time bounds are always set, so that an index that ends with the time is used.
+-- A page of audit entries before a given entry, newest first. Both time bounds are always set, so
+-- that an index that ends with the time is used.
 at >= %(since)s::timestamptz
 and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
 order by at desc, subject_id desc, seq desc
 limit %(most)s;
 
 -- name: row_of_job
--- Columns of a job, in the order that `read_job` expects.
 j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
 j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
 j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 
 -- name: row_of_document
--- Columns of a document without its text, in the order of `DocumentRow`.
 d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
 length(d.content), (select j.held_by from job j where j.org_id = :org
                                                   and j.id = d.job_id) as by, d.created_at as at;
 
 -- name: row_of_input
--- Columns of an input document. It has its text only if all texts so far are within a total length.
+-- Columns of an input document. The text is included while the total length of all texts is within
+-- a limit.
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
      then (select d.content from document d where d.org_id = :org
                                               and d.id = n.document_id) end as content;
 
 -- name: row_of_definition
--- Columns of a version of a workflow definition.
 d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,
 d.slug;
 
 -- name: is_held_by_caller
--- True if the caller holds the step or job. Different users may have sessions of the same name, so
--- user and session are compared together. Never true without a session.
+-- Different users may have sessions of the same name, so user and session are compared together.
+-- Never true without a session.
 held_by = %(holder)s::text and held_session = %(session)s::text;
 
 -- name: job_is_claimable
--- True if the job is ready and not claimed, or if its holder sent no heartbeat for longer than the
--- lease.
+-- A job is claimable if it is ready and not claimed, or if its holder sent no heartbeat for longer
+-- than the lease.
 j.completed_at is null
 and j.job_type <> 'RENDER'
 and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
@@ -79,7 +76,7 @@ job j
  order by j.rank, j.id;
 
 -- name: jobs_to_claim_for_model
--- Claimable jobs of a run that are assigned to one model, in the order in which they are claimed.
+-- Claimable jobs of a run for one model, in the order in which they are claimed.
 job j
  where j.org_id = :org
    and j.run_id = %(run_id)s
@@ -88,16 +85,16 @@ job j
  order by j.rank, j.id;
 
 -- name: jobs_in_progress
--- Jobs of a run that workers hold, longest running first. They are read from the org's index of
--- jobs in progress, because an index of the run's jobs would read all of them.
+-- Jobs that workers hold, longest running first. They are read from the org's index of jobs in
+-- progress, because an index of the run's jobs would read all jobs of the run.
 (select j.* from job j where j.org_id = :org and j.status = 'processing' offset 0) j
  where j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
  order by j.started_at, j.id;
 
 -- name: stages_of_run
--- Stages of a run in the order they were started, each with its number of closed and failed steps
--- and with its models.
+-- Stages of a run in the order of their start, each with its numbers of closed and failed steps and
+-- its models.
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
                                   g.feedback is not null, s.closed, s.failed, g.models)
                  order by g.started_at, g.stage_slug)
@@ -110,12 +107,11 @@ job j
   where g.org_id = :org and g.run_id = r.id);
 
 -- name: row_of_run
--- Columns of a run in a list.
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
 r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 
 -- name: limit_of_all_runs
--- Number of runs to read. With a filter that leaves out runs, it is null, which means all.
+-- Number of runs to read. Null means all, for a filter that leaves out runs.
 case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
      then %(most)s::bigint end;
 
@@ -125,7 +121,7 @@ run r
 :run_is_asked_for;
 
 -- name: run_is_asked_for
--- Join and conditions for the runs that match the filters of a list, with the state of each run.
+-- Join and conditions for the runs that match the filters of a list.
 join run_brief b on b.org_id = :org and b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
@@ -147,11 +143,10 @@ where r.org_id = :org
   and (%(dag)s::text is null or r.dag_slug = %(dag)s::text);
 
 -- name: run_has_text
--- True if the name of the run contains the text.
 strpos(lower(r.name), lower(%(text)s::text)) > 0;
 
 -- name: documents_of_listed_run
--- Number of documents of a run that are available to read.
+-- Number of a run's documents that are available to read.
 (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                         coalesce(d.reviewer, '')))
    from rendered_document h
@@ -159,21 +154,19 @@ strpos(lower(r.name), lower(%(text)s::text)) > 0;
   where h.org_id = :org and h.run_id = r.id);
 
 -- name: words_asked
--- Words of a text to be searched in names. Each is given as the range of words that begin with it.
--- Under row-level security, an index serves only conditions with leakproof functions, and `||` is
--- not one.
+-- Each word of the searched text, as the range of words that begin with it. Under row-level
+-- security, an index serves only conditions with leakproof functions, and `||` is not leakproof.
 asked as materialized (
   select w.word as first, w.word || chr(1114111) as last
     from unnest(app_name_parts(%(text)s)) as w (word)
 );
 
 -- name: row_of_readable
--- Columns of a rendered document without its text.
 h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
 d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
 
 -- name: row_of_loaded_plan
--- Columns of a plan and of its brief (the fields that never change), without its steps.
+-- Columns of a plan and of its brief (the fields that never change), without the plan's steps.
 p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
 p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
 p.updated_at, b.copied_from::text, b.copied_seq, b.sequential;
@@ -184,8 +177,7 @@ exists (select from plan_session k where k.org_id = :org
                                      and k.plan_id = %(plan_id)s and k.session = %(session)s);
 
 -- name: conditions_of_plan
--- Conditions of a plan, or null. Conditions that were already evaluated are included, because they
--- are copied together with their steps.
+-- Evaluated conditions are included, because they are copied together with their steps.
 (select json_agg(json_build_array(
                    c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
                    c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats,
@@ -195,7 +187,6 @@ exists (select from plan_session k where k.org_id = :org
   where c.org_id = :org and c.plan_id = %(plan_id)s);
 
 -- name: row_of_step
--- Columns of a step of a plan, without its texts.
 s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
 s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, s.fail_reason,
 array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
@@ -203,7 +194,7 @@ s.copied_from::text;
 
 -- name: step_list_of_plan
 -- Steps of a plan in any order, each as a list of the columns of `row_of_step`. One row with a list
--- is converted faster than many rows, and the caller sorts it faster.
+-- is converted and sorted faster than many rows.
 (select json_agg(json_build_array(
                    s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
                    s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
@@ -212,11 +203,9 @@ s.copied_from::text;
   where s.org_id = :org and s.plan_id = %(plan_id)s);
 
 -- name: texts_of_step
--- Id and texts of a step.
 json_build_array(t.step_id, t.instructions, t.result_schema, t.required_sources);
 
 -- name: status_counts
--- Number of steps of a plan in each status.
 json_build_object(
   'pending', count(*) filter (where s.status = 'pending'),
   'in_progress', count(*) filter (where s.status = 'in_progress'),
@@ -226,13 +215,12 @@ json_build_object(
   'failed', count(*) filter (where s.status = 'failed'));
 
 -- name: status_initials
--- First letters of the statuses of a plan's steps. They are all different, and this is cheaper than
--- counting each status.
+-- No two statuses have the same first letter, and this is cheaper than counting each status.
 string_agg(left(s.status, 1), '');
 
 -- name: steps_of_plan
--- Number of a plan's steps in each status, the order number of its current step, and the time since
--- which its steps in progress have been inactive. All are computed in one read of the steps.
+-- One read of the steps returns the number of steps in each status, the current step, and since
+-- when its steps in progress have been inactive.
 (select :status_counts as counts,
         coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
                  min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
@@ -242,13 +230,12 @@ string_agg(left(s.status, 1), '');
   where s.org_id = :org and s.plan_id = p.id);
 
 -- name: details_of_plan
--- Joins for the columns of `row_of_plan`, for a limited number of plans.
+-- Joins for the columns of `row_of_plan`.
 join plan_brief b on b.org_id = :org and b.plan_id = p.id
 cross join lateral :steps_of_plan c;
 
 -- name: row_of_plan
--- Columns of a plan in a list, with its step counts, its current step, and, if it is stalled, the
--- time since which it has been inactive.
+-- Columns of a plan in a list. A stalled plan also has the time since which it has been inactive.
 p.id::text as id, p.name, p.status, p.revision, left(b.research_question, %(wide)s) as question,
 b.created_at, b.created_by, p.updated_at, app_now() as now, c.counts,
 case when c.current_order is not null
@@ -259,14 +246,13 @@ end as current_step,
 case when p.status = 'stalled' then c.inactive_since end as inactive_since;
 
 -- name: row_of_output
--- Columns of a version of an output, without its text.
 a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
 
 -- name: last_look
--- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
--- request, and `since` was the start of the list then. After a pause, a new list begins at the last
--- request. A new reader sees one day, and no reader sees more than two weeks. Queries select it in
--- a subquery, so that it is computed once and an index can serve conditions on it.
+-- Time since which the overview lists finished work. `looked_at` is the reader's last request, and
+-- `since` was the start of the list then. After a pause, a new list begins at the last request. A
+-- new reader sees one day, and no reader sees more than two weeks. Queries select it in a subquery,
+-- so that it is computed once and an index can serve conditions on it.
 greatest(app_now() - interval '14 days',
          coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
                        then %(looked_at)s::timestamptz
@@ -274,7 +260,7 @@ greatest(app_now() - interval '14 days',
                   app_now() - interval '1 day'));
 
 -- name: title_of_step
--- Title of a step, or the beginning of its instructions if it has no title.
+-- A step without a title gets the beginning of its instructions.
 coalesce(s.title, (select left(i.instructions, %(wide)s)
                      from step_brief i
                     where i.org_id = :org and i.step_id = s.id));
@@ -282,8 +268,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 -- name: plan_is_canceled
 -- True if a person or agent canceled the plan. With `offset 0` and `|| ''`, the entries of each
 -- plan are looked up by its id. Without `offset 0`, PostgreSQL might read all modifications of
--- plans in the org once; without `|| ''`, it might read them through the index of events for each
--- plan.
+-- plans in the org once. Without `|| ''`, PostgreSQL might read them through the index of events
+-- for each plan.
 (p.status = 'failed'
  and exists (select
                from audit_entry e
@@ -304,10 +290,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
   limit 1);
 
 -- name: update_of_plan
--- Update a plan. If its audit number or status has changed since it was loaded, the number becomes
--- null and the NOT NULL constraint rejects the update. The time of the next stall check changes
--- only if the plan was not checked while executing, or has new steps, because changing an indexed
--- column prevents an update in place.
+-- If the plan's audit number or status has changed since it was loaded, the number becomes null and
+-- the NOT NULL constraint rejects the update. The time of the next stall check changes only if the
+-- plan was not checked while executing, or has new steps, because changing an indexed column
+-- prevents an update in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -330,21 +316,20 @@ app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
 and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
 
 -- name: time_of_batched_call
--- Time of a call in a batch of the log. A call's first value is the number of seconds from this
--- call to the latest call of the batch.
+-- Time of a call in a batch of the log. The first value of a call is the number of seconds from
+-- this call to the latest call of the batch.
 (b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: plan_is_less_active
--- True if the plan comes after the last one of the previous page, by last activity.
+-- True if the plan comes after the last plan of the previous page, by last activity.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
 and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: limit_of_all_plans
--- Number of plans to read. With a filter that leaves out plans, it is null, which means all.
+-- Number of plans to read. Null means all, for a filter that leaves out plans.
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
--- True if the plan matches the filters of a list.
 (%(state)s::text is null or p.status = %(state)s::text)
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
@@ -352,11 +337,9 @@ and (%(creator)s::text is null
                               where b.org_id = :org and b.plan_id = p.id));
 
 -- name: plan_has_text
--- True if the name of the plan contains the text.
 strpos(lower(p.name), lower(%(text)s::text)) > 0;
 
 -- name: row_of_review
--- Columns of a review, with its plan and its step.
 r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
 s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
 r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
@@ -369,14 +352,13 @@ join plan_step s on s.org_id = :org and s.id = r.step_id
 join step_brief b on b.org_id = :org and b.step_id = s.id;
 
 -- name: passage_fits
--- True if the passage matches the filters of a search.
 (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
 and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
 and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: deletion_is_recorded
--- True if the deletion of the passage is recorded, for processes that have it in memory.
+-- Processes that have the passage in memory read the recorded deletion.
 exists (select from passage_deletion g
          where g.org_id = :org and g.subject_id = p.subject_id and g.part = p.part);
 
@@ -423,7 +405,7 @@ exists (select from passage_deletion g
                        limit %(newest)s) p);
 
 -- name: passages_of_cited_sources
--- Passages of the sources that a plan's artifacts cite, a limited number of those that match.
+-- Passages of the sources that a plan's artifacts cite, up to a limit.
 (select p.subject_id, p.part
    from :sources_of_plan l
    join passage p on p.org_id = :org and p.subject_id = l.source_id
@@ -438,7 +420,7 @@ asked as materialized (
 );
 
 -- name: best_candidates
--- Candidates that contain every term, or enough of the terms by weight, best first.
+-- Candidates that contain every term, or enough terms by weight, best first.
 select c.subject_id::text, c.part, s.share as measure
   from candidate c
  cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
@@ -450,32 +432,31 @@ select c.subject_id::text, c.part, s.share as measure
  limit %(most)s;
 
 -- name: idle_session
--- Maximum idle time of a web session. After it, the user has to sign in again.
+-- After this idle time, the user of a web session must sign in again.
 interval '8 hours';
 
 -- name: usage_sums
--- Total tokens and cost, and the number of results.
 coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
 coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
 coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
 count(*) as results;
 
 -- name: packed_embedding
--- An embedding as bytes: 16 for the subject id, 4 for the part number, then one per dimension.
+-- An embedding as bytes: 16 for the subject id, 4 for the part number, and one per dimension.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: exact_embedding
--- A packed embedding, followed by the remainders of its values. They are zero if none are stored.
+-- A packed embedding, followed by the remainders of its values. Without stored remainders, they are
+-- zero.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes
   || coalesce(e.remainders, decode(repeat('88', 128), 'hex'));
 
 -- name: erasures_of_org
--- Number of erasures in the org so far.
 coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;
 
 -- name: passages_to_embed
--- Passages created since a given time, except those whose indexing broke the database connection
--- within the last day.
+-- Passages created since a given time. Passages that broke the database connection within the last
+-- day are left out.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
  where p.org_id = :org
@@ -487,17 +468,16 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.quarantined_at > app_now() - interval '1 day');
 
 -- name: session_of_entry
--- Session of an audit entry, or an empty text. PostgreSQL does not regard `coalesce` as leakproof:
--- under row-level security, no index would serve a condition on it.
+-- PostgreSQL does not regard `coalesce` as leakproof, so under row-level security no index would
+-- serve a condition on it.
 case when e.session is null then '' else e.session end;
 
 -- name: session_of_usage
--- Session that reported a usage, or an empty text, written like `session_of_entry`.
+-- Written like `session_of_entry`.
 case when u.session is null then '' else u.session end;
 
 -- name: work_of_agent
--- Completed and failed steps and jobs of an agent in the last 30 days, among its latest audit
--- entries.
+-- Completed and failed work of an agent in the last 30 days, among its latest audit entries.
 (select count(*) filter (where e.event = 'step_completed') as completed,
         count(*) filter (where e.event = 'step_failed') as failed,
         count(*) as counted
@@ -524,9 +504,9 @@ case when u.session is null then '' else u.session end;
           limit %(counted)s) u);
 
 -- name: text_asked
--- Text queries of a search. `words` requires every term; the last may be the beginning of a word.
--- `name` also accepts the beginnings of all words. Both are null without terms, because an empty
--- query would match every row of the org.
+-- Text queries of a search. `words` requires every term, and the last may be the beginning of a
+-- word. `name` also accepts the beginnings of all words. Both are null without terms, because an
+-- empty query would match every row of the org.
 asked as materialized (
   select ('''@' || :org || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
            as words,
@@ -539,7 +519,8 @@ asked as materialized (
 );
 
 -- name: text_matches
--- True if a row of `texts` matches a search and, without the full-text index, is among the newest.
+-- True if a row of `texts` matches a search. Without the full-text index, only the newest rows
+-- match.
 t.words @@ (select words from asked)
 and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
                        order by n.id desc offset %(newest)s limit 1), %(first)s::uuid);
@@ -552,7 +533,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: best_named_rows
--- Rows with the searched id, or with a match in `named` or `texts`, with their ranks, best first.
+-- Rows with the searched id, or with a match in `named` or `texts`, best first.
 (select m.id, max(m.rank) as rank
    from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
             from named n
@@ -573,7 +554,7 @@ and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
   limit %(most)s);
 
 -- name: bearer_of_any_token
--- User and scopes of the valid token with the secret hash of this transaction.
+-- User and scopes of the valid token whose secret has the hash of this transaction.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
        t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
        app_now() as now,
@@ -587,7 +568,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
    and u.disabled_at is null;
 
 -- name: person_of_any_session
--- User of the valid web session with the secret hash of this transaction.
+-- User of the valid web session whose secret has the hash of this transaction.
 select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
        u.scopes as user_scopes, t.scopes as token_scopes,
        s.last_seen_at < app_now() - interval '1 minute' as record_use
@@ -606,7 +587,7 @@ select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.
             and (t.expires_at is null or t.expires_at > app_now())));
 
 -- name: link_with_hash
--- Link with the secret hash of this transaction, and the scopes of its user.
+-- Link whose secret has the hash of this transaction, and the scopes of its user.
 select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
        l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
        u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
@@ -629,8 +610,8 @@ update run
 returning 1;
 
 -- name: update_of_job
--- Update a job. If its attempt has changed since it was loaded, the attempt becomes null and the
--- NOT NULL constraint rejects the update.
+-- If the job's attempt has changed since it was loaded, the attempt becomes null and the NOT NULL
+-- constraint rejects the update.
 update job
    set status = %(status)s,
        attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,

@@ -6,8 +6,6 @@ from waybook.store.driver.queries import Statement, load
 
 
 class SavedViewRow(NamedTuple):
-    """A saved view of a list: its name, and its filters as a query string."""
-
     name: str
     query: str
 

@@ -29,7 +29,6 @@ QUERIES: Final = {
     IdKind.REVIEW: SQL["review"],
 }
 
-#: Maximum number of short ids that a process caches, for all orgs together.
 MAX_ENTRIES: Final = 32_768
 
 
@@ -45,7 +44,7 @@ class ShortIdCache:
     """
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        #: The keys have the org as an int, because ints hash fast.
+        #: The org in the keys is an int, because ints hash fast.
         self._full_ids: OrderedDict[tuple[int, IdKind, str], str] = OrderedDict()
         self._most = most
 
@@ -55,7 +54,7 @@ class ShortIdCache:
         if key not in self._full_ids:
             self._full_ids[key] = full_id.lower()
             if len(self._full_ids) > self._most:
-                # In a plain dict, finding the first entry would skip over all deleted ones.
+                # In a plain dict, finding the first entry would skip over all deleted entries.
                 self._full_ids.popitem(last=False)
         return short
 

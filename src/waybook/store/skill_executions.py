@@ -8,8 +8,6 @@ from waybook.store.driver.queries import Statement, first_value, load
 
 
 class SkillExecutionRow(NamedTuple):
-    """A skill execution, and the head of its audit chain."""
-
     id: str
     skill: str
     status: str

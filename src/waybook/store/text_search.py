@@ -15,11 +15,8 @@ from waybook.store.driver.queries import Statement, Value, load
 
 
 class TextHitRow(NamedTuple):
-    """A row found by a search, with the searched text and the ids that lead to its page."""
-
     id: str
     name: str
-    #: Name of the plan or run that contains the row. None if the row is itself a plan or run.
     place: str | None
     body: Json
     at: datetime
@@ -31,8 +28,6 @@ class TextHitRow(NamedTuple):
 
 
 class WorkflowNameRow(NamedTuple):
-    """A workflow with its name and the time at which its latest version was stored."""
-
     slug: str
     name: str
     at: datetime
@@ -48,21 +43,17 @@ SQL = load(
     workflows=WorkflowNameRow,
 )
 
-#: Maximum number of matching rows that a query ranks.
 MAX_CANDIDATES: Final = 500
-#: Number of newest rows of each table that are searched without the full-text index.
+#: Without the full-text index, this many newest rows of each table are searched.
 MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length of the text read for an excerpt: of a question or instructions, and of a result or
-#: document. Only the first 100,000 characters are indexed.
+#: Maximum length of the text read for an excerpt. `MAX_BRIEF_LENGTH` is for questions and
+#: instructions, `MAX_BODY_LENGTH` for results and documents.
 MAX_BRIEF_LENGTH: Final = 20_000
 MAX_BODY_LENGTH: Final = 100_000
-#: A step without a title is shown with this many characters of its instructions.
 MAX_TITLE_LENGTH: Final = 120
-#: Maximum number of workflows whose names are searched.
 MAX_WORKFLOWS: Final = 500
 FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 
-#: PostgreSQL settings applied in a transaction before a search.
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
     # Keep PostgreSQL from scanning whole tables, which is cheap only while they are small.
@@ -73,16 +64,11 @@ KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
-    """A search text, and the parts of it that match beginnings of words."""
-
     text: str
-    #: Search text without its last word. None if the last word must match as a whole word.
+    #: Search text without its last word. None if the last word must match entirely.
     before_last: str | None
-    #: Last word of the search text as a prefix, in `tsquery` syntax.
     last: str | None
-    #: Full id if the search text is an id.
     id: str | None = None
-    #: All words as prefixes, in `tsquery` syntax. None if the text has no words.
     beginnings: str | None
 
 

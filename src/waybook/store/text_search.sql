@@ -1,11 +1,9 @@
 -- Full-text search in plans, steps, results, runs and documents. Each query ranks a limited number
--- of matching rows. If the full-text index cannot be used (`indexed` is false), only a limited
--- number of the newest rows is searched, by primary key. The shared fragments search the tables
--- that a query calls `named` and `texts`. These are not materialized, so that the tables' indexes
--- serve the search.
+-- of matching rows. If `indexed` is false, only a limited number of the newest rows is searched, by
+-- primary key. The shared fragments search the tables that a query calls `named` and `texts`. These
+-- are not materialized, so that the tables' indexes serve the search.
 
 -- name: plans
--- Return plans whose id, name or research question matches, best first.
 with :text_asked,
 named as not materialized (select p.id, p.words from plan p where p.org_id = :org),
 texts as not materialized (select b.plan_id as id, b.words from plan_brief b
@@ -19,7 +17,6 @@ select p.id::text, p.name, null::text as place, to_json(left(b.research_question
  order by h.rank desc, h.id desc;
 
 -- name: steps
--- Return steps whose id, title or instructions match, best first.
 with :text_asked,
 named as not materialized (select s.id, s.words from plan_step s where s.org_id = :org),
 texts as not materialized (select b.step_id as id, b.words from step_brief b
@@ -35,7 +32,7 @@ select s.id::text, :title_of_step as name, p.name as place,
  order by h.rank desc, h.id desc;
 
 -- name: results
--- Return steps whose result matches, best first. Only the beginning of a large result is read.
+-- Only the beginning of a large result is read.
 with :text_asked,
 texts as not materialized (select r.step_id as id, r.words from step_result r
                                                           where r.org_id = :org),
@@ -57,7 +54,6 @@ select s.id::text, :title_of_step as name, p.name as place,
  order by h.rank desc, h.id desc;
 
 -- name: runs
--- Return runs whose id, name or input matches, best first.
 with :text_asked,
 named as not materialized (select r.id, r.words from run r where r.org_id = :org),
 texts as not materialized (select b.run_id as id, b.words from run_brief b where b.org_id = :org)
@@ -72,8 +68,8 @@ select r.id::text, r.name, null::text as place,
  order by h.rank desc, h.id desc;
 
 -- name: documents
--- Return documents of runs whose text matches, best first, each only in its latest version. Only
--- the beginning of a long document is read.
+-- Return the latest versions of documents whose text matches, best first. Only the beginning of a
+-- long document is read.
 with :text_asked,
 texts as not materialized (select d.* from document d where d.org_id = :org),
 matching as (

@@ -5,9 +5,7 @@ from typing import NamedTuple
 from waybook.store.deliveries import OVERDUE_SECONDS
 from waybook.store.driver.queries import Statement, load
 
-#: Each kind of open work is counted up to this number.
 MAX_COUNTED = 1_000
-#: Number of open plans whose steps are counted.
 MAX_PLANS = 1_000
 
 
@@ -17,7 +15,6 @@ class WorkCount(NamedTuple):
     steps: int = 0
     jobs: int = 0
     documents: int = 0
-    #: Webhook deliveries that wait, and recent ones that were given up.
     deliveries: int = 0
     failed_deliveries: int = 0
     #: Webhook deliveries that no process has tried although they are due.

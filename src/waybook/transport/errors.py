@@ -14,7 +14,7 @@ from waybook.redaction import redact, redact_json
 Context = ServerRequestContext[None]
 
 CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
-#: Maximum length of client-supplied text, such as a name or a URI, echoed in an error.
+#: An error repeats at most this many characters of a text from the client, such as a name or a URI.
 MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def shorten(text: str) -> str:
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact more of the text than is returned: a secret that is cut off would not be recognized.
+    # Redact more text than is returned, because a secret that is cut off would not be recognized.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 

@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher; the dispatcher starts with the first call."""
+"""Gateway from HTTP or stdio to the tool dispatcher. The dispatcher starts with the first call."""
 
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Request state attribute: True if the rate limiter admitted the request, False if it refused it.
+#: Request state attribute: whether the rate limiter admitted the request.
 RATE_COUNTED: Final = "counted"
 #: Request state attribute: error because of which the credential could not be checked.
 FAULT: Final = "fault"

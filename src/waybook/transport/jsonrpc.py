@@ -27,7 +27,6 @@ class InvalidMessage:
     message: str
 
 
-#: Maximum size of a message in bytes, on every channel.
 MESSAGE_LIMIT: Final = 1024 * 1024
 
 #: Number of bytes at the beginning and at the end of a message in which its id is looked for.
@@ -35,8 +34,8 @@ EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# Only the parameters can be oversized, so id, method and version are in the bytes before or after
-# them.
+# Only the parameters can be oversized, so the bytes before or after them contain the id, method and
+# version.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
@@ -159,8 +158,8 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: Numbers and `null`, which orjson and `json` may write differently. orjson writes `null` also for
-#: numbers that are not finite.
+#: orjson and `json` may write these values differently: some numbers, and `null`, which orjson also
+#: writes for numbers that are not finite.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS

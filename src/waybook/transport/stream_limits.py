@@ -12,8 +12,8 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: Seconds after which a refused client should retry. The time is long, because other streams stay
-#: open for long.
+#: A refused client should retry after this many seconds. The time is long, because other streams
+#: stay open for long.
 RETRY_SECONDS: Final = 30
 
 

@@ -42,7 +42,6 @@ from waybook.store.driver.queries import first_value, new_id
 
 log = logging.getLogger(__name__)
 
-#: Actor recorded in the audit when a user is created at the first sign-in.
 SIGN_IN_ACTOR = "sign-in"
 
 
@@ -94,8 +93,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program that acts for a person has its own credential. It does not contain the person's
-        # id at the issuer, because erasing the user would not remove that id.
+        # The credential does not contain the person's id at the issuer, because erasing the user
+        # would not remove that id.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -187,7 +186,6 @@ async def _let_in(
         return
 
 
-#: Size of a random sign-in secret in bytes (256 bits).
 SECRET_BYTES: Final = 32
 
 

@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes of an action link, which lets a person read and decide without signing in.
+#: With an action link, a person can read and decide without signing in.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 

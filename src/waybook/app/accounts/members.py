@@ -52,7 +52,6 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-#: Function that changes a user. It returns the user and an audit entry (None without a change).
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
@@ -122,7 +121,6 @@ def require_user(rows: list[UserRow], name: str) -> User:
 
 
 DEFAULT_DAYS: Final = 90
-#: Default scopes of an agent's token: work on plans and runs, but no review decisions.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 

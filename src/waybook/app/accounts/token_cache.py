@@ -69,7 +69,6 @@ class TokenCache:
     def __init__(self, now: Callable[[], datetime | None], most: int = MAX_TOKENS) -> None:
         self._now = now
         self._most = most
-        #: Cached tokens by hash of the secret, oldest lookup first.
         self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
 
     def get(self, secret: str, channel: Channel) -> CachedCaller | None:

@@ -17,8 +17,6 @@ from waybook.store.plans.contexts import (
     text_slice_statement,
 )
 
-#: Names of the texts whose rest can be requested: of the plan, of a step, of a row with an id, or
-#: of an audit entry with a number.
 PLAN_PARTS = (
     "name",
     "reason",
@@ -29,19 +27,13 @@ PLAN_PARTS = (
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
 PARTS_BY_NUMBER = ("failure", "event")
-#: Maximum number of digits of an audit entry number that a caller may pass.
 MAX_NUMBER_DIGITS = 9
 
 
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of a plan's text; `part` names the text, such as `result:ID`.
-
-    Raises:
-        InvalidInput: there is no such part.
-        NotFound: the part is empty.
-    """
+    """Return a piece of a plan's text. `part` names the text, such as `result:ID`."""
     rows = (await ctx.read(part_statement(plan_id, part, page)))[0]
     length, text = _event_piece(rows, page) if part.startswith("event:") else _piece(rows)
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
@@ -59,11 +51,6 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Select one of a plan's texts by the name in `part`.
-
-    Raises:
-        InvalidInput: there is no such part.
-    """
     kind, _, which = part.partition(":")
     if (kind in PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
         return text_slice_statement(plan_id, kind, which or None, page)

@@ -1,4 +1,4 @@
-"""Context of a job: its prompt, its input documents, and the parts submitted so far.
+"""The context of a job: its prompt, its input documents, and the parts submitted so far.
 
 It is short enough for any client. Each text that was cut comes with the tool call that fetches the
 rest.
@@ -52,7 +52,6 @@ A person's feedback on the previous stage: {{ feedback }}
 
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
-    """Load the prompt, inputs and submitted parts of a job."""
     if locked.cached_run is not None and locked.brief is not None:
         documents = await read_documents(locked, job, partial(_slots, locked))
         run_brief, so_far = locked.brief, ""
@@ -72,7 +71,6 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
 
 
 def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:
-    """Return the keys in the document index of the documents that this job may have as inputs."""
     if job.unit is None:
         return []
     dag = locked.compiled_dag
@@ -174,10 +172,9 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
     return "\n\n".join(feedback) or None
 
 
-#: Maximum size in bytes of the list that names the documents a job must produce.
 MAX_DOCUMENT_LIST_BYTES = 12_000
 MIN_SHARE_BYTES = 200
-#: Keys with which `get_job_input` returns texts of a job that are not documents.
+#: `get_job_input` returns texts of a job that are not documents under these keys.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
@@ -221,13 +218,11 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """Return how much of a text is missing, and the tool call that fetches it."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "Read the rest.", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
-    """Return the text of the document to regenerate, cut to `room` bytes."""
     if job.document is None:
         return ""
     rows: list[DocumentSliceRow]
@@ -241,7 +236,6 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """Return the keys of the documents to submit, with models if there are several."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
@@ -250,7 +244,6 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return as many values from the start of the list as fit into `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -261,14 +254,11 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 class ShownInput(NamedTuple):
-    """Input of a job that the reply includes, and the fields that describe it there."""
-
     input: JobInput
     header: Body
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[ShownInput], int]:
-    """Return the first inputs that fit into `room` bytes, and their total size without texts."""
     shown, frames = list[ShownInput](), 0
     for job_input in supplied:
         shown_input = ShownInput(job_input, input_header(job_input))
@@ -284,7 +274,6 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[Show
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[ShownInput], room: int
 ) -> list[Json]:
-    """Return inputs with their texts; if these are too long, cut the longest ones."""
     left = max(MIN_SHARE_BYTES, room)
     share = fair_share([job_input.length for job_input, _ in shown], left)
     ids = [

@@ -1,4 +1,4 @@
-"""Reply to an agent that gets a job, and claims of free jobs in a cached run.
+"""The reply to an agent that gets a job, and claims of free jobs in a cached run.
 
 Calls on a cached run take turns to decide; see `LockedRun`.
 """
@@ -18,7 +18,6 @@ from waybook.store.runs.jobs import JobRequest
 
 
 async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
-    """Return the reply that hands a job to its holder, with the inputs of the job."""
     job = ready.job
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
@@ -44,7 +43,7 @@ async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
 
 
 class PreparedClaim(NamedTuple):
-    """Free job of a cached run that is reserved for a call, and the reply with the job's inputs."""
+    """A free job that is reserved for a call, and the reply with the job's inputs."""
 
     job: Job
     body: Body
@@ -61,7 +60,7 @@ async def prepare_claim(
     job = await locked.reserve(wanted, besides=besides)
     if job is None:
         return None
-    # The job is claimed later, in the call's turn; the reply only needs the new attempt number.
+    # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
     return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
 
@@ -69,7 +68,6 @@ async def prepare_claim(
 def claim_prepared_job(
     locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
 ) -> RunProposal | None:
-    """Claim a reserved job in the call's turn; return None if that is no longer possible."""
     job = prepared.job
     if not locked.can_claim(job, wanted):
         return None

@@ -1,4 +1,4 @@
-"""Documents that are inputs of jobs, from the cache of the run or from the database."""
+"""Reads documents that are inputs of jobs, from the cache of the run or from the database."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -12,7 +12,7 @@ from waybook.store.runs import inputs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 
-#: When a job's inputs are read, those of this many next free jobs are read with them.
+#: When a job's inputs are read, the inputs of this many next free jobs are read too.
 READ_AHEAD_JOBS = 8
 
 
@@ -23,7 +23,7 @@ def document_statements(locked: LockedRun, slots: list[DocumentSlot]) -> list[St
 async def read_documents(
     locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> dict[str, DocumentInfo]:
-    """Return the input documents of a job, by id; `slots_of` returns their keys in the index.
+    """Return the input documents of a job, by id. `slots_of` returns their keys in the index.
 
     If documents are missing in a cached run, those of the next free jobs are read and cached too.
     """
@@ -52,7 +52,6 @@ async def _read(locked: LockedRun, slots: list[DocumentSlot]) -> dict[str, Docum
 def _unknown_slots(
     cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> Iterator[DocumentSlot]:
-    """Yield the index keys of inputs of this job and of the next free jobs that are not cached."""
     for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
         if other.unit is not None:
             yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)

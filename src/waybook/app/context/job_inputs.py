@@ -1,4 +1,4 @@
-"""Inputs of a job, and a context with all of them."""
+"""The inputs of a job, and a context with all of them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ import orjson
 from waybook.dag.expansion.inputs import Document
 from waybook.json_values import Body, Json, format_time, non_empty
 
-#: Minimum bytes for all inputs of a job together, even if the prompt is long.
+#: All inputs of a job together get at least this many bytes, even if the prompt is long.
 MIN_INPUT_BYTES = 9_000
 
 
@@ -18,18 +18,16 @@ class JobInput(NamedTuple):
 
     document_key: str
     stage: str | None
-    #: Length of the text in characters.
     length: int
     document: Document | None = None
-    #: Text of the input; empty if it is a document whose text was not read.
+    #: Empty for a document whose text was not read.
     text: str = ""
-    #: User who wrote or submitted it, and when.
     by: str | None = None
     at: datetime | None = None
 
 
 class JobMaterials(NamedTuple):
-    """Prompt, inputs and submitted parts of a job; texts of long documents are left out."""
+    """Prompt, inputs and submitted parts of a job. Texts of long documents are left out."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -37,7 +35,6 @@ class JobMaterials(NamedTuple):
 
 
 def input_header(job_input: JobInput) -> Body:
-    """Return the description of a job's input, without its text."""
     document = job_input.document
     return non_empty(
         documentKey=job_input.document_key,
@@ -51,10 +48,7 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
-    """Return the context with all texts, or None if it might not fit into `room` bytes.
-
-    Most contexts fit.
-    """
+    """Return the context with all texts, or None if it might not fit into `room` bytes."""
     contents: list[Json] = []
     for job_input in materials.inputs:
         if len(job_input.text) < job_input.length:

@@ -15,15 +15,12 @@ from waybook.store.plans.contexts import (
     read_prefix,
 )
 
-#: Assumed bytes per token; a character has one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Largest token budget that has an effect: replies are never longer than this, unless the caller
-#: requests detail.
+#: A larger token budget has no effect, unless the caller requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
-#: Maximum size of a context in bytes, unless the caller requests detail.
 MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
 
 
@@ -35,7 +32,7 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """The tool and arguments by which an agent fetches more of a context."""
+    """The tool and arguments with which an agent fetches more of a context."""
 
     tool: str
     args: Body
@@ -44,13 +41,11 @@ class PacketReader:
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
-        """Return the tool call that fetches the same context with a larger budget."""
         return FetchCall(self.tool, {**self.args, **more})
 
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field with a fully loaded text, or nothing if it is empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
@@ -80,7 +75,6 @@ class PacketReader:
         )
 
     def artifact(self, stored: StoredArtifact) -> Entry:
-        """Return an artifact with an excerpt: the passage that was found, or its beginning."""
         return Entry(
             frame=non_empty(
                 artifactId=stored.id,
@@ -111,7 +105,6 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return the artifacts of a context: relevant ones first, then the newest."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(
@@ -124,7 +117,6 @@ class PacketReader:
 
 
 def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:
-    """Return the step results by step id, each with its confidence."""
     return {
         row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
         for row in rows

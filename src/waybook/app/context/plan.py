@@ -1,4 +1,4 @@
-"""Parts of the context with which a new conversation continues a plan."""
+"""The parts of the context with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,6 @@ from waybook.store.plans.rows import PlanBrief
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMaterial:
-    """Data for the context of a plan."""
-
     plan: Plan
     brief: PlanBrief
     instructions: Sequence[InstructionPrefixRow]
@@ -38,17 +36,17 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Artifacts found by a search, best first, or those stored after `since`, if that is set.
+    #: Artifacts found by a search, best first. If `since` is set, the artifacts stored after that
+    #: audit entry.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry: the context has only later entries, and the steps that they
-    #: changed. None for the whole plan.
+    #: Number of an audit entry. The context contains only later entries and the steps they changed.
+    #: None for the whole plan.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
 
 
 def plan_frame(of: PlanMaterial) -> Body:
-    """Return the fields that every plan context has."""
     plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
@@ -65,7 +63,6 @@ def plan_frame(of: PlanMaterial) -> Body:
 
 
 def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a plan's context, in order."""
     brief = of.brief
     review = open_review(of.plan)
     return [
@@ -82,7 +79,6 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return only the list with this name, as the single part of the context."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -108,7 +104,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in order; if there are too many, those around the first open step."""
+    """Return the steps in order. If there are too many, those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None

@@ -1,4 +1,4 @@
-"""Parts of the context for an agent that works on a step, most important first."""
+"""The parts of the context for an agent that works on a step, most important first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,25 +26,19 @@ from waybook.store.plans.contexts import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMaterial:
-    """Data for the context of a step."""
-
     plan: Plan
     step: Step
     question: str
     results: Sequence[ResultPrefixRow]
     feedback: Sequence[FeedbackRow]
     failures: Sequence[FailureRow]
-    #: Artifacts of the step (`so_far`) and of the whole plan (`newest`).
     so_far: Sequence[ArtifactRow]
     newest: Sequence[ArtifactRow]
-    #: Artifacts found by a search, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Where the shown part of each list starts.
     page: Page = FIRST_PAGE
 
 
 def step_frame(of: StepMaterial) -> Body:
-    """Return the fields that every step context has."""
     plan, step = of.plan, of.step
     text, round_ = plan.texts[step.id], round_of(plan, step)
     return non_empty(
@@ -62,7 +56,6 @@ def step_frame(of: StepMaterial) -> Body:
 
 
 def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a step's context, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
     always_included = ("earlierResults", "artifacts")
     return [
@@ -122,7 +115,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return the results of the dependencies or, without dependencies, of all earlier steps."""
+    """Return the results of the dependencies. Without dependencies, of all earlier steps."""
     entries = [
         Entry(
             frame=step_header(

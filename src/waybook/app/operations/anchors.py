@@ -20,17 +20,16 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor that does not match the database, and the database's hash (None if the entry is missing).
+#: An anchor that does not match the database, and the hash in the database. A missing entry has no
+#: hash.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
-#: Number of audit chains that one query compares with their anchors.
 BATCH = 500
 
 
 class AnchorCheck(NamedTuple):
     at: str
     chains: int
-    #: Error messages by org, one for each audit chain that does not match.
     errors: dict[UUID, list[str]]
 
     @property

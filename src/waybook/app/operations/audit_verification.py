@@ -38,7 +38,6 @@ class AuditVerdict:
     entries: int
     errors: tuple[str, ...] = ()
     first_broken_entry: int | None = None
-    #: Remark about a chain without errors.
     note: str | None = None
 
     @property

@@ -12,7 +12,6 @@ from waybook.store.maintenance import archive, backup, restore
 from waybook.store.maintenance.archive import open_archive
 
 Manifest: TypeAlias = archive.Manifest
-#: Function that is called after each block with the rows done, the total rows, and the bytes done.
 Progress: TypeAlias = archive.Progress
 
 

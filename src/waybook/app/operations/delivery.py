@@ -29,9 +29,8 @@ from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of webhook messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: How long a claimed message is reserved for one process. No attempt takes longer.
+#: A claimed message is reserved for one process for this long. No attempt takes longer.
 LEASE = timedelta(seconds=60)
 
 

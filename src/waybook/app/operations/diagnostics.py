@@ -34,7 +34,6 @@ class DatabaseCheck:
     server: ServerRow
     tables_without_rls: tuple[str, ...]
     owned_tables: tuple[str, ...]
-    #: Privileges of the serving role on the audit tables, other than SELECT and INSERT.
     audit_rights: tuple[str, ...]
 
 

@@ -25,7 +25,6 @@ from waybook.store.maintenance.erasure import Progress
 from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures, read_head
 from waybook.store.maintenance.retention import RetentionPolicy
 
-#: Result of an erasure: org, record number, and numbers of deleted rows.
 Erased: TypeAlias = erasure_store.Erased
 PSEUDONYM_PREFIX = "erased-"
 

@@ -44,9 +44,8 @@ from waybook.store.runs import load as runs
 from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: For each export format, the kind of subject and the names of its lists.
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Text columns of each kind of row. The audit has only the hashes of these texts.
+#: Text columns of each kind of row. The audit contains only the hashes of these texts.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -67,7 +66,6 @@ class ExportFile:
     entries: list[SealedEntry]
     rows: Rows
     texts: Mapping[str, Row]
-    #: Definition of a run's workflow; None for a plan.
     compiled_dag: CompiledDag | None
 
 

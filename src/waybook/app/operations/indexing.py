@@ -24,12 +24,11 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of artifacts, and of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Every transaction ends within this time, so no rows with an older timestamp can appear later.
+#: Every transaction ends within this time, so no row with an older timestamp can appear later.
 COMMIT_MARGIN = timedelta(hours=1)
-#: A passage is quarantined after breaking the database connection this many times.
+#: A passage is quarantined after it has broken the database connection this many times.
 MAX_BREAKS = 2
 
 
@@ -57,8 +56,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are quarantined, keep the start of the time window: otherwise they would
-        # fall out of it and never be retried.
+        # Do not move the start of the time window while passages are quarantined, so that they are
+        # retried later.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -1,4 +1,4 @@
-"""Reminders of an org's overdue reviews: each is stored once, for delivery by webhook."""
+"""Reminders of an org's overdue reviews. Each reminder is stored once, for delivery by webhook."""
 
 from contextlib import suppress
 from datetime import UTC
@@ -27,7 +27,7 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
     stored = 0
     for review in overdue:
-        # A call holds the plan's lock, so the next pass tries again.
+        # If a call holds the plan's lock, the next pass tries again.
         with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored

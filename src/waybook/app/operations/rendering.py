@@ -1,8 +1,8 @@
 """Renders documents from job results.
 
-A renderer locks only its RENDER jobs, which other renderers then skip; the run is locked only for
-writing. All documents are written in one transaction, so if the process is killed, the next pass
-renders them again.
+A renderer locks only its RENDER jobs, and other renderers skip these jobs. The run is locked only
+for writing. All documents are written in one transaction, so if the process is killed, the next
+pass renders them again.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Limits: runs per rendering pass, documents per transaction, and characters per transaction.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19

@@ -6,7 +6,6 @@ from urllib.parse import unquote, urlsplit
 from waybook import redaction
 from waybook.settings import LoadedSettings, Settings
 
-#: Settings whose entire value is a secret.
 SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
@@ -18,7 +17,7 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: Settings with a URL that is itself a secret, because knowing it gives access.
+#: Knowing one of these URLs gives access, so the whole URL is a secret.
 SECRET_URLS = frozenset({"webhook_url"})
 
 

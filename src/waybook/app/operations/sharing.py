@@ -18,7 +18,6 @@ from waybook.store.links import SnapshotLink
 
 __all__ = ["SnapshotLink"]
 
-#: URL path under which shared snapshots of plans are served.
 SHARED_PATH: Final = "/shared"
 DEFAULT_DAYS: Final = 30
 MAX_DAYS: Final = 365

@@ -12,9 +12,7 @@ from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.rows import StallCountRow
 
-#: Maximum number of plans checked in one sweep. The longest overdue plans come first.
 MAX_CHECKED = 1_000
-#: Number of stalled plans at which counting stops.
 MAX_COUNTED = 1_000
 
 
@@ -32,7 +30,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     )
     moved = 0
     for plan_id in first_column(silent):
-        # A call holds the plan's lock, so the next sweep tries again.
+        # If a call holds the plan's lock, the next sweep tries again.
         with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did

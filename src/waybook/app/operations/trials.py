@@ -21,7 +21,7 @@ from waybook.store.research.artifacts import PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-#: Kind of artifact that only this self-test uses, so that its search finds nothing else.
+#: Only this self-test uses this kind of artifact, so its search finds nothing else.
 KIND = "waybook doctor"
 TITLE = "Trial of the search"
 TEXT = "A river carries sand from the mountains to the sea."

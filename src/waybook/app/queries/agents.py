@@ -22,7 +22,6 @@ from waybook.store.agents import AgentCounts, AgentRow, HeldRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
 
-#: User and session of an agent. The session is empty if the agent's calls name none.
 AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
@@ -50,7 +49,6 @@ class Agent:
     completed: int
     failed: int
     usage: Totals
-    #: Whether there are more steps and jobs than were counted.
     has_more: bool
     held: tuple[HeldItem, ...]
 

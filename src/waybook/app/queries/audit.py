@@ -21,8 +21,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
-#: Events that are so frequent that the latest entries always include some. A query for any other
-#: event uses an index.
+#: The latest entries always include some of these frequent events. A query for any other event uses
+#: an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry
@@ -71,11 +71,8 @@ def _parse_details(entry: SealedEntry) -> Json:
 
 
 BROWSE_PAGE_SIZE = 50
-#: Maximum number of audit entries in an export, and number fetched by each of its queries.
 MAX_EXPORTED_ENTRIES = 100_000
 EXPORT_BATCH_SIZE = 500
-#: Bounds of an unlimited query: a time before all times, a time after all times, and a number above
-#: all entry numbers.
 EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
@@ -90,7 +87,6 @@ class AuditFilter:
     session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Cursor from an earlier page. The requested page begins after it.
     after_cursor: str | None = None
 
 
@@ -234,7 +230,6 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels of run events that differ from the plan event of the same name.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

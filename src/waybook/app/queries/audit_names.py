@@ -17,13 +17,10 @@ from waybook.store.agents import NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import is_id
 
-#: Display name of a row (such as a step or a job) that audit entries refer to.
 RowName: TypeAlias = NameRow
 Names: TypeAlias = Mapping[str, RowName]
-#: Detail fields with the id of the step or job that an entry is about.
 ITEM_FIELDS: Final = ("stepId", "jobId")
 NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
-#: Maximum number of changes per entry whose row names are read.
 MAX_NAMED_CHANGES: Final = 30
 MAX_SUBJECTS: Final = 10
 MAX_SEARCHED_RUNS: Final = 500

@@ -10,7 +10,6 @@ from waybook.store import agents, calls
 from waybook.store.agents import AgentKey
 from waybook.store.calls import read_totals
 
-#: The costs page lists at most this many plans and runs, agents, and models.
 MAX_LISTED = 50
 
 
@@ -32,14 +31,12 @@ class OrgCosts:
     """Usage of an org in a period, in total and split by day, agent, model, and plan or run."""
 
     org: OrgUsage
-    #: Every day of the period, oldest first, including days without reported usage.
     days: tuple[DayUsage, ...]
     agents: tuple[AgentUsage, ...]
     agents_total: int
-    #: Completed steps and jobs, and how many of their results reported no usage.
     completed: int
     unreported: int
-    #: Whether the counts are too low, because not all audit entries were read.
+    #: Whether the counts are too low because not all audit entries were read.
     is_cut: bool
 
 

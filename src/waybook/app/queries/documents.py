@@ -21,7 +21,6 @@ from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import ReadableRow, RenderedRow
 
-#: Rendered document in a list, without its text.
 DocumentListItem: TypeAlias = ReadableRow
 
 

@@ -24,11 +24,9 @@ OUTPUT_KIND = "output"
 class ReviewEvidence:
     """Material that a reviewer needs besides the review itself."""
 
-    #: Earlier, decided review of the same step.
     previous: PreviousReview | None = None
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()
-    #: Time within which a review should be decided; None if reviews have no deadline.
     decide_within: timedelta | None = None
 
 

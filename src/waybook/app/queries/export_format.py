@@ -19,7 +19,6 @@ from waybook.store.audit import SealedEntry
 PLAN_FORMAT: Final = "waybook.plan"
 RUN_FORMAT: Final = "waybook.run"
 VERSION: Final = 2
-#: Names of the lists in an exported plan, by kind of row, in the order of the file.
 PLAN_KEYS: Final = {
     "step": "steps",
     "condition": "conditions",
@@ -30,7 +29,6 @@ PLAN_KEYS: Final = {
     "usage": "usage",
     "session": "sessions",
 }
-#: Names of the lists in an exported run, by kind of row, in the order of the file.
 RUN_KEYS: Final = {
     "stage_run": "stages",
     "stage_step": "steps",

@@ -15,7 +15,6 @@ from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["PendingCounts", "ReviewRecord"]
 
-#: Counting of waiting reviews and runs stops at this number.
 MAX_PENDING = 250
 
 

@@ -41,9 +41,7 @@ __all__ = ["LastLook"]
 SUMMARY_LENGTH = 200
 MAX_ENTRIES = 8
 
-#: Step statuses by first letter. No two statuses begin with the same letter.
 STATUS_BY_INITIAL = {status.value[0]: status for status in StepStatus}
-#: Compiled workflow definitions by slug and version.
 Dags = dict[tuple[str, int], CompiledDag]
 
 
@@ -132,7 +130,7 @@ def _troubled(row: TroubledRow, now: datetime) -> TroubledPlan | TroubledRun:
 def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     if row.status is None:
         dag, started = dags[row.dag], row.stages or ()
-        # If several stages are in progress, the last one is the current stage.
+        # If several stages are in progress, the last of them is the current stage.
         stages = [dag.stages[slug].name or slug for slug in dag.order if slug in started]
         return RunningRun(row, stages[-1] if stages else None, dag.steps_total)
     progress = _progress(row.statuses or "")

@@ -13,7 +13,6 @@ from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.store.overview import FinishedRow, RunningRow, TroubledRow, WaitingRow
 
-#: Maximum number of characters of a step's title in the reason why a plan is listed.
 LABEL_LENGTH = 40
 
 
@@ -91,9 +90,7 @@ class RunFailure(NamedTuple):
     attempt: int
     error: str
     held_by: str | None
-    #: When the job failed, as text that sorts by time.
     at: str
-    #: Whether the job failed because its retries were used up.
     out_of_retries: bool
     jobs: int
 
@@ -102,7 +99,6 @@ class TroubledRun(NamedTuple):
     """Open run with permanently failed jobs."""
 
     row: TroubledRow
-    #: Stages with failed jobs, each with the job that failed last.
     failures: Sequence[RunFailure]
 
     @property
@@ -136,7 +132,6 @@ class RunningPlan(NamedTuple):
 class RunningRun(NamedTuple):
     row: RunningRow
     stage_name: str | None
-    #: Number of steps in all stages, started or not.
     steps_total: int
 
 
@@ -158,7 +153,6 @@ class FinishedWork(NamedTuple):
 
 class SectionTotal(NamedTuple):
     total: int
-    #: Whether there may be more plans or runs than were counted.
     is_minimum: bool
 
 

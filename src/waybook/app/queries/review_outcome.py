@@ -16,14 +16,12 @@ from waybook.store.driver.queries import new_id
 from waybook.store.plans import lists
 from waybook.store.plans.lists import ReviewOutcomeRow
 
-#: Status that each decision gives to the step under review.
 DECIDED_STATUS: Final = {
     DecisionKind.APPROVE: StepStatus.COMPLETED,
     DecisionKind.MODIFY: StepStatus.IN_PROGRESS,
     DecisionKind.SKIP: StepStatus.SKIPPED,
     DecisionKind.REJECT: StepStatus.FAILED,
 }
-#: Reason of the suggested next call, by decision.
 REASONS: Final = {
     DecisionKind.APPROVE: "Claim the next step.",
     DecisionKind.MODIFY: "Claim the step again; its instructions have the feedback.",

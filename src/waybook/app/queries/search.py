@@ -46,7 +46,6 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-#: Kind of hit that each search query of the store returns.
 STORED_KINDS: Final = dict(
     zip(
         text_search.KINDS,
@@ -61,10 +60,9 @@ class SearchHit:
     """Search hit, with the ids that identify its page in the dashboard."""
 
     kind: HitKind
-    #: Id of the found item; for a workflow, its slug.
     id: str
     name: tuple[Piece, ...]
-    #: Plan or run that contains the hit; for research, its kind.
+    #: Plan or run that contains the hit. For research, the kind of artifact.
     place: str | None
     excerpt: tuple[Piece, ...]
     at: datetime | None
@@ -122,8 +120,8 @@ async def _short_id(ctx: RequestContext, text: str) -> str | None:
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Search operators (quotes, minus, `or`). If a text contains one, its last word must match
-#: entirely.
+#: Search operators: quotes, minus and `or`. If a text contains an operator, its last word must
+#: match entirely.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -146,7 +144,6 @@ def text_query(text: str, full_id: str | None = None) -> TextQuery:
 
 
 _WORDS = re.compile(r"[^\W_]+")
-#: Maximum number of words compared with the beginnings of words in names.
 MAX_PREFIXES: Final = 60
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: Longest pause shown, as a share of the total working time. Longer pauses are shortened.
+#: Pauses longer than this share of the total working time are shortened.
 MAX_IDLE_SHARE = 0.1
 
 

@@ -19,7 +19,6 @@ from waybook.store.calls import (
 )
 from waybook.store.driver.queries import is_id
 
-#: Maximum number of logged calls, latest first, from which statistics are computed.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
@@ -51,13 +50,12 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
-#: Default number of models, and of plans and runs, in a usage answer.
 DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: Name of the model; None for usage that was reported without a model.
+    #: None for usage that was reported without a model.
     model: str | None
     usage: Totals
 
@@ -79,7 +77,6 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total number of models, and of plans and runs, including those that are not listed.
     models_total: int
     work_total: int
 

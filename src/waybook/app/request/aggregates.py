@@ -21,17 +21,14 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Return type of inner functions. Python would evaluate it in every call if it were written there.
+#: Python would evaluate this type in every call if the inner functions named it directly.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
-#: If the text of a step is missing in a cached plan, the texts of this many next steps are read
-#: too.
 MAX_NEXT_TEXTS = 7
 
 
 class LockedPlan(Locked[Decision[object]]):
     plan: Plan
-    #: Whether the first statement of the decision locks the plan by updating its row.
     _locks_by_update = False
 
     def __init__(
@@ -60,7 +57,6 @@ class LockedPlan(Locked[Decision[object]]):
         self._cache = ctx.services.shared(PlanCache)
         #: Whether this call has read or checked the cached plan.
         self._is_checked = False
-        #: Texts read by this call because the cached plan lacked them.
         self._missing_texts: dict[StepId, StepText] = {}
 
     @property
@@ -118,7 +114,6 @@ class LockedPlan(Locked[Decision[object]]):
 
     @staticmethod
     def _next_texts(plan: Plan, missing: list[StepId]) -> list[StepId]:
-        """Return the steps that agents will claim next. Their texts are cached as well."""
         known = {*plan.texts, *missing}
         pending = plan.steps_with_status(StepStatus.PENDING)
         return list(islice((step.id for step in pending if step.id not in known), MAX_NEXT_TEXTS))

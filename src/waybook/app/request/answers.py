@@ -87,7 +87,6 @@ def _blamed(details: Mapping[str, object]) -> Iterable[str]:
         yield str(error["at"]).partition(".")[0]
 
 
-#: Maximum size in bytes of a reply that includes the warning about hidden characters.
 MAX_FLAGGED_REPLY_BYTES = 48_000
 FLAG_BYTES = 400
 
@@ -100,7 +99,6 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Build a reply with its warning about hidden characters, within `room` bytes."""
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -110,7 +108,6 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """Add a warning to the answer if its JSON contains hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -124,7 +121,6 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer and its size. An answer that is too large becomes an error."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

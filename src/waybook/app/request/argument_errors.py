@@ -7,9 +7,7 @@ from pydantic_core import ErrorDetails
 
 from waybook.errors import InvalidInput, TooLarge
 
-#: Maximum number of errors in a reply.
 MAX_FAULTS = 10
-#: Longer names of unknown arguments are cut in error messages.
 MAX_NAME_LENGTH = 100
 
 

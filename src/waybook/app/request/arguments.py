@@ -89,16 +89,14 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: An integer in a list argument. Booleans are refused.
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
 
 
-#: A list or object that a client may also send as JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Any JSON value, or the value as JSON text. The published schema says string, because some clients
-#: and model APIs refuse a schema without a single type.
+#: The published schema says string, because some clients and model APIs refuse a schema without a
+#: single type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -115,7 +113,7 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Finding the field's type takes time, so do it only for booleans.
+        # Look up the field's type only for booleans, because the lookup takes time.
         if type(value) is bool and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
@@ -186,7 +184,6 @@ def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
 
 @cache
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
-    """Return whether this field accepts numbers but not booleans."""
     taken = {*_types(kind.model_fields[field].annotation)}
     return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
 
@@ -205,7 +202,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
     """Remove optional arguments that are null or blank. Some clients send them."""
-    # This repeats `is_blank`, because a function call per argument takes time.
+    # Repeat the code of `is_blank` here, because a function call per argument takes time.
     unset = [
         name
         for name, inner in arguments.items()
@@ -219,12 +216,6 @@ def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Argument
 
 
 def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> ArgumentsT:
-    """Return the validated arguments of a tool call.
-
-    Raises:
-        InvalidInput: the arguments do not match the tool's schema.
-        TooLarge: the arguments exceed a limit.
-    """
     if not is_plain_json(arguments):
         _check(kind, arguments)
     # Reporting a hundred unknown arguments is enough, and each takes time.
@@ -263,9 +254,8 @@ def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
 
 
 def check_result_size(**values: object) -> None:
-    """Raise `TooLarge` if one of these step results is too large."""
     for name, value in values.items():
-        # The size computed below is at most 4.5 times the JSON's, so a short value passes.
+        # The computed size is at most 4.5 times the size of the JSON, so a short value passes.
         if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)

@@ -17,8 +17,6 @@ from waybook.store.logged_calls import LoggedCall
 
 
 class CallFigures:
-    """Counts and durations of the calls that this process has answered."""
-
     def __init__(self) -> None:
         self.counted: Counter[tuple[str, str]] = Counter()
         self.durations: dict[str, Histogram] = {}
@@ -32,11 +30,9 @@ class CallFigures:
 
 
 class Measured(NamedTuple):
-    """Size of a reply in bytes, duration of the call, and the time when it ended."""
-
     size: int = 0
     seconds: float = 0.0
-    #: Database time. None if only the time of this process is known.
+    #: Database time. None if only this process's time is known.
     at: datetime | None = None
 
 
@@ -74,7 +70,6 @@ def log_entry(
 
 @lru_cache(maxsize=1024)
 def _logged_session(session: str) -> str:
-    """Mask secrets in a session id. The result is cached, because a session makes many calls."""
     return redact(session)
 
 

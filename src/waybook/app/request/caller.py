@@ -13,8 +13,8 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum size of a reply as JSON. All other calls of the process wait while it is serialized, up
-#: to a hundred milliseconds per megabyte.
+#: All other calls of the process wait while a reply is serialized, up to a hundred milliseconds per
+#: megabyte.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
@@ -29,11 +29,7 @@ async def stay_authorized() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
-    """Functions of a transport for calls that wait on the server."""
-
-    #: Allow another call of the org to run while this one waits.
     release_slot: Callable[[], None] = keep_slot
-    #: Check the caller's credential again after a wait.
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
     #: Seconds that have passed since the call arrived; part of its waiting time.
     delay_seconds: float = 0.0
@@ -47,12 +43,10 @@ class Caller:
     user: str
     channel: Channel
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The caller's credential, such as `token:ID` or `session:ID`. Without one, the channel
-    #: identifies the caller.
+    #: The caller's credential, such as `token:ID` or `session:ID`. Without a credential, the
+    #: channel identifies the caller.
     credential: str | None = None
-    #: Whether the transport has already counted this call for the rate limit.
     rate_counted: bool = False
-    #: Name of the caller's program, such as `claude-code`.
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
@@ -86,7 +80,6 @@ class Caller:
 class Answer:
     body: dict[str, object]
     is_error: bool = False
-    #: Whether the call added entries to the audit of a plan.
     is_audited: bool = False
 
 
@@ -118,15 +111,12 @@ class ReadableOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableReview:
-    """A review, and the reply to the agent that requested it."""
-
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
     #: Time of the decision, or of the plan's end. None while the review is open.
     ended_at: datetime | None
     is_decided: bool
-    #: Whether the review policy allows the caller to submit the decision.
     may_decide: bool
     reply: dict[str, object]
 

@@ -14,13 +14,11 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: Maximum number of an org's tasks that may wait in the queue.
 MAX_WAITING: Final = 16
 
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue. Error messages call its tasks `jobs`."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}

@@ -19,13 +19,12 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_ENTRIES = 200
-#: Author of built-in definitions. No user can have this name.
+#: No user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create a cache of up to `most` definitions. The least recently used one is evicted."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
@@ -47,9 +46,6 @@ class DefinitionCache:
         """Return the result of `current_definition`.
 
         It is cached, because checking may take long.
-
-        Raises:
-            NotFound: there is no such definition.
         """
         if rows and rows[0].created_by != BUILTIN_AUTHOR:
             known = self.get(org_id, slug, rows[0].version)
@@ -71,7 +67,6 @@ def definition_body(dag: Dag) -> Json:
 
 
 def definition_hash(body: Json) -> bytes:
-    """Return a hash of the definition that does not depend on the order of keys."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
@@ -80,7 +75,6 @@ class CurrentDefinition:
     """The version of a workflow definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether this version of a built-in definition is not stored yet.
     unsaved_body: bool = False
 
 
@@ -89,9 +83,6 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
 
     A user's definition takes precedence over a built-in one. The built-in version in this program
     is used even if an older one is stored.
-
-    Raises:
-        NotFound: there is no such definition.
     """
     shipped = builtin_dags().get(slug)
     if not rows and shipped is None:

@@ -28,7 +28,6 @@ from waybook.dag.diagram.svg import render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-#: Size of the length prefix of every message to and from the worker.
 PREFIX_BYTES: Final = 4
 NICENESS: Final = 10
 
@@ -42,7 +41,6 @@ class Links(NamedTuple):
     by_heading: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return a function that returns the URL of a step's box."""
         prefix, by_stage, by_step = self.step_prefix, dict(self.by_stage), dict(self.by_step)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -50,14 +48,10 @@ class Links(NamedTuple):
 
 
 class DrawingJob(NamedTuple):
-    """A diagram to draw as SVG."""
-
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: Whether the SVG contains its style sheet. A file needs it.
     styled: bool = False
-    #: Whether a page updates single elements of the SVG when a step changes.
     live: bool = False
 
     @property
@@ -86,7 +80,6 @@ def write_message(stream: IO[bytes], message: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None at the end of the stream."""
     prefix = stream.read(PREFIX_BYTES)
     if len(prefix) < PREFIX_BYTES:
         return None
@@ -96,7 +89,6 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Draw the jobs from stdin until stdin is closed."""
     os.nice(NICENESS)
     jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
     while (message := read_message(jobs)) is not None:
@@ -111,13 +103,10 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of steps plus edges that are drawn without the worker. This takes ten
-#: milliseconds.
+#: Drawings with more steps and edges use the worker. This many take ten milliseconds.
 MAX_INLINE_COST: Final = 200
 MAX_QUEUED: Final = 8
-#: Maximum time in seconds for drawing one diagram.
 MAX_DRAWING_SECONDS: Final = 20.0
-#: Maximum size in bytes of the cached drawings of all orgs together.
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -177,7 +166,6 @@ def _nothing() -> None: ...
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
-    """Return a drawing job as a message, and the hash of the message."""
     message = pickle.dumps(job)
     return message, sha256(message).digest()
 
@@ -217,11 +205,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run a function immediately if it is cheap, otherwise in a thread.
-
-        Raises:
-            Busy: too many functions of this org wait already.
-        """
+        """Run a function immediately if it is cheap, otherwise in a thread."""
         if weight <= MAX_INLINE_COST:
             return work()
         return await self._checking.run(org_id, work)

@@ -39,8 +39,8 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: A call that holds a database connection waits at most this many seconds for its turn, because the
-#: call whose turn it is may need that connection.
+#: A call that holds a database connection waits only briefly, because the call before it may need
+#: the connection.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
@@ -72,14 +72,10 @@ class LockedRun(Locked[RunDecision[object]]):
             (ctx.caller.org_id.int, self._run_id.lower())
         )
         self._has_turn = False
-        #: Whether the call has a shared turn and has not decided yet.
         self._is_sharing = False
         self._reserved: list[str] = []
-        #: The cached run that the call decides on, and the run after the first of its two
-        #: decisions.
         self._before: CachedRun | None = None
         self._state: CachedRun | None = None
-        #: The first of two decisions on a cached run. It is written with the second.
         self._deferred: list[RunWrite] = []
 
     def statements(self, key: Key | None) -> Message:
@@ -120,11 +116,10 @@ class LockedRun(Locked[RunDecision[object]]):
             self._end_turn()
 
     async def lock(self) -> None:
-        """Lock a run that was loaded without a lock, and load its current state."""
         self.more = ()
         self._load = runs.lock_statements
-        # Continue if the turn takes too long: the database lock is enough, and turns only avoid
-        # conflicts.
+        # Continue without a turn if it takes too long. The database lock is enough, and turns only
+        # avoid conflicts.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
@@ -223,7 +218,6 @@ class LockedRun(Locked[RunDecision[object]]):
 
     @property
     def cached_run(self) -> CachedRun | None:
-        """Return the cached run to decide on. None if the call uses the locked run."""
         return self._state if self.is_cached else None
 
     def can_claim(self, job: Job, wanted: JobRequest) -> bool:
@@ -231,7 +225,6 @@ class LockedRun(Locked[RunDecision[object]]):
         return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
 
     def held_job(self, job_id: str) -> Job | None:
-        """Return a held job of the cached run. None if the job is not cached."""
         cached = self._state if self._is_sharing else self._slot.cached
         return cached.held.get(job_id) if cached else None
 
@@ -272,14 +265,13 @@ class LockedRun(Locked[RunDecision[object]]):
         return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
-        """Execute a batch of statements in one message."""
-        # Each call of the batch handles its own credential and caches on commit.
+        # Each call of the batch updates its own credential and caches on commit, so nothing is left
+        # to do here.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute statements under the lock. For a cached run, read without a lock."""
         if self.is_cached:
             return await self.ctx.read(*statements) if statements else []
         return await super().send(*statements)

@@ -25,8 +25,8 @@ from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
-#: Maximum number of attempts at a call. Three can fail: the cached copy was outdated, a new row got
-#: the short id of another row, and a concurrent call had the same idempotency key.
+#: Three attempts can fail: on an outdated copy, a short id in use, and a concurrent call with the
+#: same idempotency key.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -37,12 +37,10 @@ class Commit(Enum):
     """Outcome of a commit. Changes were written only if it is DONE."""
 
     DONE = auto()
-    #: The cached copy was outdated, so nothing was written.
     STALE = auto()
-    #: A key exists already, so nothing was written. A concurrent call has the same idempotency key,
-    #: or a new row got the short id of another row.
+    #: A row with the same idempotency key or short id already exists. Nothing was written.
     KEY_TAKEN = auto()
-    #: An earlier decision, on which this one is based, was not committed. Nothing was sent.
+    #: This decision is based on an earlier decision that was not committed. Nothing was sent.
     DROPPED = auto()
 
 
@@ -51,28 +49,23 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
 
     decision: DecisionT_co
     body: Body
-    #: More statements to execute with the decision. A refusal does not execute them.
     more: Sequence[Statement] = ()
-    #: The jobs that the decision changes, as they were before.
     jobs: Sequence[Job] = ()
-    #: Whether the reply is final. Only a final reply is stored under the idempotency key.
+    #: Only a final reply is stored under the idempotency key.
     is_answer: bool = True
 
 
-#: Decides a call. Returns a proposal if there is something to write, or else a reply. Returns None
-#: if the cached copy lacks data.
+#: Returns a proposal if there is something to write, a reply if not, and None if the cached copy
+#: lacks data.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
 class Written(NamedTuple):
-    """Statements that write a decision, and the actions after their commit."""
-
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
-    #: Updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
-    #: Error to raise after the commit. None if the call succeeds.
+    #: Raised after the commit. None if the call succeeds.
     refusal: Refused | None = None
 
 
@@ -84,7 +77,6 @@ class Locked(ABC, Generic[DecisionT]):
 
     now: datetime
     head = ChainHead()
-    #: Results of the statements sent with the lock statement.
     results: Results
     #: Transaction that holds the lock. A cached copy has none.
     tx: Transaction
@@ -95,26 +87,20 @@ class Locked(ABC, Generic[DecisionT]):
         """Prepare to lock. The statements `more` are sent with the lock statement."""
         self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
-        #: Earlier decisions of this call that are written but not committed.
         self._written_before: list[Written] = []
 
     @abstractmethod
     def written(self, proposal: Proposal[DecisionT]) -> Written: ...
 
     def statements(self, key: Key | None) -> Message:
-        # Lock before reading, so that the reads see every change that was committed during the
-        # wait.
+        # Lock before reading, so that the reads see every change committed during the wait for the
+        # lock.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
         return calls.read_answer(results[-1][0], key) if results[-1] else None
 
     async def read(self, results: Results, tx: Transaction) -> None:
-        """Set the plan, run or org from the loaded rows.
-
-        Raises:
-            NotFound: the plan, run or org does not exist, or belongs to another org.
-        """
         count = len(self.more)
         self.tx, self.results = tx, results[:count]
         self.now = results[count][0][0].astimezone(UTC)
@@ -122,11 +108,7 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load the state. A stored answer or a cached copy makes this unnecessary.
-
-        Raises:
-            NotFound: the plan, run or org does not exist, or belongs to another org.
-        """
+        """Lock and load the state. A stored answer or a cached copy makes this unnecessary."""
         del use_cache  # Ignored here, because orgs are not cached.
         self._written_before.clear()
         self._scope = self.ctx.transaction()

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from waybook.errors import WaybookError
 from waybook.redaction import redact
 
-#: A background loop is reported as failing after this many failures in a row.
 MAX_FAILURES_IN_A_ROW = 5
 MAX_ERROR_LENGTH = 200
 
@@ -18,9 +17,8 @@ class LoopHealth:
     errors: dict[str, str] = field(default_factory=dict)
 
     def note_failure(self, loop: str, error: Exception) -> int:
-        """Count a failure, and return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Other errors may contain data of any org, so their messages appear only in the log.
+        # Other errors may contain data of any org, so only the log contains their messages.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (

@@ -80,7 +80,6 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the statements that store the action links of a notification."""
     configured, target = services.action_links, _link_target(notification)
     if configured is None or target is None:
         return []

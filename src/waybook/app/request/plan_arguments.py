@@ -30,7 +30,6 @@ from waybook.plan.model import (
 )
 
 SECONDS_PER_MINUTE = 60
-#: Highest allowed `maxAttempts`: how many holders of a step may stop responding.
 MAX_ATTEMPTS = 100
 
 
@@ -72,8 +71,7 @@ class StepArgument(Nested):
         )
 
 
-#: Steps to add. The full schema is published with the steps of a new plan, to keep the tool list
-#: small.
+#: The full schema of steps is published only for a new plan, to keep the tool list small.
 AddedSteps = Annotated[
     LenientJson[list[StepArgument]],
     WithJsonSchema(
@@ -146,8 +144,7 @@ class ConditionArgument(StepConditionArgument):
 
 StepArgument.model_rebuild()
 
-#: Conditions of one step. The schema is published only with a new plan, to keep the tool list
-#: small.
+#: The schema of conditions is published only for a new plan, to keep the tool list small.
 StepConditions = Annotated[
     LenientJson[list[StepConditionArgument]],
     WithJsonSchema({"type": "string"}),
@@ -155,11 +152,10 @@ StepConditions = Annotated[
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """Convert minutes to whole seconds, at least one."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: Maximum number of tokens in a usage report. Larger numbers could overflow sums.
+#: A larger number of tokens could overflow sums.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 

@@ -23,19 +23,17 @@ from waybook.store.research.search import (
     filters,
 )
 
-#: Minimum number of candidates whose exact embeddings are read.
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: In a large org, one candidate is read per this many vectors. With more vectors, more of them are
-#: about as near to the query as the last hit.
+#: Number of vectors per candidate in a large org.
 VECTORS_PER_CANDIDATE = 1_000
-#: Up to this many vectors are ranked before the statements are sent, so that the same message
-#: requests the exact embeddings. More vectors are ranked while the database searches.
+#: Up to this many vectors are ranked before the statements are sent. More are ranked while the
+#: database searches.
 MAX_RANKED_FIRST = 16_384
-#: Maximum number of exact embeddings ranked on the event loop. Ranking them takes less than a
-#: millisecond; switching threads could take longer.
+#: Ranking this many exact embeddings takes less than a millisecond. Switching to a thread could
+#: take longer.
 MAX_INLINE_RECORDS = 512
-#: Number of nearest passages examined first. If too few match the filters, the search examines
-#: `WIDER` times as many.
+#: Number of nearest passages examined first. If too few match the filters, `WIDER` times as many
+#: are examined.
 CANDIDATES = 1_000
 WIDER = 4
 
@@ -49,13 +47,9 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: Version of the cached vectors whose changes `begin` requests. None if it requests no changes.
     _base: int | None = field(init=False, default=None)
-    #: Keys of the candidates among the cached vectors. None for a search with filters.
     _candidates: asyncio.Future[bytes] | None = field(init=False, default=None)
-    #: Whether `begin` requests the exact embeddings of the candidates.
     _requested: bool = field(init=False, default=False)
-    #: Exact embeddings that were added after the candidates were found.
     _added: bytes = field(init=False, default=b"")
 
     async def begin(self) -> list[Statement]:
@@ -110,12 +104,10 @@ class PortableSearch:
         return any(value is not None for value in filters(self.scope).values())
 
     async def _update(self, results: Results) -> Vectors | None:
-        """Apply the changes in the results to the cached vectors, and return the vectors."""
         if self._base is None:
             return None
         changes = embeddings.read_changes(*results[:2])
         if changes.complete and not changes.deleted and self._held.continues(changes.snapshot):
-            # The candidates and these new embeddings are complete together.
             self._added = changes.added
         else:
             self._candidates = None
@@ -130,7 +122,8 @@ class PortableSearch:
         )
 
     def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
-        # An executor's future may be dropped if the statements fail; a task may not.
+        # Use an executor's future, because it may be dropped if the statements fail. A task may
+        # not.
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
 

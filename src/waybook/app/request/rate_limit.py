@@ -13,13 +13,10 @@ from typing import Final
 from waybook.errors import RateLimited
 
 NANOSECONDS: Final = 1_000_000_000
-#: Maximum number of refused keys to remember. With more, all are forgotten.
 MAX_REFUSED: Final = 10_000
 
 
 class LocalTimes:
-    """The buckets of one process, ordered by their last calls."""
-
     def __init__(self) -> None:
         self._until: dict[Hashable, int] = {}
 
@@ -27,7 +24,6 @@ class LocalTimes:
         return self._until.get(who, now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:
-        """Set the time of a bucket, and delete the oldest buckets whose time has passed."""
         self._until.pop(who, None)
         while self._until and self._until[first := next(iter(self._until))] <= now:
             del self._until[first]
@@ -76,9 +72,7 @@ class TokenBuckets:
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: When the calls of each key would end if they were evenly spaced.
         self._times = times or LocalTimes()
-        #: Keys whose last call was refused.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
@@ -123,7 +117,6 @@ class TokenBuckets:
             self._times.put(who, until + calls * self._pace, now)
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refusal, and return whether it is the first in a row for this key."""
         first = who not in self._refused
         if len(self._refused) >= MAX_REFUSED:
             self._refused.clear()

@@ -16,7 +16,6 @@ class ReplicaContext(RequestContext):
     replica: Replica
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Read rows of the org from the replica, or from the primary if the replica fails."""
         # Check credentials only on the primary, because the replica may not have a revocation yet.
         if pending_check(self.caller.org_id) is None:
             results = await self.replica.read_org(self.caller.org_id, *statements)

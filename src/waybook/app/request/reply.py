@@ -16,23 +16,18 @@ from waybook.plan.repeat import Round
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
-#: Maximum bytes for all step results in a reply without detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: Maximum bytes for all step results in a detailed reply. The rest is for the lists of steps.
 DETAIL_RESULTS_BUDGET = 96_000
-#: An escaped character takes up to this many bytes in JSON.
 MAX_BYTES_PER_CHARACTER = 6
-#: Maximum bytes of a reply without detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: Maximum bytes of a detailed reply. The rest of `MAX_REPLY_BYTES` is for the hidden-character
-#: warning and the notice about cut texts.
+#: The remaining bytes of `MAX_REPLY_BYTES` are for the hidden-character warning and the notice
+#: about cut texts.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return the maximum bytes of a reply. Detailed replies to the command line are unlimited."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
@@ -43,7 +38,6 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 
 
 def work_call(step: Step) -> Json:
-    """Return the call that ends the work on a step."""
     if step.type is StepType.CHECKPOINT:
         return next_call("request_user_review", "Ask a person to decide this step.", stepId=step.id)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
@@ -273,7 +267,6 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """Return the call to suggest to an agent after its job."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "The run has ended. See its documents.", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
@@ -302,7 +295,6 @@ def output_view(output: Output) -> Body:
 def next_after_completion(
     plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
 ) -> Json:
-    """Return the next call for a completed plan: store the output, end the skill, or list plans."""
     if is_missing(outputs, media_type):
         why = "Write the output from all results (see get_research_context) and store it."
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)

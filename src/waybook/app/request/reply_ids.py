@@ -9,7 +9,6 @@ from waybook.app.request.argument_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 
-#: Reply fields that hold an id, or a list of ids, that can be shortened.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "copyOf": IdKind.PLAN,
@@ -29,10 +28,9 @@ REPLY_KINDS: Final = {
     "newJobId": IdKind.JOB,
     "reviewId": IdKind.REVIEW,
 }
-#: Reply fields that hold a page URL with ids in its path.
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Reply fields in which ids are never shortened: JSON from agents or workflows, and the changes of
-#: a dry run, which look like audit entries.
+#: Ids are never shortened in these fields: JSON from agents or workflows, and the changes of a dry
+#: run.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",
@@ -47,14 +45,10 @@ OPAQUE_FIELDS: Final = frozenset(
         "stepExecutionReport",
     }
 )
-#: Types of values that can contain ids in their fields or items.
 CONTAINERS: Final = frozenset({dict, list})
-#: Reply fields that hold an id inside a longer text.
 TEXT_FIELDS: Final = URL_FIELDS | {"part"}
-#: An id in the path of a page. The folder before it shows the kind of the id.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
-#: Takes a kind and a full id, and returns the short id.
 Shorten: TypeAlias = Callable[[IdKind, str], str]
 
 
@@ -62,7 +56,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
     """Return a reply with short ids. Parts without ids are not copied."""
     changed: dict[str, object] = {}
     for name, inner in body.items():
-        # Most fields have no ids, and skipping them here saves a call.
+        # Skip texts here, because most of them contain no ids.
         if type(inner) is str:
             new: object = inner
             if name in REPLY_KINDS:

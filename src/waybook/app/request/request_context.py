@@ -35,7 +35,6 @@ def not_found(what: str) -> NotFound:
     )
 
 
-#: A new reply, or the stored answer of a repeated call.
 ToolReply: TypeAlias = Body | StoredAnswer
 
 
@@ -44,7 +43,7 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: Key under which the answer is stored. None without an idempotency key, and before ids are
+    #: The answer is stored under this key. None without an idempotency key, and before ids are
     #: resolved.
     key: Key | None = None
     operations: list[int] = field(default_factory=list, compare=False)
@@ -57,7 +56,6 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute statements in one transaction and one round trip."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -94,7 +92,6 @@ class RequestContext:
         return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
 
     def transaction(self) -> TransactionScope:
-        """Return a transaction of the org. It is rolled back unless it is committed."""
         return self.services.database.org_transaction(self.caller.org_id)
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
@@ -103,7 +100,6 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the statements that store the answer, if the call has an idempotency key."""
         if self.key is None:
             return []
         return [

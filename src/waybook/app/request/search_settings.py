@@ -8,7 +8,6 @@ AUTO = "auto"
 
 
 def check_search(settings: Settings) -> None:
-    """Raise `Misconfigured` if the search settings are invalid or contradict other settings."""
     if settings.search_vectors not in {AUTO, *Backend}:
         raise Misconfigured(
             f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"

@@ -38,8 +38,8 @@ class Services:
     #: Read replica for the dashboard. None if not configured.
     replica: Replica | None = None
     stall_threshold: timedelta = timedelta(minutes=30)
-    #: Returns the base URL of dashboard links. It changes when another process starts to serve the
-    #: dashboard.
+    #: Returns the base URL of dashboard links. The URL changes when another process starts to serve
+    #: the dashboard.
     find_base_url: Callable[[], str] = default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     #: Maps each job to its run. `step_parents` maps each step to its plan.
@@ -47,18 +47,12 @@ class Services:
     short_ids: ShortIdCache = field(default_factory=ShortIdCache)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     lease: timedelta = timedelta(minutes=15)
-    #: Events that trigger a notification, and the sender. None without a webhook.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Settings of the links in notifications with which a person can answer. None for no links.
     action_links: ActionLinks | None = None
-    #: Time after which an undecided review is overdue. None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
-    #: Orgs with undelivered notifications stored by this process.
     delivery_requested: OrgSignal = field(default_factory=OrgSignal)
-    #: Orgs with documents that are ready to render.
     render_requested: OrgSignal = field(default_factory=OrgSignal)
-    #: Whether this process does the periodic background work for all orgs.
     leadership: Leadership = field(default_factory=Leadership)
     #: The embedding model of the configured endpoint. None for the built-in model.
     embedder: EmbeddingModel | None = None
@@ -68,14 +62,10 @@ class Services:
     model_seconds: float = 55
     bus: Bus = field(default_factory=Bus)
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
-    #: Rate limiter of orgs. None if calls are not limited.
     rate_limit: TokenBuckets | None = None
-    #: Last uses of API tokens that are not written yet.
     last_used: LastUsed = field(default_factory=LastUsed)
     loops: LoopHealth = field(default_factory=LoopHealth)
-    #: Stalled plans and steps at the last background check.
     stalls: StallCounts = field(default_factory=StallCounts)
-    #: Open work of each org at the last background check.
     work: WorkCounts = field(default_factory=WorkCounts)
     #: Objects that `shared` returns, by class.
     parts: dict[type, Any] = field(default_factory=dict)

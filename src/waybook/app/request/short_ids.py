@@ -18,11 +18,7 @@ LIST_PLANS: Final = NextCall("list_active_plans", {}, "List the open plans.")
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
-    """Return the full id of a short id. Any other text stays unchanged.
-
-    Raises:
-        NotFound: the short id is mistyped, or no object of this org has it.
-    """
+    """Return the full id of a short id. Any other text stays unchanged."""
     if not looks_like_short_id(text):
         return text
     found = await find_full_id(ctx, text, kind)
@@ -32,7 +28,6 @@ async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> s
 
 
 async def find_full_id(ctx: RequestContext, text: str, *kinds: IdKind) -> str | None:
-    """Return the full id of a short id of one of these kinds. None if there is no such id."""
     if parse_short_id(text) is None:
         return None
     found = await look_up(ctx, {(kind, usual_form(text)) for kind in kinds})
@@ -42,7 +37,6 @@ async def find_full_id(ctx: RequestContext, text: str, *kinds: IdKind) -> str | 
 async def look_up(
     ctx: RequestContext, wanted: set[tuple[IdKind, str]]
 ) -> dict[tuple[IdKind, str], str]:
-    """Return the full ids of these short ids, from the cache or else from the database."""
     org_id, cache = ctx.caller.org_id, ctx.services.short_ids
     known = {
         (kind, short): full_id
@@ -63,10 +57,6 @@ async def look_up(
 
 
 def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) -> NotFound:
-    """Return the error for a short id that no object of this kind has.
-
-    `other` is the kind of the object that has this id.
-    """
     problem = f"there is no {kind} {text.strip()!r} here; check it for typos"
     if other is not None:
         problem = f"{text.strip()!r} is the id of a {other}, not of a {kind}"

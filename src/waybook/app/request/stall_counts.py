@@ -18,7 +18,6 @@ class StallCounts:
     """Stalled plans and steps of each org, kept in memory for the metrics endpoint."""
 
     by_org: dict[UUID, StallCount] = field(default_factory=dict)
-    #: Whether this process has completed a check that counted stalls.
     is_counted: bool = False
 
     def put(self, org_id: UUID, count: StallCount) -> None:

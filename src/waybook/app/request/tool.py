@@ -13,8 +13,8 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: JSON Schema keywords in published schemas. Error messages mention the limits and defaults that
-#: are left out.
+#: JSON Schema keywords that are published. Error messages mention the limits and defaults that the
+#: schema leaves out.
 PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
@@ -57,7 +57,6 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Remove references, and the null types of optional values, from a JSON Schema."""
     if "$ref" in schema:
         definition = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
         overrides = {k: v for k, v in schema.items() if k != "$ref"}
@@ -72,7 +71,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: An administration tool is only in the profile with all tools.
+#: Administration tools are only in the profile with all tools.
 ADMIN = frozenset[str]()
 PLAN_READ = frozenset({Scope.PLAN_READ})
 PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
@@ -83,7 +82,6 @@ RUN_WRITE = frozenset({Scope.RUN_WRITE})
 class Tool:
     name: str
     title: str
-    #: Says when a language model should call the tool, and what the tool returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -91,11 +89,10 @@ class Tool:
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
-    #: Whether the tool sends data to another system.
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs at least one of these scopes. Empty for the default scopes.
+    #: The caller needs at least one of these scopes. If it is empty, the default scopes apply.
     scopes: frozenset[Scope] = frozenset()
 
     @property

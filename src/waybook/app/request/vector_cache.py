@@ -20,17 +20,16 @@ from waybook.store.driver.database import Database
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 
-#: Key of the cache: org and embedding model.
 Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: Maximum number of cached orgs. An org without embeddings does not count toward the bytes.
+#: An org without embeddings takes no bytes, so the number of cached orgs is limited too.
 MAX_ORGS = 1_000
-#: Maximum seconds between two updates. After a longer gap, all vectors are loaded again, because
-#: the database keeps records of deletions for only two days.
+#: After a longer gap between two updates, all vectors are loaded again, because the database keeps
+#: records of deletions for only two days.
 MAX_GAP_SECONDS = 86_400.0
-#: Seconds after which vectors that did not fit into memory are loaded again.
+#: Vectors that did not fit into memory are loaded again after this many seconds.
 RETRY_SECONDS = 3_600.0
 
 
@@ -42,8 +41,7 @@ class Vectors(Protocol):
 
     def __len__(self) -> int: ...
 
-    def extend(self, packed: bytes) -> None:
-        """Add records whose keys are new."""
+    def extend(self, packed: bytes) -> None: ...
 
     def change(self, added: bytes, deleted: bytes) -> None:
         """Remove the records with the deleted keys, then add new records."""
@@ -54,16 +52,10 @@ class Vectors(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    """Cached embeddings of one org and embedding model."""
-
-    #: Vectors of the org. None before the first load, and if they do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Version of the vectors. Every change increments it.
     version: int = 0
-    #: Vectors that did not fit into memory are not loaded before this time of the event loop.
     too_large_until: float = 0.0
-    #: Held while the vectors are loaded or changed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
@@ -101,7 +93,6 @@ class VectorCache:
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
     async def get(self, database: Database, owner: Owner) -> Held:
-        """Return the embeddings of an org, and load them if they are not cached."""
         locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
         if len(self._held) > self.max_orgs:
@@ -129,7 +120,7 @@ class VectorCache:
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
                 # A concurrent search has updated the vectors, perhaps with some of these changes.
-                # Read the changes again from the new state.
+                # Read the changes since the new state.
                 statements = embeddings.changes_statements(
                     owner[1], locked.snapshot.running, is_cluster=await database.is_cluster()
                 )
@@ -175,7 +166,6 @@ class VectorCache:
         self._make_room(owner)
 
     def _make_room(self, owner: Owner) -> None:
-        """Evict the embeddings of other orgs, least recently searched first."""
         while self.size_bytes > self.max_bytes and len(self._held) > 1:
             oldest = next(iter(self._held))
             if oldest == owner:
@@ -198,8 +188,8 @@ def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Ranked
 
 
 def _ranking() -> ModuleType:
-    # Limit OpenBLAS to one thread. On busy cores its threads wait for each other much longer than a
-    # product takes, and each thread reserves memory.
+    # Limit OpenBLAS to one thread. On busy cores, its threads wait for each other much longer than
+    # a product takes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return import_module("waybook.research.ranking")
 

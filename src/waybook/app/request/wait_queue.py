@@ -17,18 +17,15 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Maximum number of waiting calls of a process, and of each org in it. A further call does not
-#: wait.
+#: Limits per process, and per org in a process. A call beyond a limit does not wait.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
-#: Minimum seconds between two unsuccessful attempts in a queue. Many changes then cost few
+#: Minimum seconds between two unsuccessful attempts in a queue, so that many changes cause few
 #: attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Seconds to wait after the end of a lease or stall threshold. The database's clock determines the
-#: end, and it may differ from the clock of this process.
+#: Extra wait after the end of a lease or stall threshold, because the clocks of the database and
+#: this process may differ.
 TIMER_MARGIN_SECONDS: Final = 0.1
-#: Seconds until the next attempt if a lease or stall threshold should have ended, but no work was
-#: free.
 OVERDUE_SECONDS: Final = 1.0
 
 
@@ -36,19 +33,14 @@ class Subject(NamedTuple):
     """The plan or run that a call waits for, and the filters for its steps or jobs."""
 
     kind: str
-    #: Id of the plan or run. None if the call waits for any run.
+    #: None if the call waits for any run.
     id: str | None
     filters: Hashable = ()
 
 
 class Nothing(NamedTuple):
-    """The reason why no work was found."""
-
     subject: Subject
-    #: Seconds after which a client should repeat the call.
     retry_seconds: int
-    #: Seconds until a lease or stall threshold ends and work becomes free. None if there is no such
-    #: time.
     free_in: float | None = None
 
 
@@ -57,8 +49,6 @@ class Timer(Protocol):
 
 
 class TimerLoop(Protocol):
-    """The methods of the event loop that waiting calls use."""
-
     def time(self) -> float: ...
 
     def call_at(self, when: float, callback: Callable[[], None], /) -> Timer: ...
@@ -82,13 +72,12 @@ class WaitQueue:
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
-        #: The call that is trying now. It is always the first in the queue.
         self._trying: Waiter | None = None
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt that found nothing. Calls get it when their waiting time is
-        #: over.
+        #: Reply of the last attempt that found nothing. A call gets this reply when its waiting
+        #: time is over.
         self.reply: Body = {}
         self.is_closed = False
 
@@ -99,7 +88,6 @@ class WaitQueue:
         self._waiters[waiter] = None
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a call. If it was trying, the next one tries."""
         del self._waiters[waiter]
         if self._trying is waiter:
             self._trying = None
@@ -116,14 +104,9 @@ class WaitQueue:
             self._wake_at(self._quiet_until)
 
     def start_trying(self) -> None:
-        """Mark the start of an attempt. It sees all changes so far."""
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
-        """Keep the reply of an attempt that found no work.
-
-        The next attempt is scheduled if it is known when work becomes free.
-        """
         self.reply = reply
         if nothing.free_in is not None:
             overdue = nothing.free_in <= 0
@@ -191,13 +174,11 @@ class OrgQueues:
             del self._queues[subject.kind, subject.id]
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Wake the first call of each queue for the changed plan or run."""
         for subject_id in (event.id, None):
             for queue in self._queues.get((event.kind, subject_id), {}).values():
                 queue.wake()
 
     def on_gap(self) -> None:
-        """Wake the first call of every queue, because events were missed."""
         for queue in self._all():
             queue.wake()
 
@@ -218,7 +199,6 @@ class WaitingCalls:
         *,
         loop: Callable[[], TimerLoop] = asyncio.get_running_loop,
     ) -> None:
-        """Allow `most` waiting calls in total and `most_of_org` per org. `loop` provides timers."""
         self._most, self._most_of_org = most, most_of_org
         self._loop = loop
         self._counts: Counter[UUID] = Counter()
@@ -236,7 +216,6 @@ class WaitingCalls:
 
     @contextmanager
     def counted(self, org_id: UUID) -> Iterator[None]:
-        """Count one call of the org as waiting until the block ends."""
         self._counts[org_id] += 1
         try:
             yield
@@ -249,7 +228,6 @@ class WaitingCalls:
     def queued(
         self, bus: Bus, org_id: UUID, subject: Subject, deadline: float
     ) -> Iterator[tuple[WaitQueue, Waiter]]:
-        """Keep a call in its queue until the block ends."""
         loop, waiter = self._loop(), Waiter()
         if org_id not in self._orgs:
             org_queues = OrgQueues(loop)

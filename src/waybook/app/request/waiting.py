@@ -18,8 +18,7 @@ from waybook.plan.model import MAX_WAIT_SECONDS
 from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 
-#: Seconds after which a client should repeat a call that found nothing: if agents hold the work, if
-#: a person must decide, and if the call has waited on the server.
+#: A client should repeat a call that found nothing after this many seconds.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
 RETRY_AFTER_WAIT_SECONDS: Final = 1
@@ -30,7 +29,6 @@ WaitSeconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 class Attempt:
     def __init__(self, *, is_last: bool) -> None:
         self._is_last = is_last
-        #: Reason why no work was found. None if the reply answers the call.
         self.nothing: Nothing | None = None
 
     @property
@@ -39,7 +37,6 @@ class Attempt:
         return self._is_last or self.nothing is None
 
     def retry_advice(self) -> Body:
-        """Return the field `retryAfterSeconds` for a reply without work."""
         if self.nothing is None:
             return {}
         _, seconds, free_in = self.nothing
@@ -48,7 +45,6 @@ class Attempt:
         return {"retryAfterSeconds": seconds}
 
 
-#: Tries to answer a call. Sets `Attempt.nothing` if there is no work.
 TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 
 
@@ -75,10 +71,10 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If other calls are in the queue, the first of them reacts to every change.
+            # If there are other calls in the queue, the first call reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # The queue keeps one reply for all calls, so free this copy to save memory.
+            # The queue keeps one reply for all calls. Free this copy to save memory.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 
@@ -111,7 +107,6 @@ async def _wait(
 
 
 def _has_changed(bus: Bus, org_id: UUID, subject: Subject, since: str) -> bool:
-    """Return whether the plan or run may have changed since this position of the event bus."""
     events = bus.events_since(org_id, since)
     return events is None or any(
         event.kind == subject.kind and subject.id in {None, event.id} for event in events

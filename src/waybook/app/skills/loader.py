@@ -1,8 +1,8 @@
-"""Loads skills: directories with a `SKILL.md`, which has front matter and instructions.
+"""Loads skills: folders with a `SKILL.md`, which has front matter and instructions.
 
 The front matter has `name` and `description` and, under `metadata`, the Waybook extensions
-`output-media-type` and `formatting-instructions`. Unknown fields are kept. Skills are read once, at
-startup. An invalid folder is skipped with a warning that lists its errors.
+`output-media-type` and `formatting-instructions`. Unknown fields are kept. An invalid folder is
+skipped with a warning that lists its errors.
 """
 
 import logging
@@ -30,13 +30,13 @@ MAX_COMPATIBILITY_LENGTH = 500
 MAX_FORMATTING_LENGTH = 20_000
 MAX_BYTES = 40_000
 MAX_FRONT_MATTER_BYTES = 8_000
-#: Maximum number of opening brackets in the front matter: the YAML parser is slow on deeply nested
-#: input.
+#: Maximum number of opening brackets in the front matter, because the YAML parser is slow on deeply
+#: nested input.
 MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """Error for a folder that is not a valid skill; the message contains the reason."""
+    """A folder is not a valid skill. The message contains the reason."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:
@@ -84,7 +84,6 @@ def _head(text: str) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Convert a YAML value to JSON; keys and values that JSON lacks become strings."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -179,8 +178,6 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class SkillError:
-    """Skill folder that was skipped, with the reason."""
-
     path: str
     message: str
 
@@ -192,7 +189,6 @@ class SkillScan:
 
 
 def read_skills(directories: str) -> tuple[Skill, ...]:
-    """Return the available skills; log a warning for each invalid folder."""
     scan = find_skills(directories)
     for error in scan.errors:
         log.warning("skill %s left out: %s", error.path, error.message)
@@ -200,7 +196,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return all built-in and configured skills; if several have one name, only the last."""
+    """Return all built-in and configured skills. If several have one name, the last one counts."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -250,7 +246,10 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files of a skill folder, without hidden ones; reject links that leave it."""
+    """Yield the files of a skill folder, without hidden ones.
+
+    Links that leave the folder are rejected.
+    """
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

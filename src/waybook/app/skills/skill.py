@@ -20,9 +20,7 @@ class Skill:
     body: str
     output_media_type: str | None = None
     formatting_instructions: str | None = None
-    #: The whole front matter of `SKILL.md`, as JSON.
     front_matter: Mapping[str, object] = field(default_factory=dict)
-    #: `SKILL.md` first, then the other files by path.
     files: tuple[SkillFile, ...] = ()
 
     def file(self, path: str) -> SkillFile | None:

@@ -14,7 +14,6 @@ TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
 
 class Syntax(StrEnum):
     JSON = "json"
-    #: JSON with comments and trailing commas.
     JSONC = "jsonc"
     TOML = "toml"
 
@@ -51,20 +50,17 @@ class Client:
     """MCP client with a configuration file, and the names used in this file."""
 
     title: str
-    #: What the user must do after the file was changed.
     activation: str
     syntax: Syntax = Syntax.JSON
     container: str = "mcpServers"
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
-    #: Fields that come before the others in the entry of a stdio server.
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Fields that come before the others in the entry of an HTTP server, and the field for the URL
-    #: (None if the configuration file cannot contain HTTP servers).
+    #: Fields that begin the entry of an HTTP server. Without `url_field`, the file cannot contain
+    #: HTTP servers.
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: The client's syntax for a reference to the environment variable with the token.
     token_reference: str = f"${{{TOKEN_VARIABLE}}}"
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -99,10 +95,7 @@ class Client:
 
 
 class Codex(Client):
-    """Client Codex.
-
-    Its configuration names the environment variable that holds the bearer token.
-    """
+    """Codex. Its configuration names the environment variable that holds the bearer token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         """Return the entry of a stdio server. Codex waits for the server at startup."""

@@ -9,8 +9,7 @@ from typing import Final
 
 from waybook.cli.client_config.errors import ConfigError
 
-#: Maximum size of a configuration file. It is large, because Claude Code also keeps its history in
-#: the file.
+#: The limit is high, because Claude Code also keeps its history in its configuration file.
 MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
 BACKUP_SUFFIX: Final = ".waybook-backup"
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 PROGRAM: Final = "waybook"
-#: Folders in uv's cache with environments for a single run, which uv deletes later.
+#: uv's cache keeps environments for a single run in these folders, and uv deletes them later.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from waybook.cli.client_config.errors import ConfigError, line_of
 
-#: Comment that this module writes above each table it adds.
 MARK: Final = "# Added by `waybook connect`; to remove it: waybook connect codex --remove"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+$")
 _HEADER: Final = re.compile(r"[ \t]*\[")
@@ -94,8 +93,8 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # First try to remove the line break before Waybook's comment too. If that changes other tables,
-    # keep the line break.
+    # First try to remove the line break before Waybook's comment too. Keep it if other tables would
+    # change.
     for with_break in (True, False):
         changed = text
         for section in sections:

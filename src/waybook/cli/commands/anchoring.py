@@ -113,7 +113,6 @@ class Verification(NamedTuple):
 
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
-    #: The anchor in the data directory, if the verification renewed it.
     renewed: Path | None = None
 
     @property

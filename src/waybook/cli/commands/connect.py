@@ -34,10 +34,9 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 CHATGPT: Final = "chatgpt"
-#: Clients with instructions only, because their configuration file is unknown or does not exist.
+#: For these clients, only instructions are printed, because no configuration file is known.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
-#: A literal token in a configuration file, not a reference to a variable.
 _TOKEN: Final = re.compile(r"Bearer (?!\$\{)[^\"]+")
 
 CHATGPT_STEPS: Final = """\

@@ -1,6 +1,6 @@
 """`waybook doctor`: settings with their origins, and checks with remedies.
 
-Most checks always apply; some only before a server is started.
+Some checks apply only before a server is started.
 """
 
 import asyncio

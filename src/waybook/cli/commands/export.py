@@ -37,7 +37,6 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-#: `--output -` is standard output, as `-` is standard input for input files.
 STDOUT: Final = STDIN
 
 

@@ -25,9 +25,8 @@ from waybook.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: Maximum size in bytes of a complete export; a run of 10,000 jobs takes about 60 MiB.
+#: The export of a run with 10,000 jobs takes about 60 MiB.
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
-#: Maximum number of lines that a message lists.
 MAX_LINES_SHOWN = 20
 
 

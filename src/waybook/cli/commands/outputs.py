@@ -22,7 +22,6 @@ from waybook.core.file_names import unique_name
 from waybook.plan.output import Output, latest
 from waybook.settings import Settings
 
-#: On terminals narrower than this, type and author of outputs are not shown.
 MIN_WIDTH_FOR_DETAILS = 120
 MIN_TITLE_WIDTH = 12
 

@@ -24,11 +24,9 @@ from waybook.page_address import current_base_url
 from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
-#: On terminals narrower than this, progress is shown as numbers only.
 MIN_WIDTH_FOR_BARS = 100
-#: Minimum width of plan names; columns on the right are left out to give them this space.
+#: Columns on the right are left out until plan names have this width.
 MIN_NAME_WIDTH = 24
-#: Columns that are always shown: id, plan and status.
 MIN_COLUMNS = 3
 
 
@@ -64,7 +62,8 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]
-    # Plans are recognized by name: leave out the last columns until names have enough space.
+    # Leave out the last columns until names have enough space, because people recognize plans by
+    # name.
     while _room_for_name(taken, width) < min(taken[1], MIN_NAME_WIDTH) and len(taken) > MIN_COLUMNS:
         taken.pop()
     heads, rows = heads[: len(taken)], [row[: len(taken)] for row in rows]

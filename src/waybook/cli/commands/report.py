@@ -21,7 +21,6 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-#: Computes the JSON answer for a whole file or one line of it.
 AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 

@@ -74,7 +74,6 @@ async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> di
 
 
 MAX_LINES = 20
-#: Maximum number of open runs searched for those awaiting feedback.
 MAX_RUNS = 100
 
 
@@ -210,7 +209,7 @@ async def _carry_out(
             return await submit_decision(here, decided, **_seen(reviews[0]))
         if plan is None:
             raise NotAwaitingReview("there is no open review to decide")
-        # If the review was already decided, the tool reports this and the user who decided it.
+        # If the review was already decided, the tool says so and names the user.
         return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
@@ -254,7 +253,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     return await list_reviews(here.call, plan_id)
 
 
-#: Fields that are set only by a decision, and so omitted for an open review.
+#: Only a decision sets these fields, so an open review omits them.
 DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
 
 

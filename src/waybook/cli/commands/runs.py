@@ -78,7 +78,6 @@ def _table(runs: list[RunSummary], width: int) -> Table:
     return table
 
 
-#: Table columns, with the minimum terminal width for each.
 COLUMNS = {
     "id": ("id", 0),
     "run": ("run", 0),

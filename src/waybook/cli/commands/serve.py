@@ -52,7 +52,6 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two attempts to record the server's address in the data directory.
 RECORD_INTERVAL_SECONDS: Final = 1.0
 
 
@@ -75,15 +74,14 @@ def command(**flags: object) -> None:
         listening = sockets.enter_context(
             contextlib.closing(listen(settings.host, settings.port, shared=settings.workers > 1))
         )
-        # The token identifies the caller of a command. Callers of a server have their own tokens.
+        # The token identifies the caller of a command. A server's callers have their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         server = HttpServer(replace(loaded, settings=known), listening, claim)
         if settings.workers == 1:
             run(_serve(server))
             return
-        # Each worker has its own socket: with a shared one, the first worker that wakes up accepts
-        # nearly all connections. The supervisor holds all sockets, so that connections to a dead
-        # worker wait for the next one.
+        # Each worker has its own socket: one worker would accept nearly all connections of a shared
+        # socket.
         port = known.port
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
@@ -102,9 +100,7 @@ class HttpServer:
     loaded: LoadedSettings
     listening: socket.socket
     claim: PageClaim | None = None
-    #: Rate limits shared by all workers; None for a single process.
     rate_limit_times: SharedTimes | None = None
-    #: Metrics of all workers; None for a single process.
     metrics: SharedMetrics | None = None
 
 

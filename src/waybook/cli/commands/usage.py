@@ -20,7 +20,6 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-#: Width in characters of the number columns after a name.
 FIGURES = 52
 
 

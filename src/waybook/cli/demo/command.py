@@ -42,7 +42,6 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
-#: Terminal lines that the demo uses below the plan or run.
 FOOTER_LINES = 3
 Look = Callable[[], Awaitable[DisplayedSubject]]
 Part = Coroutine[object, object, None]
@@ -149,8 +148,7 @@ async def _act(scene: DemoContext, parts: list[Part], show: Show) -> None:
 async def _nothing() -> None: ...
 
 
-#: Simulated duration of the demo. Its clock starts this long ago, so that the demo ends at about
-#: the current time.
+#: The demo's clock starts this long ago, so that the demo ends at about the current time.
 STORY = timedelta(minutes=360)
 
 

@@ -22,7 +22,6 @@ from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.run_board import documents_available
 from waybook.core.short_ids import short_id
 
-#: Document printed in full at the end of the demo.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
 

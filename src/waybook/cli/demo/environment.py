@@ -1,7 +1,7 @@
 """Simulated clock, temporary database, and event log of the demo.
 
-Only one actor runs at a time. When all sleep, the clock advances to the moment at which the next
-one wakes. So events have the same order and simulated times at any playback speed.
+Only one actor runs at a time. When all actors sleep, the clock advances to the time when the next
+actor wakes. So events have the same order and simulated times at any playback speed.
 """
 
 import asyncio
@@ -26,9 +26,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-#: Real seconds between two screen updates while simulated time passes.
 FRAME_SECONDS = 0.15
-#: Simulated time after which the demo is considered stuck.
 MAX_SIMULATED = timedelta(days=7)
 
 
@@ -41,7 +39,7 @@ class PlaybackSpeed:
 
 
 #: `SLOW` is for the plan, which logs every step. `SLOW_RUN` is for the run, which logs only major
-#: events. `FAST` has no pauses.
+#: events.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -152,7 +150,6 @@ def _real_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: Maximum seconds to wait until the database stops after its last client disconnected.
 SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
@@ -166,7 +163,8 @@ def temporary_database(*, durable: bool = True) -> Iterator[Path]:
     # For root, PostgreSQL runs as another user, who needs access to this directory.
     above.chmod(0o711)
     data_dir = above / "data"
-    # Exit normally, so that the directory is also removed when the terminal is closed.
+    # Exit normally on these signals, so that the directory is also removed when the terminal is
+    # closed.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:

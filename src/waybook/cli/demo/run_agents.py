@@ -23,9 +23,7 @@ from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
 
 POLL_MINUTES = 4
-#: Simulated minutes per job; each session uses one of these for all its jobs.
 WORK_MINUTES = (4, 6, 5)
-#: Simulated minutes after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
 
 MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}

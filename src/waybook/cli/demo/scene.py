@@ -37,12 +37,9 @@ class DemoContext:
     plan_id: str = ""
     run_id: str = ""
     run_complete: bool = False
-    #: The job that the killed session holds; empty once another session has claimed it.
     abandoned_jobs: str = ""
     later: list[asyncio.Task[None]] = field(default_factory=list)
-    #: Results submitted, or decisions made, in the demo's plan, by name of the actor.
     counters: dict[str, int] = field(default_factory=dict)
-    #: Results submitted, or feedback given, in the demo's run, by name of the actor.
     jobs: dict[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -79,12 +76,11 @@ class Actor:
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: On terminals at least this wide, the event log is shown next to the plan or run, not below.
+#: On terminals of this width or wider, the event log is next to the plan or run, not below.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
-#: Maximum lines for the demo's run: one per stage, plus one per step of the largest stage.
 MAX_LINES = 5 + 13
 
 

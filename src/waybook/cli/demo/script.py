@@ -54,7 +54,6 @@ VIEWS: Mapping[str, ModelOpinion] = MappingProxyType(
     }
 )
 
-#: Compromise that the demo's plan reaches after the person's feedback.
 AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a rollback in an hour"
 )
@@ -72,7 +71,8 @@ _PROPOSAL = "## In short\n\n{idea} {why}\n\n"
 _REVIEW = "## In short\n\n{whose} says: *{theirs}* "
 _PLAN = "## In short\n\nWe do it in {agreed}.\n\n"
 
-#: Text of each document of the demo's run; other documents use `_BROUGHT_TOGETHER`.
+#: Texts for the documents of the demo's run. A document that is not listed here gets
+#: `_BROUGHT_TOGETHER`.
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "business_case": _PROPOSAL
@@ -194,7 +194,6 @@ PRICE, HOSTING = "Price three queues", "Compare self-hosting costs"
 EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
-#: The nine steps of the new plan; a branch adds two more later.
 PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
@@ -236,7 +235,6 @@ class ScriptedWork:
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: Minutes after the start at which the agent reads the instructions again, as a heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

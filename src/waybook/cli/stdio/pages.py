@@ -21,7 +21,6 @@ from waybook.transport.http.server import listen, serve_in_background
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two checks of whether this process should serve the dashboard.
 POLL_SECONDS: Final = 0.5
 
 

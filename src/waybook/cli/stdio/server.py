@@ -21,9 +21,9 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the code for tool calls is loaded, so that the tool list is answered first.
+#: The code for tool calls is loaded after this delay, so that the tool list is answered first.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: Maximum seconds that a call waits for the database at startup. Clients have longer timeouts.
+#: A call waits at most this many seconds for the database at startup. Clients have longer timeouts.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 

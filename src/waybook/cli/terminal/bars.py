@@ -62,7 +62,7 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
 })
 # fmt: on
 
-#: A different character per status, so that the bar is readable without color.
+#: Each status has its own character, so that the bar is readable without color.
 GLYPHS = {
     StepStatus.COMPLETED: "█",
     StepStatus.SKIPPED: "▓",

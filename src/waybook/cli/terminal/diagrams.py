@@ -49,11 +49,9 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: On terminals narrower than this, strategies are not shown, so that step names get more space.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-#: Width in characters of a line without the step's name.
 FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]

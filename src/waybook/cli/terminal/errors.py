@@ -10,7 +10,6 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: Commands that do the same as the tools that a hint may suggest.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -19,7 +18,6 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-#: Placeholders for arguments that the suggested call lacks.
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 

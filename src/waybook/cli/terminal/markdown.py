@@ -1,9 +1,9 @@
-"""Markdown written by agents, in a terminal."""
+"""Renders Markdown of agents for the terminal."""
 
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown
 
-#: Keeps HTML tags as text. The library rich would drop them, and a reviewer would not see them.
+#: Keep HTML tags as text. The library rich would drop the tags, and a reviewer would not see them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 

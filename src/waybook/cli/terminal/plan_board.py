@@ -1,6 +1,6 @@
 """Terminal view of a plan: header, progress bar, counts, steps with timelines, and footer.
 
-It is never higher than the given height.
+The view is never higher than the given height.
 """
 
 from collections.abc import Sequence
@@ -50,12 +50,10 @@ MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-#: Lines other than steps and footer: border, plan name, progress bar, counts, table heading.
 PLAN_FIXED_ROWS = 6
-#: On terminals with fewer lines than this, there is no footer, so that more steps fit.
+#: Lower terminals show no footer, so that more steps fit.
 LOW_HEIGHT = 12
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
-#: If more rows than this are available, the number of hidden steps is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 
@@ -66,9 +64,7 @@ class Viewport:
     width: int
     height: int | None = None
     live: bool = False
-    #: Whether the holder column is preferred to the timeline if only one fits.
     holders: bool = False
-    #: Whether to show below the steps what the user must do, and the last event.
     foot: bool = True
     filled: bool = False
 

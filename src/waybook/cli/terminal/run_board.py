@@ -23,17 +23,13 @@ from waybook.plan.progress import percent
 from waybook.plan.states import StepStatus
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: Minimum terminal widths for progress bars, for long progress bars, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
 #: Names are not cut below this length. The worker column is left out instead.
 MIN_NAME_LENGTH = 22
-#: Lines other than stages, steps and footer: border, run name, source, and progress bar.
 RUN_FIXED_ROWS = 5
-#: If more rows than this are available, the number of hidden lines is shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: Counts per status for a progress bar; empty for no bar.
 Counts = Mapping[StepStatus, int]
 
 
@@ -45,9 +41,7 @@ class DisplayRow:
     status: Text
     bar: Counts
     figures: Text
-    #: Documents of a stage, or workers of a step.
     holders: Text
-    #: Whether the run is currently at this stage or step.
     is_current: bool = False
 
 

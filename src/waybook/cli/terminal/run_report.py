@@ -18,7 +18,6 @@ UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 
-#: For each progress status, the step status whose style a progress bar uses.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,

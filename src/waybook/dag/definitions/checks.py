@@ -19,10 +19,9 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Maximum number of a document's producers examined to suggest an edge in an error message.
 MAX_PRODUCERS_CHECKED = 20
 
-#: A set of steps, as an integer with one bit per step. This makes a union one fast operation.
+#: A set of steps as an integer with one bit per step, so that a union is one fast operation.
 Bits = int
 
 
@@ -94,7 +93,6 @@ def transition_errors(dag: Dag) -> list[Diagnostic]:
 
 
 def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
-    """Return, for each stage, all stages from which a path of transitions leads to it."""
     before: dict[str, frozenset[str]] = {}
     waiting = {stage.slug: set(dag.before(stage.slug)) for stage in dag.stages}
     while ready := [slug for slug, sources in waiting.items() if sources <= before.keys()]:
@@ -153,7 +151,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the templates in a definition. It limits the time for checking them.
+#: Maximum total length of a definition's templates. It limits the time for checking them.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
@@ -164,7 +162,6 @@ def definition_errors(dag: Dag) -> list[Diagnostic]:
 
 
 def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
-    """Return the structural errors of a workflow, and the graph of each stage without errors."""
     faults = transition_errors(dag)
     # If the transitions between stages have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)

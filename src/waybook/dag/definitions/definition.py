@@ -59,7 +59,6 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
 
 
 def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str, Graph]]:
-    """Return the workflow that parsed JSON defines, and the graph of each stage."""
     faults = [
         Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
         for fault in _form(strict=strict)(data)
@@ -74,7 +73,6 @@ def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str,
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
-    """Return the graph of each stage."""
     return {
         stage.slug: graph_of(stage.recipe, f"stages[{place}].recipe")
         for place, stage in enumerate(dag.stages)

@@ -14,8 +14,7 @@ from types import NoneType
 from typing import cast
 
 Schema = Mapping[str, object]
-#: Returns True only if all values are valid. It may return False for an unusual valid value, such
-#: as an integer written as a float.
+#: Returns False if a value is invalid, and sometimes for an unusual valid value.
 BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {

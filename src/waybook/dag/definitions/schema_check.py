@@ -15,7 +15,6 @@ from waybook.dag.definitions.schema_batch import BatchCheck, compile_batch_check
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: Checks a value and returns the errors, each with its position in the value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
 MAX_ERRORS = 100
@@ -97,7 +96,6 @@ class _Forms:
 
 
 def kind_of(value: object) -> str:
-    """Return the JSON Schema type of a value. A number without a fraction is an integer."""
     kind = _KINDS.get(type(value))
     if kind is None and isinstance(value, float):
         kind = "integer" if value.is_integer() else "number"

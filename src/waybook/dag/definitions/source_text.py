@@ -71,7 +71,7 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # The JSON parser is fast, and the YAML parser gives better error messages.
+        # Try JSON first, because its parser is fast. The YAML parser gives better error messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)
@@ -133,8 +133,6 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or object that the YAML parser has not finished yet."""
-
     value: Container
     anchor: str | None
     key: str | None = None
@@ -143,8 +141,6 @@ class _Open:
 
 @dataclass(slots=True)
 class _Building:
-    """Builds values from the YAML parser's events, without recursion."""
-
     done: list[object] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)

@@ -26,10 +26,9 @@ from waybook.dag.diagram.status_marks import (
 )
 from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 
-#: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Matches texts that need no escaping. Most texts match, and the check is fast.
+#: A text that matches needs no escaping. Most texts match.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -44,7 +43,7 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: Arguments that stand for XML attributes named like a Python keyword.
+#: A Python keyword cannot be an argument, so these arguments stand for XML attributes.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
@@ -80,7 +79,6 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: Pixels between the rectangles of a stack.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"

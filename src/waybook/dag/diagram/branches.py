@@ -8,13 +8,10 @@ from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
 from waybook.dag.diagram.routing import Box, Layout
 from waybook.dag.diagram.status_marks import BRANCH_MARK, Annotations, Branch
 
-#: Maximum number of conditions that are listed below the map.
 MAX_LISTED: Final = 6
 LINE_HEIGHT: Final = 18
 LEFT: Final = 14
-#: Maximum width in pixels of a listed condition.
 MAX_LINE_WIDTH: Final = 700
-#: Distance in pixels by which a line between two boxes of one column curves outward.
 BULGE: Final = 30
 #: Half of the width in pixels of the arrowhead of a loop.
 HEAD: Final = 4
@@ -71,7 +68,6 @@ def _loop(source: Box, target: Box) -> str:
 
 
 def branch_list(layout: Layout, marks: Annotations, top: int) -> tuple[str, int, int]:
-    """Return the list of conditions, its width, and its height."""
     branches = branches_of(layout, marks)
     lines = [f"{BRANCH_MARK} {branch.text}" for branch in branches[:MAX_LISTED]]
     if len(branches) > MAX_LISTED:

@@ -1,13 +1,11 @@
 """Places the boxes and edges of one lane (a stage or plan) of a diagram.
 
-Each column has boxes and passing lines. Each of them is placed as near to the mean height of its
-neighbors as the order in the column allows; the pool-adjacent-violators algorithm finds these
-heights. A lane that is too wide for the page is split into bands (rows of columns).
+Boxes and lines are placed near the mean height of their neighbors; the pool-adjacent-violators
+algorithm finds these heights. A lane that is too wide for the page is split into bands (rows of
+columns).
 
-A detour is an edge that goes around boxes. It leaves its box to the right, goes down in the gap
-after the column, along the corridor below the band, and into the gap before the target's column. A
-target in a lower band is reached through the gutter on the left. Only lines are drawn in gaps,
-corridors and the gutter, so no line crosses a box.
+An edge that goes around boxes is a detour. It runs through the gaps between columns, the corridors
+below bands, and the gutter on the left. No boxes are drawn there, so no line crosses a box.
 """
 
 from collections import defaultdict
@@ -19,16 +17,13 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: Weights of a box, a line, and an item without neighbors when items are aligned vertically. A line
-#: weighs more than a box, because a bend in a line looks worse than a moved box.
+#: A line weighs more than a box, because a bend in a line looks worse than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: Vertical center of each box and each passing line within its band.
     middle: Sequence[int]
-    #: Height of each band (row of columns).
     heights: list[int]
 
 
@@ -114,12 +109,11 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: A gap between two columns: its band (row of columns), and the column to its right.
+#: A gap between two columns, as its band (row of columns) and the column to its right.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free pixels in a gap: left of the vertical lines, right of them, and between them.
+#: Free pixels in a gap: left of the vertical lines, right of the lines, and between the lines.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: In a gap with more lines than this, the lines are drawn closer together.
 COMPACT_TRACK_COUNT = 16
 
 
@@ -127,12 +121,10 @@ COMPACT_TRACK_COUNT = 16
 class Gaps:
     """The vertical lines in the gaps between columns, and the positions of the columns."""
 
-    #: Number of the track for the lines that leave a source, and for the lines that enter a target
-    #: from above (True) or below (False).
+    #: Track of the lines that leave a source, and track of the lines that enter a target from above
+    #: (True) or below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of tracks in each gap: for lines that leave a source, and for lines that enter a
-    #: target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
     #: Left edge of each column. The last item is the right edge of the last column.
@@ -194,7 +186,6 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return a sort key: first lines from above, lowest target first; then lines from below."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 

@@ -12,7 +12,6 @@ from unicodedata import combining, east_asian_width
 
 from waybook.dag.diagram.model import Diagram
 
-#: Typical widths of characters in sans-serif fonts, in thousandths of the font size.
 _BY_WIDTH = {
     222: "ijl'",
     278: " !,./:;I[\\]ft|",
@@ -34,10 +33,9 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Factor on measured widths, so that a text also fits if the font is wide.
+#: Measured widths are multiplied by this factor, so that a text also fits in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
-#: Texts longer than this are cut before they are measured.
 MAX_MEASURED_LENGTH = 400
 
 
@@ -91,12 +89,10 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: From this number of boxes on, boxes are drawn compact.
+#: A diagram with this many boxes or more has compact boxes.
 COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Space in a box to the left of the text, where the icon is, and to the right of the text.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
-#: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
 MIN_COLUMNS = 6
 
@@ -109,18 +105,14 @@ class Dimensions:
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Minimum distances between columns and between rows of columns.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
-    #: Margin of the diagram, padding inside a frame, heading height, and gap between frames.
     margin: int = 14
     padding: int = 16
     heading: int = 30
-    #: Minimum width of a frame. Its heading needs this space.
     narrowest: int = 420
     lane_gap: int = 34
-    #: An edge across more columns than this is drawn around them.
     longest_passing: int = 6
     compact: bool = False
 

@@ -1,9 +1,8 @@
 """Assigns the boxes of a lane (a stage or plan) to columns, orders them, and classifies the edges.
 
-A lane that is too wide for the page is split into bands (rows of columns). An edge to the next
-column is a curve. A longer edge within a band passes through a slot in each column between its
-ends. Any other edge is a detour. To reduce crossings, passes back and forth move each item to the
-mean position of its neighbors.
+An edge to the next column is a curve. A longer edge in the same band (row of columns) passes
+through a slot in each column between its ends. Any other edge is a detour around boxes. To reduce
+crossings, items move to the mean position of their neighbors.
 """
 
 from bisect import bisect_right, insort
@@ -23,14 +22,10 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Column of each item.
     layer: list[int]
-    #: First column of each band (row of columns), and the band of each column.
     starts: list[int]
     bands: list[int]
-    #: For each slot, the box at which the passing line starts.
     origins: list[int] = field(default_factory=list)
-    #: Items on the way of each edge that passes through columns, including both ends.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
     detours: Pairs = field(default_factory=list)
 
@@ -45,10 +40,6 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each column in declared order.
-
-        A slot comes after the source of its line.
-        """
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -101,7 +92,8 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: With more items than this, crossings are not counted and only `ROUNDS_BEYOND` passes are made.
+#: With more items than `MAX_COUNTED`, crossings are not counted and only `ROUNDS_BEYOND` passes are
+#: made.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -109,7 +101,6 @@ NeighborMap = Sequence[Sequence[Item]]
 
 
 def order_columns(grid: Grid) -> Columns:
-    """Return the items of each column from top to bottom, in an order with few crossings."""
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))

@@ -25,7 +25,6 @@ class StackedLane:
 
 
 def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
-    """Draw each group of at least `stack_from` identical steps as one box."""
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
     families: dict[object, list[int]] = defaultdict(list)
@@ -122,11 +121,10 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: A diagram may have `LINES_PER_BOX` lines per box, but always `MIN_LINES`.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are computed for at most this many boxes: it takes one bit per pair of
-#: boxes.
+#: Implied dependencies are computed only up to this many boxes, because every pair of boxes takes
+#: memory.
 MAX_REDUCED_BOXES: Final = 2_000
 
 
@@ -184,7 +182,6 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return at most `most` edges. Every box gets its first edge before any gets a second."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

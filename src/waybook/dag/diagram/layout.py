@@ -26,8 +26,6 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane (a stage or plan), relative to the lane's top left corner."""
-
     width: int
     height: int
     boxes: list[Box]
@@ -155,7 +153,6 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Return the route of a transition: straight down to the next stage, or along the left side."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))

@@ -15,19 +15,16 @@ STACK_FROM = 9
 class DiagramStep:
     key: str
     name: str
-    #: Only steps of the same kind can be drawn as one stack.
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the stage. It is empty for a plan, which has no frame.
+    #: Name of the stage. Empty for a plan, which has no frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Pairs of step keys, without cycles.
     edges: tuple[tuple[str, str], ...] = ()
-    #: Whether only the frame is drawn, without boxes and edges.
     is_collapsed: bool = False
 
 
@@ -35,12 +32,10 @@ class Lane:
 class Diagram:
     name: str
     lanes: tuple[Lane, ...]
-    #: Pairs of stage slugs. The second stage is always later.
     transitions: tuple[tuple[str, str], ...] = ()
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """Return the diagram of a workflow. A stage has no edges if its steps form no valid graph."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(
@@ -51,7 +46,6 @@ def diagram_from_structure(structure: Structure) -> Diagram:
 
 
 def diagram_of_stages(structure: Structure) -> Diagram:
-    """Return a diagram with one box per stage, for a workflow with too many steps to draw."""
     diagram = diagram_from_structure(structure)
     stages = tuple(
         DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in diagram.lanes

@@ -22,8 +22,8 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Points of a route. Two points with the same x or y are joined by a straight line, others by a
-#: curve that begins and ends horizontally.
+#: Two points with the same x or y are joined by a straight line, others by a curve that begins and
+#: ends horizontally.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -32,11 +32,8 @@ class Box(NamedTuple):
     y: int
     width: int
     height: int
-    #: Index of the stage. It is 0 for a plan.
     lane: int
-    #: Indexes of the steps within the stage or plan.
     steps: tuple[int, ...]
-    #: Column of the box, counted over all bands.
     layer: int
 
 
@@ -68,15 +65,12 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Frames of the stages. A plan has none.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Number of edges left out because the diagram has too many.
     undrawn: int = 0
 
 
 RADIUS = 7
-#: Length of an arrowhead, and half its height.
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
@@ -123,7 +117,6 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """Return the corner radius. It is smaller if a side is short, and 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -181,12 +174,9 @@ def arrowhead_data(way: Route) -> str:
 class Corridors:
     """The lines below each band (row of columns) and along the left edge."""
 
-    #: Top edge of each band (row of columns).
     tops: list[int]
     height: int
-    #: Vertical position of a source's lines below a band, by source and band.
     along: Mapping[tuple[int, int], int]
-    #: Horizontal position of a source's lines along the left edge.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -263,7 +253,6 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: Margin, in pixels, around the lines below each band and along the left edge.
 CORRIDOR_MARGIN = 12
 
 
@@ -272,7 +261,6 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the top of each band, the position of each line below a band, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

@@ -12,10 +12,9 @@ from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.report import Report, StageReport, StepReport
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Status of every box in a diagram that shows no progress.
 NO_STATUS = "bare"
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: A box of several steps shows the first of these statuses that one of the steps has.
+#: A box of several steps shows the first of these statuses that any of its steps has.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
@@ -48,7 +47,6 @@ class Annotation:
     note: str = ""
 
 
-#: Mark on a step that has branching conditions.
 BRANCH_MARK = "◇"
 
 
@@ -67,11 +65,8 @@ class Branch:
 class Annotations:
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
-    #: Captions of the transitions that leave each stage.
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Branching conditions, in the order of evaluation.
     branches: tuple[Branch, ...] = ()
-    #: Annotation of steps and stages that have no other.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
@@ -81,7 +76,6 @@ class Annotations:
         return self.stages.get(slug, self.default)
 
 
-#: Annotations of a map that is drawn without progress.
 NO_ANNOTATIONS = Annotations(default=Annotation(NO_STATUS))
 
 

@@ -39,12 +39,10 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Returns the URL of a step's page, or None.
 StepUrl = Callable[[str, str], str | None]
 StageUrl = Callable[[str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
-#: Marks before the name of a stage that can be expanded or collapsed.
 COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
 
 
@@ -96,15 +94,15 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # An `img` with links inside would not be accessible.
+        # Links inside an `img` would not be accessible.
         role="group" if address else "img",
         aria_label=None if live else summary,
         aria_labelledby="map-title" if live else None,
     )
 
 
-#: Marks around the id of an element that changes with the status of steps. No text in a drawing
-#: contains these characters, because `escape_text` replaces them.
+#: These characters enclose the id of an element that changes with the status of steps.
+#: `escape_text` removes both from all texts.
 MARK, END_MARK = "\x02", "\x03"
 
 
@@ -204,7 +202,6 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges in four groups: detours or not, and with a completed source or not."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -228,7 +225,6 @@ def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]
         yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
 
 
-#: Order in which the groups of edges are drawn, as (is completed, is detour). The last is on top.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 

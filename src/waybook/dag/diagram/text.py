@@ -8,11 +8,10 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: Characters that Mermaid interprets. They are replaced by entities.
+#: Mermaid interprets these characters, so they are replaced by entities.
 MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
-#: Mermaid style of each status; others have no color.
 STYLES = {
     "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
     "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
@@ -96,7 +95,7 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # Do not list a dependency on the previous step alone, because the order implies it.
+        # The order implies a dependency on only the previous step, so do not list it.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

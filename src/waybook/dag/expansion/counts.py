@@ -30,12 +30,11 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: Number of jobs and number of outputs, by step key.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
     total: int
-    #: Lineages (chains of documents) and authors of the final outputs. The next stage continues
-    #: them.
+    #: Lineages (chains of documents) and authors of the final outputs, which the next stage
+    #: continues.
     leaves: Origins
 
 
@@ -46,7 +45,6 @@ def expected_counts(
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
     unit_counts: dict[Strategy, int] = {}
-    #: First step in the chain of primary sources of each step (see `primary_source`).
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -71,7 +69,6 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs. An origin that steps share is yielded once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

@@ -1,8 +1,8 @@
 """The six strategies: how each splits a step into jobs, and which model writes each output.
 
-A strategy splits a step by lineages (chains of documents), reviewers or models, and the step has
-one job per combination of their values. The exception is a `per_source_document` step with
-predecessors: it has one job per output of its primary source (see `primary_source`).
+A strategy splits a step by lineages (chains of documents), reviewers or models. The step has one
+job per combination. A `per_source_document` step with predecessors instead has one job per output
+of its primary source (see `primary_source`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ from waybook.dag.expansion.lineage import Origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import JobType, RecipeStep, Strategy
 
-#: Model name of a job in a stage that has no models.
 NO_MODEL = ""
 
 
@@ -89,7 +88,6 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the first model. It gets the jobs that need no certain model."""
     return models[0] if models else NO_MODEL
 
 

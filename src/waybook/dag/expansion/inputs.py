@@ -2,7 +2,7 @@
 
 An input that no step produces is external: it is the run's input or a person's feedback. For any
 other input, a job gets the documents of its lineage (chain of documents), its reviewer or its
-model. If there are none, it gets all documents of the input.
+model. If no document matches, it gets all documents of the input.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,31 +14,24 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
-#: Key of the input that contains a person's feedback on a stage.
 FEEDBACK = "feedback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The latest version of a document that a job produced."""
-
     id: str
     stage: str
     step_key: str
     document_key: str
     model: str
     lineage: str
-    #: Author of the review on which the document is based.
     reviewer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedInput:
-    """An input that a step declares, and the documents found for it."""
-
     input: Input
     documents: tuple[Document, ...] = ()
-    #: Whether the input comes from outside the run's steps: the run's input, or feedback.
     external: bool = False
 
     @property
@@ -56,12 +49,10 @@ class DocumentSlot(NamedTuple):
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: The documents that steps produce, as pairs of stage and document key.
 ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """Index the documents by every key that a job may look up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -175,7 +166,6 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the job prefers, or None."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -183,7 +173,6 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
-    """Yield the index keys to try, from the best match to any document."""
     stage, key = place.stage, place.document_key
     yield DocumentSlot(stage, key, unit.lineage, author)
     yield DocumentSlot(stage, key, unit.lineage)
@@ -194,6 +183,5 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the documents under an index key. If `steps` is given, other steps are left out."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

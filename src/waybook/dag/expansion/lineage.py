@@ -7,7 +7,7 @@ and, if a step begins one lineage per model, the model.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Name of an imaginary stage before the first stage. It supplies the run's input.
+#: An imaginary stage before the first stage. It supplies the run's input.
 ENTRY = "entry"
 
 
@@ -26,7 +26,6 @@ class Origins:
 
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: Author of the first output in each lineage (chain of documents).
     first_author: Mapping[str, str]
 
 
@@ -49,7 +48,6 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return the origins of lineages (chains of documents) that have one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -62,7 +60,6 @@ def entry_origins(models: Sequence[str]) -> Origins:
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Merge origins in order. Each lineage (chain of documents) keeps its first author."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

@@ -26,14 +26,11 @@ from waybook.dag.model import RecipeStep, Stage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     step_key: str
-    #: Number of the job within its step, from 1.
     number: int
     model: str
     #: Lineage (chain of documents) that the job continues. None if the job begins one.
     lineage: str | None = None
-    #: Author of the review that the job uses.
     reviewer: str | None = None
-    #: Document of the primary source that the job works on.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: Resource type of rendered documents in a snapshot.
 RENDERED = "rendered_document"
 
 
@@ -98,7 +97,7 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # No warning for a superseded job, because people should not read its older version.
+        # A superseded job gets no warning, because people should not read its older version.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 

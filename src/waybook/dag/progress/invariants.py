@@ -77,7 +77,6 @@ def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)
 
 
-#: Invariants of a single report, in order.
 SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule

@@ -32,10 +32,8 @@ class Evidence(NamedTuple):
         return self.closed or bool(self.done or self.active or self.failed)
 
 
-#: Job counts of a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: Step, type and status of a job.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 

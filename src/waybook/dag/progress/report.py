@@ -39,7 +39,7 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null if the steps form no valid graph, like `progress` and `steps`.
+    #: Null if the steps form no valid graph. `progress` and `steps` are then null too.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
@@ -64,10 +64,9 @@ class Report(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    #: Models of the stage. They are fixed when the stage starts; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Status of each step of a plan. For a run, the statuses are derived from jobs.
+    #: Reported status of each step. None if the statuses are derived from jobs.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 

@@ -13,18 +13,16 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum number of lineages (chains of documents). With more, no expected counts are computed,
-#: because the names would take too much memory.
+#: With more lineages (chains of documents) than this, no expected counts are computed, to save
+#: memory.
 MAX_LINEAGES = 300_000
 
-#: Models by stage. Stages with unknown models are missing.
 ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graphs by stage. Stages whose steps form no valid graph are missing.
     graphs: Mapping[str, Graph]
     #: Stages without errors. Counting outputs needs a valid stage; showing progress needs only its
     #: graph.
@@ -40,7 +38,6 @@ def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
 
 
 def stage_order(dag: Dag) -> list[str]:
-    """Return the stages in topological order. Independent stages stay in declared order."""
     before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
     order: dict[str, None] = {}
     while len(order) < len(before):
@@ -93,8 +90,6 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
 
 
 class Expected(TypedDict):
-    """Expected number of jobs. Null if unknown."""
-
     total: int | None
     steps: dict[str, int | None]
 

@@ -27,11 +27,10 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import InvalidInput
 
-#: State of a task that was removed from the DAG before it ran.
 REMOVED = "removed"
 
-#: States of task instances. An instance that has not been scheduled has the state null in the API,
-#: and an empty text on the command line.
+#: A task instance that is not scheduled has the state null in the API, and an empty text on the
+#: command line.
 STATES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "": JobOutcome.WAITING,
@@ -46,7 +45,7 @@ STATES: Mapping[str, JobOutcome] = MappingProxyType(
         "success": JobOutcome.DONE,
         "skipped": JobOutcome.SKIPPED,
         "failed": JobOutcome.FAILED,
-        # Airflow also counts this task as failed: it cannot run because of an earlier failure.
+        # Airflow also counts a task as failed if an earlier failure keeps it from running.
         "upstream_failed": JobOutcome.FAILED,
     }
 )
@@ -158,7 +157,6 @@ def _map_index(value: object, place: str) -> int:
 
 
 def _dag_id(instances: Sequence[Raw], tasks: Tasks | None) -> str:
-    """Return the DAG's id, after checking that all task instances belong to one DAG run."""
     for field in ("dag_id", "dag_run_id"):
         first = instances[0].get(field) if instances else None
         for number, raw in enumerate(instances):

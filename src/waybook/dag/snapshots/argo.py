@@ -27,7 +27,6 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object, as_text
 from waybook.errors import InvalidInput
 
-#: Outcome of a job for each phase of a node.
 PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "Pending": JobOutcome.ACTIVE,
@@ -40,7 +39,7 @@ PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     }
 )
 
-#: Phases of a workflow. A workflow that the controller has not processed has an empty phase.
+#: The phase is empty until the controller has processed the workflow.
 WORKFLOW_PHASES = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Error"})
 FAILED_WORKFLOW = frozenset({"Failed", "Error"})
 UNFINISHED_WORKFLOW = frozenset({"", "Pending", "Running"})
@@ -116,14 +115,15 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
     }
     for node in nodes.values():
         if node.id in attempts:
-            # A Retry node represents its attempts, unless an attempt is a group with its own steps.
+            # A Retry node represents its attempts, unless an attempt is a group with steps of its
+            # own.
             continue
         if node.type in GROUPS:
             is_working = node.id not in inner and not node.children
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only a TaskGroup node, which represents the execution.
+            # A loop without items has only a TaskGroup node, so this node represents the execution.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}
@@ -132,7 +132,6 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return the loop items or attempts of a node. Their names begin with the node's name."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)

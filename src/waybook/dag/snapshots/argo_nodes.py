@@ -29,14 +29,12 @@ TYPES = (
     "Plugin",
 )
 
-#: Types of nodes whose templates list tasks or steps.
 GROUPS = frozenset({"DAG", "Steps"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgoNode:
     id: str
-    #: Position of the node in the file, for error messages.
     place: str
     name: str
     type: str
@@ -47,7 +45,6 @@ class ArgoNode:
     boundary: str
     template: str
     template_ref: Raw
-    #: Where the template is defined, such as `local/NAME` or `namespaced/NAME`.
     template_scope: str
     started_at: datetime | None
     finished_at: datetime | None
@@ -98,8 +95,7 @@ def short_name(name: str, workflow: str) -> str:
     return rest.removeprefix(".") if is_inside else name
 
 
-#: Name of a step or task in its template. It may begin with a group number, and end with a loop
-#: item or an attempt number.
+#: Name of a step or task, which may have a group number, a loop item or an attempt number.
 LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 
 

@@ -15,16 +15,13 @@ from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
 Edges = dict[tuple[str, str], None]
 
-#: Task names in a `depends` expression: `a` and `b` in `a.Succeeded || b`.
 TASK_NAME = re.compile(r"(?<![.\w-])[A-Za-z0-9_-]+")
 
-#: Key of the step for the exit handler. It runs after the workflow has ended.
 EXIT_HANDLER = "onExit"
 
 
 @dataclass(slots=True)
 class PlannedSteps:
-    #: Node names of the tasks on which each step without a node depends.
     before: dict[str, Sequence[str]] = field(default_factory=dict)
     edges: Edges = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -126,7 +123,6 @@ def _template(node: ArgoNode, local: Mapping[str, Raw], stored: Raw) -> Raw | No
 
 
 def _listed_steps(group: str, template: Raw) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each step of a template with the steps before it, all as node names."""
     tasks = [as_object(task) for task in as_list(as_object(template.get("dag")).get("tasks"))]
     names = {as_text(task.get("name")) for task in tasks} - {None}
     for task in tasks:

@@ -21,10 +21,9 @@ from waybook.dag.statuses import ProgressStatus
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 
-#: Maximum number of edges between the steps of a run. Workflow definitions have the same limit.
+#: Workflow definitions have the same limit.
 MAX_EDGES = 100_000
 
-#: Maximum number of names in a warning.
 MAX_NAMES_SHOWN = 5
 
 
@@ -32,7 +31,6 @@ class JobOutcome(StrEnum):
     WAITING = "waiting"
     ACTIVE = "active"
     DONE = "done"
-    #: The other system decided to skip the task.
     SKIPPED = "skipped"
     FAILED = "failed"
 
@@ -47,12 +45,9 @@ class ExportedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRun:
-    """A run of another system: its tasks, their dependencies, and their executions."""
-
     name: str
     steps: Sequence[str]
     edges: Iterable[tuple[str, str]] = ()
-    #: Executions of the tasks. None if the file contains no run.
     jobs: Sequence[ExportedJob] | None
     warnings: Sequence[str] = ()
 
@@ -85,7 +80,6 @@ def texts_of(value: object, place: str) -> list[str]:
 
 
 def read_time(value: object, place: str) -> datetime | None:
-    """Parse a time in RFC 3339 format. A missing time gives None."""
     if value is None or value == "":
         return None
     try:
@@ -101,11 +95,6 @@ def read_time(value: object, place: str) -> datetime | None:
 def look_up_state(
     states: Mapping[str, JobOutcome], value: object, place: str, kind: str
 ) -> JobOutcome:
-    """Return the outcome for a state of another system.
-
-    Raises:
-        InvalidInput: the state is unknown; the message contains its position and the known states.
-    """
     if isinstance(value, str) and value in states:
         return states[value]
     known = ", ".join(state for state in states if state)
@@ -146,7 +135,7 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is valid, so no expected counts are computed: a task may run any number of times.
+        # No stage counts as valid, because the number of jobs of a task is unknown.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},
@@ -169,8 +158,8 @@ def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
     for job in jobs:
         by_step[job.step].append(job)
     evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # Use only the reported statuses. The rules for Waybook's runs would treat a step as completed
-    # once its successor has started, which is wrong for some trigger rules of other systems.
+    # Use only the reported statuses: Waybook's own rules are wrong for some trigger rules of other
+    # systems.
     return StageEvidence(
         steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
     )

@@ -22,21 +22,16 @@ from waybook.dag.progress.documents import RenderJob
 from waybook.dag.progress.overlay import JobEvidence
 from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 
-#: Maximum number of continuations that are followed to find a job with a step.
 MAX_CONTINUATION_DEPTH = 100
 
-#: Types of values that need no conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(map(str, JobType))
 RENDER = str(JobType.RENDER)
 
-#: Stage, step, type and status of a job.
 JobGroup: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
 class Row(NamedTuple):
-    """Row of a job in a snapshot. Missing values are None."""
-
     id: str | None
     stage: str | None
     step: str | None
@@ -66,8 +61,6 @@ _read_group: Callable[[Raw], JobGroup] = itemgetter("stageSlug", "stepKey", "job
 
 
 class JobTable:
-    """Job rows of a snapshot in their original order."""
-
     def __init__(self, raws: object) -> None:
         self._rows = cast("Sequence[Raw]", as_list(raws))
         if not self._count():
@@ -84,11 +77,10 @@ class JobTable:
             return False
         # All rows of a `JobGroup` have equal values, so it is enough to check one row.
         values = chain(self.ids, chain.from_iterable(self.groups))
-        # An empty id means that the row must be read on its own.
+        # A row with an empty id must be read on its own.
         return SCALAR_TYPES.issuperset(map(type, values)) and "" not in self.ids
 
     def select(self, groups: Collection[JobGroup]) -> Iterator[tuple[int, JobGroup]]:
-        """Yield the position and `JobGroup` of each row that has no id or is in these groups."""
         if not groups and all(self.ids):
             return
         for place, group in enumerate(map(_read_group, self._rows)):
@@ -135,7 +127,6 @@ class AssignedJobs:
     renders: list[RenderJob] = field(default_factory=list)
 
     def stage_work(self, stage: str) -> Counter[JobEvidence]:
-        """Return the job counter of a stage. Callers may add to it."""
         work = self.work.get(stage)
         if work is None:
             work = self.work[stage] = Counter()

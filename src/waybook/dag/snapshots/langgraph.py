@@ -28,10 +28,8 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object
 from waybook.errors import InvalidInput
 
-#: Start and end node. LangGraph adds them to each graph.
 START, END = "__start__", "__end__"
 
-#: Sources of a checkpoint: how it was created.
 INPUT, LOOP, UPDATE, FORK = "input", "loop", "update", "fork"
 SOURCES = (INPUT, LOOP, UPDATE, FORK)
 
@@ -97,12 +95,10 @@ def _edge_end(value: object, ids: Mapping[str, None], place: str) -> str:
 
 
 def _id_text(value: object, place: str) -> str:
-    """Return a node's id as text. A node without a name has a number."""
     return str(value) if type(value) is int and 0 <= value < 1 << 32 else require_text(value, place)
 
 
 def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    """Return the edges that close no cycle, and the other edges as text."""
     unique = list(dict.fromkeys(edges))
     back = _back_edges(nodes, unique)
     return (

@@ -14,7 +14,6 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: Valid steps that replace the steps of a stage while other stages are checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -66,7 +65,6 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the slug of each stage, or its position if the slug is missing or repeated."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -76,7 +74,6 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """Return the transitions, or None if they are invalid, and the errors outside of stages."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):

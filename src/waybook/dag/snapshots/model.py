@@ -10,6 +10,5 @@ from waybook.dag.progress.structure import Structure
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: Progress of each stage that has started.
     evidence: Mapping[str, StageEvidence]
     warnings: Mapping[str | None, Sequence[str]]

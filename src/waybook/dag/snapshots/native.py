@@ -71,11 +71,6 @@ def read_native(data: object) -> Snapshot:
 
 
 def require_dag(data: object) -> Raw:
-    """Return the snapshot as a JSON object.
-
-    Raises:
-        InvalidInput: the data is not a snapshot.
-    """
     if not isinstance(data, dict):
         raise InvalidInput("a snapshot must be an object with dag, stageRuns, jobs and resources")
     if not isinstance(data.get("dag"), dict):

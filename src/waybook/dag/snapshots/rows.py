@@ -34,13 +34,12 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Larger integers are not accepted as ids, because formatting them is slow.
+#: Larger integers are refused as ids, because formatting them is slow.
 MAX_ID = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: Models of the stage run. None if the snapshot does not list them.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -78,7 +77,7 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of models matters in a single run. Models merged from several runs are sorted.
+    # A single run keeps the order of its models. Models merged from several runs are sorted.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

@@ -53,7 +53,6 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
 
 
 def detect_format(data: object) -> SnapshotFormat:
-    """Return the format of parsed JSON. A format that is not recognized counts as Waybook's."""
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
     matches = (form for form, matches in DETECTORS.items() if matches(data))

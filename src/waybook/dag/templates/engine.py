@@ -21,9 +21,7 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: This many characters of a text cost as much as one list item.
 TEXT_PER_PART = 64
-#: Maximum nesting depth of the data that is passed to a template.
 MAX_DATA_DEPTH = 64
 
 
@@ -46,22 +44,11 @@ class Budget:
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
-        """Charge the cost of an operation. Call this before the operation runs.
-
-        Raises:
-            TemplateBudgetExceeded: the operation would cost more than the remaining budget.
-        """
         if cost > self.left:
             raise TemplateBudgetExceeded(f"rendering takes more than {BUDGET} operations")
         self.left -= cost
 
     def spend_for(self, value: Json) -> None:
-        """Charge for a value and everything nested in it.
-
-        Raises:
-            TemplateBudgetExceeded: the value is too large for the remaining budget, or nested too
-                deeply.
-        """
         level: list[Json] = [value]
         for _ in range(MAX_DATA_DEPTH):
             self.spend(sum(map(_weight_alone, level)))
@@ -88,7 +75,7 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Internal variables. Templates cannot use these names, because they are no valid identifiers.
+# Templates cannot use these internal variables, because the names are no valid identifiers.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"
@@ -154,7 +141,6 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _value(value: object) -> Json:
-    """Return a filter argument as JSON. A missing field and a loop object become None."""
     return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
 
 

@@ -45,7 +45,6 @@ def default(value: Json, instead: Json) -> Json:
 
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
-    """Join the items of a list, or one field of each item, as text."""
     items = (_field(item, field) for item in iterate(value))
     return to_text(between).join(map(to_text, items))
 
@@ -57,20 +56,14 @@ def _field(item: Json, field: Json) -> Json:
 
 
 def length(value: Json) -> int:
-    """Return the number of items, keys or characters. Other values have length 0."""
     return len(value) if isinstance(value, str | list | tuple | dict) else 0
 
 
 def first(value: Json) -> Json:
-    """Return the first item of a list or the first key of a mapping.
-
-    Other values stay unchanged.
-    """
     return next(iter(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def last(value: Json) -> Json:
-    """Return the last item of a list or the last key of a mapping. Other values stay unchanged."""
     return next(reversed(value), None) if isinstance(value, list | tuple | dict) else value
 
 
@@ -83,11 +76,9 @@ def _level(value: Json) -> int:
 
 
 def is_number(value: Json) -> bool:
-    """Return whether a value is a number. A boolean is not a number here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: Filters that visit every part of a value, and cost as much.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,
@@ -102,7 +93,6 @@ DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
         "upper": lambda value: to_text(value).upper(),
     }
 )
-#: Filters that cost the same for any size of the value.
 SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "default": default,

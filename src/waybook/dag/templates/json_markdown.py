@@ -14,11 +14,10 @@ from waybook.conditions.values import Json
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Texts longer than this get a heading of their own.
+#: Longer texts get a heading of their own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: A list item is named by the first of these keys that the object has.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -63,7 +62,6 @@ def as_json(value: Json, indent: int | None = None) -> str:
 
 
 def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
-    """Return whether a value is a list. A text is not a list here."""
     return isinstance(value, list | tuple)
 
 
@@ -72,12 +70,10 @@ def one_line(text: str) -> str:
 
 
 def heading(text: str, level: int) -> str:
-    """Return a Markdown heading. The level is limited to the range 1 to 6."""
     return f"{'#' * min(max(level, 1), 6)} {one_line(text)}".rstrip()
 
 
 def cell(value: Json) -> str:
-    """Return a value for a Markdown table cell: on one line, with vertical bars escaped."""
     return one_line(to_text(value)).replace("|", "\\|")
 
 
@@ -111,7 +107,6 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """Yield the short values of an object as a list, then the longer ones under headings."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
@@ -173,7 +168,6 @@ def _indented(text: str) -> str:
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of a list item, and the item without its name."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -16,7 +16,6 @@ MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
-#: Minimum and maximum number of arguments of each filter.
 FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "cell": (0, 0),
@@ -78,11 +77,6 @@ class TemplateRuleError(Exception):
 
 
 def check(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Check that a template uses only the template language and these names.
-
-    Raises:
-        TemplateRuleError: the first violation found.
-    """
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
             raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
@@ -93,7 +87,6 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
 
 
 def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
-    """Yield every syntax node except loop variables, with its depth and loop depth."""
     waiting: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
     while waiting:
         node, depth, around = waiting.pop()
@@ -138,7 +131,6 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the variables of a loop. There are several if the loop unpacks each item."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 

@@ -26,10 +26,9 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: A text with more characters, or more markup characters, is not formatted.
+#: Longer texts, and texts with more markup characters, are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
-#: Maximum length in characters of a text that is shown unformatted.
 MAX_FALLBACK_LENGTH = 1 << 20
 
 _BLOCKS = frozenset(
@@ -79,7 +78,6 @@ def parse_content(text: str) -> Json:
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
-    """Return the text as a code block, below the reason why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
     reason = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({reason}); it is shown unchanged."
@@ -92,7 +90,6 @@ def _preformatted(text: str) -> str:
 
 
 def markdown_to_html(markdown: str) -> str:
-    """Return Markdown as sanitized HTML. A text that is too long becomes plain text."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be formatted; it is shown unchanged."
@@ -154,7 +151,6 @@ hr { border: 0; border-top: 1px solid #8888; }
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: A rendered page may use only its own style.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )

@@ -16,7 +16,6 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: Default template of a document: it leaves text unchanged and formats JSON.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
@@ -32,7 +31,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values with which templates are checked. The keys are the allowed variables.
+#: Sample values for checking templates. The keys are the variables that a template may use.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {
@@ -78,7 +77,6 @@ def template_error(text: str, kind: TemplateKind) -> str | None:
 
 
 def is_constant(text: str) -> bool:
-    """Return whether a template has only text. It then needs no context."""
     return "{" not in text
 
 

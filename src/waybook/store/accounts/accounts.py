@@ -62,9 +62,8 @@ class TokenIdentity(NamedTuple):
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether the stored time of last use is older than a minute and should be updated.
     record_use: bool
-    #: Database time of the lookup. Uses until `recent_until` need not be recorded.
+    #: Database time of the lookup. Uses before `recent_until` need not be recorded.
     now: datetime
     recent_until: datetime
 
@@ -77,13 +76,11 @@ class TokenIdentity(NamedTuple):
 class SessionUser(NamedTuple):
     org_id: UUID
     session_id: str
-    #: Token with which the user signed in. None if no token was used.
     token_id: str | None
     name: str
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether the stored time of last activity is older than a minute and should be updated.
     record_use: bool
 
     @property
@@ -118,7 +115,7 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid token that has the secret hash of this transaction."""
+    """Select the valid token that matches the secret hash set in this transaction."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
@@ -213,7 +210,6 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def by_session_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid web session that has the secret hash of this transaction."""
     if is_org_known:
         return [SQL["name_org_by_session_of_org"](), SQL["person_of_session_of_org"]()]
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
@@ -236,11 +232,7 @@ def end_statement(session_id: str) -> Statement:
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Create an org. Only the database owner may do this.
-
-    Raises:
-        InvalidInput: an org with this slug exists.
-    """
+    """Create an org. Only the database owner may do this."""
     try:
         with psycopg.connect(bounded_dsn(owner_dsn), prepare_threshold=None) as connection:
             connection.execute(f"set local app.org_id = '{org_id}'".encode())

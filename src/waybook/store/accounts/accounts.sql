@@ -1,5 +1,5 @@
 -- name: name_org_by_token
--- Set the transaction's org to the org of the token, if there is such a token.
+-- Set the transaction's org to the token's org.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: name_org_by_token_of_org
@@ -9,7 +9,6 @@ select set_config('app.org_id', t.org_id::text, true)
  where t.org_id = :org and t.hash = app_secret_hash();
 
 -- name: bearer_of_token
--- Return the user and the scopes of a valid token with this hash.
 :bearer_of_any_token;
 
 -- name: bearer_of_token_of_org
@@ -18,8 +17,8 @@ select set_config('app.org_id', t.org_id::text, true)
    and t.org_id = :org;
 
 -- name: check_token
--- Fail unless the token is valid and equals its cached copy. The logarithm of zero is an error that
--- no other statement causes.
+-- Fail unless the token is valid and equals its cached copy. No other statement causes the error
+-- for the logarithm of zero.
 select 1
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
@@ -32,16 +31,16 @@ select 1
 having ln(count(*)) < 0;
 
 -- name: lock_org
--- Lock the org, so that its users and tokens change one call at a time. This lock mode does not
--- block inserts of plans that reference the org.
+-- Lock the org, so that only one call at a time changes its users and tokens. This lock does not
+-- block new plans of the org.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  where org_id = :org
    for no key update;
 
 -- name: last_entry_of_org
--- Return the time of the org's last audit entry. Run this after `lock_org`: that statement may have
--- waited, so its own snapshot may be older than the last entry.
+-- Run this after `lock_org`. That statement may have waited, so its own snapshot may be older than
+-- the last audit entry.
 select e.at
   from audit_entry e
  where e.org_id = :org
@@ -65,7 +64,7 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
  where org_id = :org and name = %(name)s;
 
 -- name: tokens
--- Return the org's tokens: first those that are not revoked, then newest first.
+-- Active tokens come first, then the newest.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
@@ -82,7 +81,7 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.sc
  where t.org_id = :org and t.id = %(id)s;
 
 -- name: stored_org
--- Return all rows that the org's audit covers, to compare them with the rows rebuilt from the
+-- Return all rows that the org's audit covers, for a comparison with the rows rebuilt from the
 -- audit.
 select 'org' as entity, o.org_id::text as id, json_build_object(
          'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy) as values
@@ -103,7 +102,7 @@ select 'token', t.id::text, json_build_object(
  where t.org_id = :org;
 
 -- name: name_org_by_session
--- Set the transaction's org to that of the web session, if there is such a session.
+-- Set the transaction's org to the web session's org.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
@@ -115,8 +114,7 @@ select set_config('app.org_id', s.org_id::text, true)
  where s.org_id = :org and s.hash = app_secret_hash();
 
 -- name: person_of_session
--- Return the user of a valid web session. It becomes invalid when its user is disabled, or its
--- token is revoked or expires.
+-- A web session becomes invalid when its user is disabled, or when its token is revoked or expires.
 :person_of_any_session;
 
 -- name: person_of_session_of_org
@@ -129,7 +127,7 @@ insert into web_session (id, user_id, hash, created_at, last_seen_at, expires_at
 values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interval '7 days');
 
 -- name: insert_session_by_token
--- Insert a web session for a user who signed in with a token. It gets the token's permissions.
+-- A web session gets the permissions of the token with which the user signed in.
 insert into web_session (org_id, id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
 select t.org_id, %(id)s::uuid, t.user_id, t.id, %(hash)s::bytea, app_statement_time(),
        app_statement_time(), app_statement_time() + interval '7 days'
@@ -150,7 +148,6 @@ update web_session
 insert into org (org_id, slug) values (%(org_id)s, %(slug)s) on conflict (org_id) do nothing;
 
 -- name: orgs
--- Return all orgs, for the operator of the server.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  order by slug;

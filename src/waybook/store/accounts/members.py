@@ -36,7 +36,6 @@ class MemberLookup(NamedTuple):
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    """Select the org with this slug, and the user with this issuer and subject."""
     return [
         SQL["name_org_by_slug"](slug=slug),
         SQL["close_directory"](),
@@ -49,12 +48,10 @@ def org_of_slug_statement(slug: str) -> Statement:
 
 
 def member_of_org_statement(issuer: str, subject: str) -> Statement:
-    """Select the transaction's org, and the user with this issuer and subject."""
     return SQL["member_of_org"](issuer=issuer, subject=subject)
 
 
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return the org and the user, or None if there is no org."""
     if not rows:
         return None
     (row,) = rows

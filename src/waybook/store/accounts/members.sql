@@ -1,5 +1,5 @@
 -- name: name_org_by_slug
--- Set the transaction's org to the one with this slug, if there is such an org.
+-- Set the transaction's org to the org with this slug.
 select set_config('app.org_id', org_id::text, true) from org where slug = %(slug)s;
 
 -- name: close_directory
@@ -7,7 +7,7 @@ select set_config('app.org_id', org_id::text, true) from org where slug = %(slug
 select set_config('app.sweep', 'off', true);
 
 -- name: member
--- Return the transaction's org, and its user with this issuer and subject, if there is one.
+-- Return the transaction's org, and its user with this issuer and subject.
 select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
        u.disabled_at is not null as is_disabled
   from org o
@@ -18,7 +18,7 @@ select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
 select org_id from org where slug = %(slug)s;
 
 -- name: member_of_org
--- Return the transaction's org, and its user with this issuer and subject, if there is one.
+-- As `member`, but only in the given org.
 select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
        u.disabled_at is not null as is_disabled
   from org o

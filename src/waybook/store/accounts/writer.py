@@ -55,7 +55,6 @@ def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
 
 
 def _to_sql_value(value: Json) -> Value:
-    """Return a scalar unchanged, and a list as a PostgreSQL array literal."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):

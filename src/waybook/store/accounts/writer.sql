@@ -23,8 +23,8 @@ with written as (
 select 1 / count(*) from written;
 
 -- name: update_org
--- Update the locked org. If its audit chain has advanced although it is locked, a division by zero
--- aborts the transaction.
+-- A division by zero aborts the transaction if the audit chain has advanced although the org is
+-- locked.
 with written as (
   update org
      set name = %(name)s,

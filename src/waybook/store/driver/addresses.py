@@ -8,18 +8,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waybook.errors import Misconfigured
 
-#: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Default parameters of a connection string with several hosts. The time per host is short, because
-#: another host may answer. Only the primary is used.
+#: Defaults for a connection string with several hosts. The timeout is short, because another host
+#: may answer.
 SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
-#: Values of `target_session_attrs` that select the primary.
+#: These values of `target_session_attrs` select the primary.
 PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
-#: Parameters that have one value for each host.
 PER_HOST: Final = ("host", "hostaddr", "port")
-#: Default connection parameters. They detect a peer that vanished without closing the connection,
-#: after 25 seconds without traffic or 10 seconds after unacknowledged data. The defaults of the
-#: operating system would take about two hours.
+#: These settings detect a peer that vanished, after 25 seconds. The defaults of the operating
+#: system take about two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",
@@ -32,11 +29,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Add network timeouts to a connection string, unless it already sets them.
-
-    Raises:
-        Misconfigured: the connection string is not valid.
-    """
+    """Add network timeouts to a connection string, unless it already sets them."""
     parameters = _parameters(dsn)
     limits = NETWORK_LIMITS | (SEVERAL_HOSTS if _count_hosts(parameters) > 1 else {})
     return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})

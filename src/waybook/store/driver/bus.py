@@ -18,15 +18,14 @@ from waybook.core.events import ChangeEvent
 #: Org, kind and id of a plan or run. The org is an int, because ints hash fast.
 SubjectKey: TypeAlias = tuple[int, str, str]
 
-#: Maximum number of events that wait to be sent to other processes. Other processes find further
-#: changes by polling.
+#: At most this many events wait to be sent to other processes. Other processes find further changes
+#: by polling.
 MAX_QUEUED = 10_000
-#: Maximum number of past events kept for subscribers that reconnect after a short absence.
+#: Past events that are kept for subscribers that reconnect after a short absence.
 MAX_REPLAYED = 2_000
-#: Maximum number of plans and runs whose last version is remembered.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Maximum number of orgs whose events are counted. A subscriber of any other org gets `on_gap` when
-#: it reconnects.
+#: Events are counted for at most this many orgs. A subscriber of another org gets `on_gap` when it
+#: reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
@@ -44,21 +43,19 @@ class Subscriber(Protocol):
 
 class Bus:
     def __init__(self) -> None:
-        #: Random name by which this process recognizes its own notifications.
+        #: This process recognizes its own notifications by this random name.
         self.sender = secrets.token_hex(4)
-        #: Set while events wait to be sent to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Set when the bus gets its first subscriber.
         self.is_wanted = asyncio.Event()
-        #: Set when an org gets its first subscriber. The poller then polls immediately.
+        #: Set when an org gets its first subscriber, so that the poller polls immediately.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
-        #: Subscribers by org. In all dictionaries of the bus, the org is an int.
+        #: In all dictionaries of the bus, the org is an int.
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events of each org. Each count starts at a random number, so that a position
-        #: from another process is not valid here. No org learns how many events others have.
+        #: Each count starts at a random number, so that a position from another process is not
+        #: valid here.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
@@ -71,7 +68,6 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a change of another process, unless it was already delivered."""
         which = org_id.int, event.kind, event.id
         if org_id.int in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
@@ -109,7 +105,6 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """Return the position after the org's latest event. A subscriber can resume there."""
         return f"{self.sender}.{self._counted(org_id.int)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
@@ -144,7 +139,6 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Report to all subscribers that no more events follow."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -184,9 +178,8 @@ class Bus:
         return count
 
 
-#: Maximum number of changed topics kept for a slow reader. With more, the reader gets `ALL_TOPICS`.
+#: If more topics change before a slow reader reads them, the reader gets `ALL_TOPICS`.
 MAX_TOPICS = 200
-#: Topic that represents all topics.
 ALL_TOPICS = "*"
 
 
@@ -219,7 +212,6 @@ class ChangeFeed:
         return self._ended
 
     async def read(self, seconds: float) -> tuple[str, ...]:
-        """Wait up to `seconds` for changed topics. The result is empty after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._has_news.wait()
@@ -228,7 +220,6 @@ class ChangeFeed:
         return self.take()
 
     def take(self) -> tuple[str, ...]:
-        """Return the topics that changed since the last read, without waiting."""
         if not self._ended:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}
@@ -246,7 +237,6 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
-    """Merge two change events about the same plan or run."""
     if known is None or (known.version <= event.version and not known.list_changed):
         return event
     later = max(known.version, event.version)

@@ -1,14 +1,11 @@
 """A database connection that sends several SQL statements per round trip.
 
-Statements are prepared once per connection and then executed by name, so the server does not plan
-them again. A pooler may use another server connection for each transaction, which loses prepared
-statements and settings. Every connection therefore first compares the backend's process id to
-detect a pooler. Behind a pooler, nothing is prepared, and settings are sent with each transaction.
+Statements are prepared once per connection, so the server does not plan them again. A pooler would
+lose prepared statements and settings. Every connection therefore compares the backend's process id
+to detect a pooler. Behind one, nothing is prepared, and settings are sent with each transaction.
 
-This class handles the common case faster than psycopg's general pipeline code: all statements are
-sent in one message, and all answers arrive together. Every message has a deadline. A connection
-that broke or missed its deadline is closed, and the pool opens another. PostgreSQL ends statements
-and idle transactions slightly earlier, which also releases the locks of a server that vanished.
+Every message has a deadline. A connection that broke or missed its deadline is closed, and the pool
+opens another.
 """
 
 import asyncio
@@ -47,10 +44,9 @@ Results: TypeAlias = list[list[Any]]
 #: Statements sent in one round trip. A plain string is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
-#: Maximum seconds for canceling a statement that no caller waits for.
 CANCEL_SECONDS = 1.0
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: Transaction states in which a rollback is possible, because all answers have arrived.
+#: In these states all answers have arrived, so a rollback is possible.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -60,16 +56,16 @@ class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
         set_json_loads(orjson.loads, connection)
         self.connection = connection
-        #: Id of the transaction's org. It is added to statements that take the org.
         self.org = NO_ORG
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
-        self._prepared_before = 0  # Number of prepared statements before the last message.
+        self._prepared_before = 0
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop. psycopg forgets it when the connection breaks.
+        #: Socket registered with the event loop. It is stored here, because psycopg forgets it when
+        #: the connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
@@ -161,7 +157,6 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Pass statements to libpq, and return the index of each statement's result."""
         pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
         self._prepared_before = len(prepared)
         places, sent = [], 0
@@ -196,7 +191,6 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the statements of an abandoned call. Close the connection if that fails."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -265,7 +259,6 @@ class DbConnection:
             self._arrived.set_exception(psycopg.OperationalError("the primary has changed"))
 
     def _hear_unasked(self) -> None:
-        """Read unsolicited messages. Close the connection if the server closed it."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -284,7 +277,6 @@ class DbConnection:
             self._heard = None
 
     async def _flush(self) -> None:
-        """Send the rest of a large message."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
             await wait_async(
@@ -295,7 +287,6 @@ class DbConnection:
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Roll back an uncommitted transaction. Close the connection if that fails."""
         await self._end_transaction(ROLLBACK)
 
     def close(self) -> None:
@@ -303,9 +294,8 @@ class DbConnection:
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Roll back a failed message. Close the connection if that fails."""
         statements = [ROLLBACK]
-        if len(self._prepared) > self._prepared_before:  # Some of them may not exist.
+        if len(self._prepared) > self._prepared_before:
             self._prepared = set()
             statements.append(DEALLOCATE_ALL)
         await self._end_transaction(*statements)

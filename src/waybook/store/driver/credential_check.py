@@ -13,12 +13,9 @@ from waybook.store.driver.queries import Statement
 
 
 class CredentialCheck:
-    """The check of one call's credential. It is pending until it has passed or failed."""
-
     __slots__ = ("is_failed", "is_passed", "org_id", "statement")
 
     def __init__(self, org_id: UUID, statement: Statement) -> None:
-        """Create a pending check. The statement raises `StaleCredential` if the check fails."""
         self.org_id = org_id
         self.statement = statement
         self.is_passed = False
@@ -37,7 +34,7 @@ class CredentialCheck:
             self.is_failed = True
 
 
-#: Check of the current task's call. None if the credential was just looked up.
+#: None if the credential of the current call was just looked up.
 CURRENT_CHECK: Final[ContextVar[CredentialCheck | None]] = ContextVar("credential", default=None)
 
 

@@ -33,11 +33,9 @@ class Clock:
         self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        """Store the time that the database has just reported."""
         self._last_reading = now.astimezone(UTC), time.monotonic()
 
     def now(self) -> datetime | None:
-        """Return the estimated database time in UTC. None if no time has been reported yet."""
         if self._last_reading is None:
             return None
         then, heard = self._last_reading
@@ -50,23 +48,17 @@ COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
-    """A transaction confined to one org."""
-
     def __init__(
         self, line: DbConnection, opening: Message, check: CredentialCheck | None = None
     ) -> None:
         self._line = line
         self._opening = opening
         self._check = check
-        #: Whether messages are traced. A message that several calls share is not traced.
+        #: A message that several calls share is not traced.
         self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send statements in the transaction. The first call also begins it.
-
-        Raises:
-            StaleCredential: the caller's cached credential does not match the database.
-        """
+        """Send statements in the transaction. The first call also begins it."""
         tracer = TRACING.tracer if self.is_traced else None
         span = None if tracer is None else tracer.message(len(statements))
         if span is None:
@@ -124,7 +116,6 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Use the database through this pool. Transactions set `role` if it is given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: Replaces the current time in tests.
@@ -149,7 +140,6 @@ class Database:
         return self.frozen_now or self.clock.now()
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
-        """Return a transaction confined to this org. It is rolled back unless it is committed."""
         org = str(org_id)
         opening, check = self._opening(BEGIN, org), pending_check(org_id)
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
@@ -186,7 +176,6 @@ class Database:
         return now.astimezone(UTC)
 
     async def is_cluster(self) -> bool:
-        """Return whether the database is a Citus cluster."""
         if self.wire.is_cluster is None:
             await self.read_global("select app_now()")
         return bool(self.wire.is_cluster)
@@ -214,7 +203,6 @@ class Database:
     async def list_org_ids(
         self, statement: Statement | str = "select org_id from org"
     ) -> list[UUID]:
-        """Return the ids of all orgs, or of the orgs that `statement` selects."""
         (rows,) = await self.read_directory(statement)
         return first_column(rows)
 
@@ -257,7 +245,8 @@ class Database:
     def _opened(self, begin: Statement, named: str) -> Message:
         opening: Message = (begin, *self._role, named)
         if self.wire.is_cluster:
-            # In a cluster, the session's lock timeout does not reach the nodes that lock the rows.
+            # In a cluster, the session's lock timeout does not apply on the nodes that lock the
+            # rows.
             opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening

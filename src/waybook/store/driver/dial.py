@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 
 from waybook.store.driver.addresses import bounded_dsn, host_dsns
 
-#: Seconds to wait for a host before the next one is tried too.
+#: If a host has not answered after this many seconds, the next host is tried too.
 STAGGER_SECONDS: Final = 0.25
 
 Opened: TypeAlias = AsyncConnection[TupleRow]
@@ -61,7 +61,6 @@ async def _race(
     is_final: Callable[[BaseException], bool],
     tasks: list[asyncio.Task[Opened]],
 ) -> Opened:
-    """Try the hosts one after the other, and return the first connection."""
     left, running = list(hosts), set[asyncio.Task[Opened]]()
     failure: BaseException | None = None
     while True:
@@ -86,6 +85,5 @@ async def _race(
 
 
 def _close_unused(task: asyncio.Task[Opened]) -> None:
-    """Close a connection that is not needed, because another host was connected first."""
     if not task.cancelled() and task.exception() is None:
         task.result().pgconn.finish()

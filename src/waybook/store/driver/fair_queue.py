@@ -14,13 +14,11 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: Maximum number of calls of one org that may wait for a connection.
 MAX_QUEUED: Final = 256
 
 
 class FairQueue(Generic[T]):
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        """Create a fair queue for a pool of `size` connections."""
         self._size = size
         self._share = size - size // 4
         self._most_waiting = most_waiting
@@ -28,7 +26,6 @@ class FairQueue(Generic[T]):
         #: Waiting calls, grouped by how many connections their org holds. In each group, orgs are
         #: in the order of service.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiting calls. It is usually zero, and no search is then needed.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
@@ -59,11 +56,6 @@ class FairQueue(Generic[T]):
             self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Add a call that waits for a connection.
-
-        Raises:
-            Busy: too many calls of this org are waiting.
-        """
         level = self._waiting[self._held.get(org, 0)]
         queue = level.setdefault(org, deque())
         if len(queue) >= self._most_waiting:
@@ -106,7 +98,6 @@ class FairQueue(Generic[T]):
         return self._crowd
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiting calls to the group of orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue

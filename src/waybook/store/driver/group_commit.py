@@ -4,9 +4,6 @@ A call is sent in its own transaction while few messages of its org are in fligh
 waits, at most `MAX_WAIT_SECONDS`. When a message of the org is answered, the waiting calls are sent
 together.
 
-A call that reads and then writes waits for one turn of the event loop before each message. The
-callers of a group all continue in the same turn, so their next messages form a group again.
-
 If a statement of a group fails, nothing of the group is written, and each call is sent again in its
 own transaction. An error thus affects only the call that caused it. If the connection breaks, all
 calls of the group fail with Unavailable, because it is unknown whether the group was committed.
@@ -31,25 +28,21 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
-#: With this many messages of an org in flight, further calls of the org wait for a group.
+#: If an org has this many messages in flight, its further calls wait for a group.
 MAX_IN_FLIGHT = 3
-#: Maximum number of writing calls in a group. In larger groups, many calls wait for one backend
-#: while other backends are idle.
+#: In larger groups, many calls wait for one backend while other backends are idle.
 MAX_CALLS = 4
-#: Maximum number of reading calls in a group. A read is much faster than a write, so joining a
-#: group costs less than a separate message.
+#: Reads are much faster than writes, so more of them share a group.
 MAX_READS = 8
-#: Maximum bytes of the parameters of a group. A larger call is sent alone.
+#: Maximum bytes of a group's parameters. A larger call is sent alone.
 MAX_BYTES = 262_144
-#: Maximum number of waiting calls of an org. Further calls are sent alone.
+#: If more calls of an org wait, they are sent alone.
 MAX_WAITING = 256
-#: Maximum seconds for which a call waits while other messages of its org are in flight.
 MAX_WAIT_SECONDS = 0.05
-#: Lock timeout of a group. It is short, because one call that waits for a lock delays the whole
-#: group. After a timeout, each call is sent alone with the usual lock timeout.
+#: The lock timeout of a group is short, because one call that waits for a lock delays the whole
+#: group.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 
-#: Sends statements of an org in one message, with begin and commit.
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
@@ -57,23 +50,19 @@ class Call(NamedTuple):
     """Statements of one call. All of them are committed, or none."""
 
     org_id: UUID
-    #: Id of the plan or run that the statements lock.
     aggregate_id: str
     statements: Message
     #: Called after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
     #: Whether the call waits for one turn of the event loop, so that other calls can join it.
     waits: bool = False
-    #: Whether the statements only read, without locks.
     is_read: bool = False
 
 
 class _WaitingCall(NamedTuple):
     call: Call
     size: int
-    #: Time of the event loop at which the call began to wait.
     since: float
-    #: Results of the call's statements. None if the call must be sent alone.
     outcome: asyncio.Future[Results | None]
 
 
@@ -82,7 +71,6 @@ class _OrgCalls:
         self.org_id = org_id
         self.in_flight = 0
         self.waiting: deque[_WaitingCall] = deque()
-        #: Whether the waiting calls will be sent in the next turn of the event loop.
         self.is_sent_soon = False
         self.timer: asyncio.TimerHandle | None = None
 
@@ -115,13 +103,12 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Orgs whose group was just answered. The callers continue in this turn of the event loop.
+        #: Orgs whose group was just answered. Their callers continue in this turn of the event
+        #: loop.
         self._returning: set[UUID] = set()
-        #: How many calls shared a message.
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether calls of the org are waiting, in flight, or were just answered."""
         return org_id in self._orgs or org_id in self._returning
 
     async def commit(self, call: Call) -> Results:
@@ -160,7 +147,7 @@ class GroupCommit:
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
         """Wait for the results of a group. Return None if the call must be sent alone."""
-        # The parameters of a read are only a few ids.
+        # The parameters of a read are only a few ids, so their size does not count.
         size = 0 if call.is_read else _size(call.statements)
         if size > MAX_BYTES:
             return None
@@ -175,7 +162,6 @@ class GroupCommit:
         return await waiting.outcome
 
     def _limit_wait(self, calls: _OrgCalls) -> None:
-        """Start the timer that sends waiting calls, unless it is running."""
         if calls.timer is None:
             loop = asyncio.get_running_loop()
             calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
@@ -196,7 +182,6 @@ class GroupCommit:
             self._limit_wait(calls)
 
     def _send_overdue(self, calls: _OrgCalls) -> None:
-        """Send calls that have waited too long."""
         calls.timer, loop = None, asyncio.get_running_loop()
         while calls.waiting and loop.time() - calls.waiting[0].since >= MAX_WAIT_SECONDS:
             self._send_next(calls)
@@ -209,7 +194,7 @@ class GroupCommit:
         if group:
             calls.in_flight += 1
             self.sizes.observe(len(group))
-            # A separate task, so that canceling one caller does not cancel the others.
+            # Use a separate task, so that canceling one caller does not cancel the others.
             task = asyncio.create_task(self._send_group(calls, group))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -228,13 +213,11 @@ class GroupCommit:
             _deliver(group, results)
             if len(group) > 1:
                 self._returning.add(calls.org_id)
-                # This runs after the callers have continued, because their results were scheduled
-                # before it.
+                # Schedule this after the callers' results, so that the callers continue first.
                 asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)
 
     async def _write_group(self, org_id: UUID, group: list[_WaitingCall]) -> Results:
-        """Send the statements of all calls in one message, and return their results in order."""
         statements = [statement for waiting in group for statement in waiting.call.statements]
         if len(group) == 1 or all(waiting.call.is_read for waiting in group):
             return await self._write(org_id, statements)
@@ -249,7 +232,7 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
     for call, _, _, outcome in group:
         end = start + len(call.statements)
         if results is not None and not call.is_read:
-            # The event loop calls this, so that an error in it does not affect other calls.
+            # Let the event loop call this, so that an error does not affect other calls.
             loop.call_soon(call.on_commit)
         if not outcome.done():
             outcome.set_result(None if results is None else results[start:end])

@@ -24,8 +24,6 @@ from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")
 
-#: Seconds between two attempts to become the leader, and between two probes of the leader's
-#: connection. An answer may take as long.
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
@@ -36,8 +34,6 @@ DELIVERY = "deliver"
 
 
 class Leadership:
-    """The state of the leadership, and the last time of each kind of background work."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_leader = False
         #: Whether this process delivers the webhooks of all orgs.
@@ -45,7 +41,6 @@ class Leadership:
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
-        #: Start time of the last finished pass over all orgs, by kind of work.
         self._finished: dict[str, float] = {}
 
     def leads(self, work: str) -> bool:
@@ -73,7 +68,6 @@ class Leadership:
         return True
 
     def finish_turn(self, work: str) -> None:
-        """Record that this work is done for all orgs."""
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:

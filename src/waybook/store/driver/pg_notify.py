@@ -21,18 +21,16 @@ from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: Statement that subscribes to change notifications. The channel name must be the same as in
-#: `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared, so it is not in that file.
+#: The channel name must be the same as in `pg_notify.sql`. LISTEN cannot be prepared, so it is not
+#: in that file.
 LISTEN = b"listen waybook_news"
 
-#: Maximum seconds between a change and its commit. Each poll also covers this many seconds before
-#: the previous poll.
+#: A change is committed within this many seconds. Each poll therefore also covers this many seconds
+#: before the previous poll.
 OVERLAP_SECONDS = 15.0
-#: Seconds between two probes of the listening connection, and the maximum seconds for an answer.
-#: Without probes, a lost connection would look idle.
+#: Without these checks, a lost listening connection would look idle.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
-#: Maximum number of changes that one poll reads.
 MAX_POLLED_CHANGES = 1_000
 
 
@@ -83,10 +81,6 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Deliver the events of a NOTIFY message from another process.
-
-    An invalid message is ignored.
-    """
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -95,19 +89,13 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Finds changes whose notification did not arrive."""
-
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
         """Create a poller. If an org has more than `most` changes, its subscribers get `on_gap`."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
     async def poll(self, database: Database, bus: Bus) -> None:
-        """Poll once for changes in every org that has subscribers.
-
-        Raises:
-            Unavailable: the database cannot be reached.
-        """
+        """Poll once for changes in every org that has subscribers."""
         orgs = bus.subscribed_orgs()
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
         for org_id in orgs:

@@ -4,8 +4,8 @@
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- Return the plans and runs that changed in the last seconds, with their last sequence numbers. If
--- the limit is reached, the caller assumes that everything has changed.
+-- Return the plans and runs that changed in the last seconds. If the limit is reached, the caller
+-- assumes that everything has changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
  where org_id = :org
@@ -15,6 +15,6 @@ select subject, subject_id::text, max(seq)
  limit %(most)s;
 
 -- name: process
--- Return the process id of the server connection. Behind a pooler, it may differ from the id when
--- the connection was opened.
+-- Return the process id of the server connection. Behind a pooler, it may differ from the id at
+-- connect.
 select pg_backend_pid();

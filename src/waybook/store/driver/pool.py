@@ -27,22 +27,18 @@ from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
-#: Default maximum seconds for which a call waits for a connection.
 ACQUIRE_SECONDS = 10.0
-#: Maximum seconds of the first connection attempt, doubled after each timeout. A short first
-#: attempt loses little time if a packet was lost, and doubling gives a slow network enough time.
+#: Time limit of the first connection attempt, doubled after each timeout. A short first attempt
+#: loses little time if a packet is lost.
 FIRST_CONNECT_SECONDS = 2.0
-#: Minimum and maximum pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: Maximum seconds for which one call holds a connection. A call that takes longer is stuck.
+#: A call that holds a connection for longer is stuck.
 MAX_HOLD_SECONDS = 120.0
-#: Texts in the errors of a server or pooler that accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
 class PoolUsage(NamedTuple):
     size: int
-    #: Number of connections that are open or being opened.
     open: int
     in_use: int
     waiting: int
@@ -59,13 +55,10 @@ class ConnectionPool:
     ) -> None:
         self.dsn = dsn
         self.size = size
-        #: Maximum seconds for which a call waits for a connection.
         self.timeout = timeout
         self.wire = WireSettings(lock_timeout)
         self._free: list[DbConnection] = []
-        #: Connections in use, with the time each was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Number of connections that are open or being opened. The pool size limits it.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
@@ -98,7 +91,7 @@ class ConnectionPool:
             del self._held[line]
             self._turns.release(org)
             if line.is_lost:
-                # The free connections lead to the same server.
+                # The free connections lead to the same server, so discard them too.
                 self._discard_free(self._free)
             if line.is_clean() and not self._closed:
                 self._pass_on(line)
@@ -166,7 +159,6 @@ class ConnectionPool:
             self._discard(line)
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a free connection, or wait until one is released."""
         if self._free:
             self._turns.acquire(org)
             return self._free.pop()
@@ -178,12 +170,10 @@ class ConnectionPool:
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        """Connect to the first usable host, and retry until the deadline."""
         open_host = partial(self._connect_host, deadline=deadline)
         return await first_opened(self.dsn, open_host, self._must_share)
 
     async def _connect_host(self, dsn: str, *, deadline: float) -> AsyncConnection[TupleRow]:
-        """Connect to one host, and retry until the deadline."""
         loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
         while True:
             try:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-#: Number of messages before query plans are first discarded, and the maximum between two times.
+#: Query plans are first discarded after this many messages. Then the interval grows up to
+#: `REPLAN_EVERY` messages.
 REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 

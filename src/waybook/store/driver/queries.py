@@ -25,7 +25,6 @@ from waybook.json_values import rfc3339
 
 _ID_LENGTH = 36
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
-#: The largest possible id. It sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
@@ -43,26 +42,19 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _has_id_format(text: str) -> bool:
-    """Return whether a text of the right length is an id.
-
-    The result is cached, because ids repeat.
-    """
     return _ID.fullmatch(text) is not None
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-#: Parameters of a query as text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: An insert is prepared separately for each number of rows. Only inserts with up to
-#: `PREPARED_ROW_COUNT` or exactly `BATCH_SIZE` rows are prepared, which limits the number of
-#: prepared statements.
+#: Only inserts of up to `PREPARED_ROW_COUNT` rows or exactly `BATCH_SIZE` rows are prepared, to
+#: limit the number of prepared statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
-#: Placeholder for rows that `merge_inserts` may insert together with rows of other calls.
 MERGED_PLACE = "merged_rows"
-#: Placeholder for the transaction's org. In `.sql` files, it is the fragment `:org`.
+#: Placeholder for the transaction's org. The `.sql` files write it as `:org`.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
@@ -87,8 +79,6 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Ids, sent as a PostgreSQL array of uuid."""
-
     ids: Iterable[str]
 
 
@@ -100,13 +90,12 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Named tuple with a field per column. Its first field may be another row class.
+#: Named tuple with one field per column. Its first field may be another row class.
 RowClass: TypeAlias = type[tuple[Any, ...]]
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 def column_names(row: RowClass) -> tuple[str, ...]:
-    """Return the column names of a row class, including those of a nested row class."""
     names: tuple[str, ...] = getattr(row, "_fields", ())
     nested = _nested_row(row)
     return names if nested is None else (*column_names(nested), *names[1:])
@@ -118,7 +107,6 @@ def _nested_row(row: RowClass) -> RowClass | None:
 
 
 def _row_maker(row: RowClass | None) -> RowMaker:
-    """Return a function that creates rows of this class. Without a class, rows are tuples."""
     make: RowMaker = getattr(row, "_make", tuple)
     nested = row and _nested_row(row)
     if not nested:
@@ -128,14 +116,10 @@ def _row_maker(row: RowClass | None) -> RowMaker:
 
 
 class PreparedForm(NamedTuple):
-    """SQL text with numbered parameters. It has a name if it is prepared."""
-
     name: bytes | None
     text: bytes
     make_row: RowMaker = tuple
-    #: Whether the last parameter is the transaction's org. The connection adds it.
     takes_org: bool = False
-    #: Query whose inserts are merged, and the number of rows. None if inserts are not merged.
     merges: "Query | None" = None
     rows: int = 0
 
@@ -150,7 +134,6 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def raw_statement(text: str) -> Statement:
-    """Return a statement without parameters that is not prepared."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
@@ -158,20 +141,17 @@ class Query:
     def __init__(self, name: str, text: str, row: RowClass | None = None) -> None:
         """Create the query. A placeholder after the keyword `values` takes a list of rows."""
         self.name = name
-        #: Class of the returned rows. None for tuples.
         self.row = row
         self.make_row = _row_maker(row)
-        #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: Names of the placeholders in order of first use. The connection adds the org, so it is
-        #: left out.
+        #: Names of the placeholders in order of first use. The org is left out, because the
+        #: connection adds it.
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        #: Prepared forms by number of rows.
         self._forms: dict[int, PreparedForm] = {}
         self._plain = self._form(0, 0)
 
@@ -181,7 +161,6 @@ class Query:
         return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
-        """Return this query with row locks (FOR UPDATE) on the given table."""
         locked = f"{self.text}\n   for update of {table}"
         return Query(f"{self.name}_locked", locked, self.row)
 
@@ -197,7 +176,6 @@ class Query:
         return Statement(form, parameters)
 
     def merge(self, statements: Sequence[Statement]) -> Statement:
-        """Merge several statements of this query into one that inserts all their rows."""
         if len(statements) == 1:
             return statements[0]
         parameters = list(chain.from_iterable([s.parameters for s in statements]))
@@ -255,7 +233,6 @@ def _read(name: str) -> Mapping[str, str]:
 
 
 def expand_parts(body: str) -> str:
-    """Insert the fragments of `parts.sql` into an SQL text."""
     return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
 
 
@@ -264,7 +241,6 @@ def _without_comments(body: str) -> str:
 
 
 def as_json_text(value: object) -> str:
-    """Return a value as compact JSON text, with keys in the given order."""
     return orjson.dumps(value).decode()
 
 
@@ -293,10 +269,6 @@ class _Writers(dict[type, Callable[[Any], bytes | None]]):
 
 @lru_cache(maxsize=4096)
 def _time(at: datetime) -> bytes:
-    """Encode a time for PostgreSQL.
-
-    The result is cached, because a call writes the same time often.
-    """
     return rfc3339(at).encode()
 
 

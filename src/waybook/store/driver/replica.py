@@ -27,27 +27,21 @@ log = logging.getLogger(__name__)
 
 
 class ReplayedRow(NamedTuple):
-    """State of the standby: whether it has reached a log position, and its lag."""
-
     is_current: bool
     seconds: float | None
 
 
 SQL = load("driver/replica", replayed=ReplayedRow)
 
-#: Seconds within which the replica must answer.
 ANSWER_SECONDS = 1.0
-#: Pause in seconds between two checks of a replica that is behind.
 POLL_SECONDS = 0.01
-#: Seconds for which the replica is not used after a failure. They double with each failure, up to
-#: the maximum.
+#: The replica is not used for this long after a failure. The time doubles with each failure.
 MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 
 
 class ReplicaState(NamedTuple):
     is_current: bool
-    #: Upper bound of the lag in seconds. None if the replica does not answer.
     lag_seconds: float | None
 
 
@@ -65,27 +59,20 @@ class Replica:
         self.database = database
         self._clock = clock
         self.max_lag_seconds = max_lag_seconds
-        #: Result of the last check. None before the first.
         self.state: ReplicaState | None = None
-        #: Number of requests served by the replica, and by the primary instead.
         self.served = 0
         self.fallbacks = 0
         self._failures = 0
         self._paused_until = 0.0
 
     async def check(self, primary: Database) -> ReplicaState:
-        """Check whether the replica has every change that the primary has committed by now.
-
-        Raises:
-            Unavailable: the primary cannot be reached.
-        """
+        """Check whether the replica has every change that the primary has committed by now."""
         state = await self._check(primary)
         self.served += state.is_current
         self.fallbacks += not state.is_current
         return state
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results | None:
-        """Read rows of this org from one snapshot. Return None if the replica does not answer."""
         if self._is_paused():
             return None
         try:
@@ -98,7 +85,7 @@ class Replica:
         if self._is_paused():
             return self.state or UNREACHABLE
         if self._failures:
-            # Only one request at a time finds out whether the replica works again.
+            # Let only one request at a time find out whether the replica works again.
             self._pause()
         (rows,) = await primary.read_global(SQL["flushed"]())
         try:
@@ -114,7 +101,6 @@ class Replica:
         return state
 
     async def _catch_up(self, position: str) -> ReplicaState:
-        """Wait until the replica reaches a position, or has been behind for too long."""
         begun = self._clock()
         while True:
             (rows,) = await self.database.read_global(SQL["replayed"](position=position))
@@ -146,7 +132,6 @@ class Replica:
 
 @contextmanager
 def open_replica(settings: Settings, role: str | None) -> Iterator[Replica | None]:
-    """Yield the configured read replica, or None. It need not be reachable."""
     if settings.replica_url is None:
         yield None
         return

@@ -12,7 +12,8 @@ WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Pause between two attempts, in seconds.
 PAUSE_SECONDS: Final = 0.5
-#: Error texts of a server that will accept connections later. All other refusals are final.
+#: A server with one of these error texts will accept connections later. All other refusals are
+#: final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
     "terminating connection",

@@ -22,19 +22,18 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: Time after which PostgreSQL ends the idle transaction of a server that vanished, and releases its
+#: After this time, PostgreSQL ends the idle transaction of a server that vanished, and releases its
 #: locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Maximum seconds from sending a message to its last answer. It is longer than STATEMENT_TIMEOUT,
-#: so that PostgreSQL reports a slow statement before Waybook gives up the connection.
+#: This deadline is longer than STATEMENT_TIMEOUT, so that PostgreSQL reports a slow statement
+#: before Waybook gives up the connection.
 MESSAGE_SECONDS = 7.5
-#: Statement timeout and message deadline of long commands such as `waybook audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: A process id that no PostgreSQL backend has. Settings requested with it apply to one transaction.
+#: No PostgreSQL backend has this process id. Settings requested with it apply to one transaction.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: Parameters by which a server reports that it refuses writes.
+#: A server reports with these parameters that it refuses writes.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -44,8 +43,8 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Value for the org in a transaction without one. It is not a valid id, so PostgreSQL refuses
-#: statements that take the org.
+#: Org of a transaction without an org. PostgreSQL refuses statements that use it, because it is not
+#: a valid id.
 NO_ORG = b"no org"
 
 
@@ -61,8 +60,8 @@ class StaleCache(Exception):
     """A call used outdated cached data and wrote nothing. It must be repeated."""
 
 
-#: Errors after which nothing was written, and the error for the caller. Statements that check
-#: cached data raise the first two on purpose.
+#: After these errors, nothing was written. Statements that check cached data raise the first two on
+#: purpose.
 REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
     errors.InvalidArgumentForLogarithm: StaleCredential,
@@ -78,12 +77,10 @@ class PreparedStatementLost(Exception):
 
 
 def unprepared(statement: Statement) -> Statement:
-    """Return the statement in a form that is not prepared."""
     return Statement(statement.form._replace(name=None), statement.parameters)
 
 
 def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
-    """Send the data that libpq still buffers. Yield when the socket must become ready first."""
     while connection.pgconn.flush():
         ready = yield Wait.RW
         if ready & Ready.R:
@@ -96,11 +93,9 @@ class WireSettings:
     statement_timeout: str = STATEMENT_TIMEOUT
     idle_timeout: str = IDLE_IN_TRANSACTION_TIMEOUT
     message_seconds: float = MESSAGE_SECONDS
-    #: Whether a connection pooler sits between this process and PostgreSQL.
     pooled: bool = False
-    #: Whether the database is a Citus cluster. None before the first connection.
     is_cluster: bool | None = None
-    #: Whether a statement failed because the disk was full, and no check has found space since.
+    #: Whether a statement failed because the disk was full, and no later check has found space.
     is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
@@ -142,7 +137,6 @@ def lost_connection(
 
 
 def check(results: list[PGresult]) -> None:
-    """Raise the first error in these results."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

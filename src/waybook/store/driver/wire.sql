@@ -9,12 +9,11 @@ select count(*) from generate_series(1, 100000);
 -- name: set_session
 -- Configure the session for our statements. They look up rows by key, so one generic plan with
 -- indexes fits all values, and JIT compilation never pays off. Citus chooses the node while
--- planning, so there each execution is planned. Sequential scans are disabled, because a plan made
--- for a small table is kept until the table is analyzed again. Timeouts limit statements, lock
--- waits, and transactions left open by a process that died. If the backend's process id is not the
--- one at connect, a pooler shares the session with other clients, and the settings apply to this
--- transaction only. Citus passes `set local` on to the nodes, because their policies need the org.
--- The second column says whether the database is a Citus cluster.
+-- planning, so in a cluster each execution is planned. Sequential scans are disabled, because a
+-- plan made for a small table is kept until the table is analyzed again. If the backend's process
+-- id differs from the id at connect, a pooler shares the session with other clients, and the
+-- settings apply to this transaction only. Citus passes `set local` on to the nodes, because their
+-- policies need the org.
 select pg_backend_pid(), c.is_cluster,
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),

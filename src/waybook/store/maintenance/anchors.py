@@ -1,10 +1,8 @@
 """Anchor files: copies of the heads of all audit chains, kept outside the database.
 
-A database that was emptied, or replaced by an older copy, is consistent in itself. Only a
-comparison with an anchor file shows that entries are missing.
-
-The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
-a last line with totals, which reveals truncation.
+Only a comparison with an anchor file shows that a database was emptied, or replaced by an older
+copy. The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each
+chain, and a last line with totals, which reveals truncation.
 """
 
 import json
@@ -41,8 +39,6 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Number of anchored chains, number of their entries, and a digest of the anchor lines."""
-
     chains: int
     entries: int
     sha256: str
@@ -51,11 +47,9 @@ class AnchorTotals(NamedTuple):
 class Stone(NamedTuple):
     """Record that an erasure deleted an audit chain or recomputed its hashes."""
 
-    #: Number of the erasure within its org.
     erasure: int
     entries: int
     hash_before: bytes
-    #: Last hash of the chain after the erasure. None if the chain was deleted.
     hash_after: bytes | None
 
 
@@ -92,7 +86,6 @@ def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> A
 
 
 def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
-    """Return the totals of an anchor file with these anchors."""
     digest, chains, entries = sha256(), 0, 0
     for anchor in anchors:
         digest.update(anchor.line)
@@ -102,11 +95,6 @@ def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
 
 class AnchorFile:
     def __init__(self, file: IO[bytes]) -> None:
-        """Read the header of the anchor file.
-
-        Raises:
-            InvalidInput: the file is not an anchor file, or has an unknown version.
-        """
         self._file = file
         head = _read_json(file.readline(MAX_LINE_BYTES))
         if not isinstance(head, dict) or head.get("format") != FORMAT:
@@ -119,11 +107,7 @@ class AnchorFile:
         self.at = str(head.get("at"))
 
     def __iter__(self) -> Iterator[Anchor]:
-        """Yield every anchor in the file.
-
-        Raises:
-            InvalidInput: the file was truncated or changed, so no anchor in it can be trusted.
-        """
+        """Yield every anchor in the file."""
         digest, chains, entries = sha256(), 0, 0
         while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
             anchor = _read_anchor(value)
@@ -182,7 +166,6 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that do not match the database, each with the stored hash."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -212,7 +195,6 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor with the recomputed hash, or None if the erasure deleted the chain."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

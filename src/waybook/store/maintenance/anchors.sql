@@ -1,6 +1,6 @@
 -- name: ends
--- Return the last entry of each of the org's audit chains and of its erasure records, in an order
--- that does not depend on the locale.
+-- Return the last entry of each audit chain of the org, and of its erasure records. The order does
+-- not depend on the locale.
 select e.subject, e.subject_id, e.seq, e.hash
   from (select 'plan' as subject, id::text as subject_id, audit_seq as seq, audit_hash as hash
           from plan where org_id = app_org()
@@ -24,7 +24,8 @@ select e.subject, e.subject_id, e.seq, e.hash
  order by e.subject collate "C", e.subject_id collate "C";
 
 -- name: entries_at
--- Return the hashes of the audit entries and erasures at these positions, or null for missing ones.
+-- Return the hashes of the audit entries and erasures at these positions. A missing entry has a
+-- null hash.
 select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
   from json_to_recordset(%(places)s::json) as a (subject text, id uuid, seq integer)
   left join audit_entry e on e.org_id = app_org() and a.subject <> 'erasure'

@@ -23,13 +23,12 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: Compression methods of a backup, and the exceptions that the zip library raises for a damaged
-#: file. A file with another method is refused, because it could raise others.
+#: A backup with another compression method is refused, because the zip library could then raise
+#: other exceptions.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
-#: Called after each block with the rows done, the total rows, and the bytes done.
 Progress = Callable[[int, int, int], None]
 
 
@@ -55,17 +54,12 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of all other files in a backup archive."""
-
     at: str
     database: str
     server_version: int
     migrations: tuple[AppliedMigration, ...]
-    #: Names of the columns of each table, by table name.
     tables: dict[str, list[str]]
-    #: Tables that are not in the archive, with the reason.
     left_out: dict[str, str]
-    #: Members of the archive, in the order in which they are loaded.
     members: tuple[Member, ...]
     anchor: AnchorTotals
 
@@ -86,11 +80,6 @@ class Manifest:
 
 
 def read_manifest(data: dict[str, Any]) -> Manifest:
-    """Read the manifest of a backup archive.
-
-    Raises:
-        InvalidInput: the archive has another format version.
-    """
     if data["format"] != FORMAT:
         raise InvalidInput("this file is not a backup of Waybook")
     if data["version"] != VERSION:
@@ -140,7 +129,6 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest and the zip file's central directory."""
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
@@ -151,7 +139,6 @@ class ArchiveWriter:
 
 
 def count_rows(block: bytes) -> int:
-    """Count the rows in a block of COPY data. Every row ends in a line break."""
     return block.count(b"\n")
 
 
@@ -162,11 +149,6 @@ def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 class Archive:
     def __init__(self, opened: zipfile.ZipFile) -> None:
-        """Read the manifest of the backup archive.
-
-        Raises:
-            InvalidInput: the file is damaged, or is not a backup archive.
-        """
         self._zip = opened
         for member in opened.infolist():
             if member.compress_type not in COMPRESSIONS:
@@ -177,11 +159,7 @@ class Archive:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
-        """Yield the data of a file in the archive, then compare it with the manifest.
-
-        Raises:
-            InvalidInput: the data does not match the manifest.
-        """
+        """Yield the data of a file in the archive, then compare it with the manifest."""
         digest, rows, size = sha256(), 0, 0
         try:
             with self._zip.open(member.name) as source:
@@ -197,11 +175,6 @@ class Archive:
 
     @contextmanager
     def anchors(self) -> Iterator[AnchorFile]:
-        """Open the anchors in the backup.
-
-        Raises:
-            InvalidInput: the anchors are damaged.
-        """
         try:
             with self._zip.open(ANCHORS) as source:
                 yield AnchorFile(source)
@@ -209,11 +182,7 @@ class Archive:
             raise damaged(f"{ANCHORS} cannot be read") from error
 
     def verify(self, progress: Progress) -> None:
-        """Read and check the whole backup archive, without a database.
-
-        Raises:
-            InvalidInput: a member does not match the manifest.
-        """
+        """Read and check the whole backup archive, without a database."""
         rows = size = 0
         for member in self.manifest.members:
             for block in self.blocks(member):
@@ -227,11 +196,6 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a backup archive.
-
-    Raises:
-        InvalidInput: the file does not exist, or is damaged.
-    """
     try:
         opened = zipfile.ZipFile(path)
     except FileNotFoundError:
@@ -243,7 +207,6 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip file, and not an anchor file."""
     return zipfile.is_zipfile(path)
 
 

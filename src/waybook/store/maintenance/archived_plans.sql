@@ -1,8 +1,9 @@
--- Delete all rows of closed plans, in an order that foreign keys allow. Each statement is named
--- after its table. The database owner runs all of them, as in erasure.sql.
+-- Delete all rows of closed plans, in an order that foreign keys allow. The database owner runs all
+-- statements, as in erasure.sql.
 
 -- name: passage
--- Delete the indexed passages of the plans and of their sources. Vectors are deleted by cascade.
+-- Delete the indexed passages of the plans and of their sources. Their vectors are deleted by
+-- cascade.
 delete from passage
  where org_id = %(org_id)s and (plan_id = any (%(ids)s) or subject_id = any (%(sources)s))
 returning org_id;
@@ -15,7 +16,7 @@ delete from artifact_source
 returning org_id;
 
 -- name: source
--- Delete the sources that were cited only by these plans.
+-- Delete the sources that only these plans cited.
 delete from source where org_id = %(org_id)s and id = any (%(sources)s) returning org_id;
 
 -- name: artifact
@@ -56,8 +57,8 @@ delete from plan_step where org_id = %(org_id)s and plan_id = any (%(ids)s) retu
 delete from plan_brief where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: plan_word
--- Delete the index entries for the words of the plans' names. They are found by word, because there
--- is no index by plan.
+-- Delete the index entries for the words of the plans' names. There is no index by plan, so they
+-- are found by word.
 delete from plan_word w
  using plan p
  cross join lateral unnest(app_name_parts(p.name)) as n (word)

@@ -1,5 +1,5 @@
--- Delete all rows of completed runs, in an order that foreign keys allow. Each statement is named
--- after its table. The database owner runs all of them, as in erasure.sql.
+-- Delete all rows of completed runs, in an order that foreign keys allow. The database owner runs
+-- all statements, as in erasure.sql.
 
 -- name: rendered_document
 delete from rendered_document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
@@ -29,8 +29,8 @@ delete from stage_run where org_id = %(org_id)s and run_id = any (%(ids)s) retur
 delete from run_brief where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: run_word
--- Delete the index entries for the words of the runs' names. They are found by word, because there
--- is no index by run.
+-- Delete the index entries for the words of the runs' names. There is no index by run, so they are
+-- found by word.
 delete from run_word w
  using run r
  cross join lateral unnest(app_name_parts(r.name)) as n (word)

@@ -44,13 +44,13 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: The oldest migration that a backup requires. Before it, some kinds of audit chains do not exist.
+#: A backup requires at least this migration. Before it, some kinds of audit chains do not exist.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables that a backup omits because their rows are useless in another database.
+#: Tables whose rows are useless in another database, so a backup omits them.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # These rows contain transaction ids, which mean nothing on another server.
+    # Transaction ids in these rows mean nothing on another server.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,
@@ -75,8 +75,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Lock the tables before the first query takes the snapshot. Otherwise a backup
-                # could miss a change of a table made between the snapshot and the locks.
+                # Lock the tables before the first query takes the snapshot, so that the backup
+                # misses no change of a table.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()
@@ -158,6 +158,5 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether tables with rows of orgs, or their columns, differ from `before`."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

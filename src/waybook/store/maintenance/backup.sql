@@ -5,7 +5,7 @@
 lock table {table} in access share mode;
 
 -- name: one_snapshot_per_node
--- Read each node of a Citus cluster over one connection, and thus in one snapshot. Other servers
+-- Read each node of a Citus cluster over one connection, and so in one snapshot. Other servers
 -- ignore this setting.
 set local citus.max_adaptive_executor_pool_size = 1;
 

@@ -33,7 +33,6 @@ def has_citus(connection: psycopg.Connection) -> bool:
 
 
 def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
-    """Return whether the maintenance role exists but cannot log in to the cluster's nodes."""
     return bool(_fetch(connection, SQL["maintenance_role_without_login"]))
 
 
@@ -67,7 +66,6 @@ def distribute_others(connection: psycopg.Connection) -> list[str]:
 
 
 def _distribute(connection: psycopg.Connection, names: list[str], done: set[str]) -> None:
-    """Drop the foreign keys of these tables, distribute the tables, and create the keys again."""
     keys = [ForeignKey._make(row) for row in _fetch(connection, SQL["foreign_keys"])]
     moved = [key for key in keys if key.table not in done]
     for key in moved:

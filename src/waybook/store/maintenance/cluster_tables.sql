@@ -1,11 +1,11 @@
--- Queries of the database owner that distribute the tables over the nodes of a Citus cluster.
+-- The database owner distributes the tables over the nodes of a Citus cluster with these queries.
 
 -- name: has_citus
 select exists (select from pg_extension where extname = 'citus');
 
 -- name: tables_to_distribute
--- Return the tables with rows of orgs, and before them the table of orgs. Partitions are
--- distributed with their parent table.
+-- Return the table of orgs, and then the tables with rows of orgs. Partitions are distributed with
+-- their parent table.
 select c.relname::text
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
@@ -22,11 +22,10 @@ select logicalrelid::regclass::text
  where partmethod = 'h' or repmodel = 't';
 
 -- name: partitions
--- Return the partitions of a table. Each partition has row-level security of its own.
+-- Each partition has its own row-level security.
 select inhrelid::regclass::text from pg_inherits where inhparent = {table}::regclass;
 
 -- name: foreign_keys
--- Return the foreign keys of all tables, with their definitions.
 select c.relname::text, k.conname::text as name, pg_get_constraintdef(k.oid) as definition
   from pg_constraint k
   join pg_class c on c.oid = k.conrelid
@@ -51,7 +50,7 @@ alter table {table} drop constraint {name};
 alter table {table} add constraint {name} {definition};
 
 -- name: exempt_owner
--- Allow the owner to copy rows of all orgs to the nodes, which row-level security would refuse.
+-- Allow the owner to copy rows of all orgs to the nodes. Row-level security would refuse this.
 alter table {table} no force row level security;
 
 -- name: confine_owner
@@ -59,7 +58,6 @@ alter table {table} no force row level security;
 alter table {table} force row level security;
 
 -- name: distribute_directory
--- Copy the table of orgs to every node.
 select create_reference_table({table});
 
 -- name: distribute_table

@@ -19,12 +19,6 @@ SQL = load("maintenance/distribute")
 
 
 def distribute(dsn: str) -> list[str]:
-    """Distribute the tables that are not yet distributed, and return their names.
-
-    Raises:
-        Misconfigured: the database has no extension `citus`.
-        Unavailable: the database cannot be reached.
-    """
     with owner_connection(dsn) as connection:
         if not has_citus(connection):
             raise Misconfigured(

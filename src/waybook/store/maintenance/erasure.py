@@ -34,18 +34,14 @@ class ChainRow(NamedTuple):
 
 SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_entries=SealedEntry)
 
-#: Called after every table or audit chain with the number done and the total.
 Progress = Callable[[int, int], None]
 
-#: Tables whose rows a call locks while it works. An erasure locks the same rows first.
+#: A call locks rows of these tables while it works, so an erasure locks the same rows first.
 LOCKED = ("plan", "run", "skill_execution")
-#: Maximum number of passes that delete rows added during an erasure.
 MAX_PASSES = 5
 
 
 class Erased(NamedTuple):
-    """Result of an erasure. `counts` has the deleted rows by table."""
-
     org_id: UUID
     number: int
     counts: dict[str, int]
@@ -53,11 +49,6 @@ class Erased(NamedTuple):
 
 
 def find_org(owner_dsn: str, slug: str) -> UUID:
-    """Return the org with this slug.
-
-    Raises:
-        NotFound: no org has this slug.
-    """
     with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
         rows = owner.fetch(SQL["find_org"], slug=slug)
     if not rows:
@@ -95,7 +86,6 @@ def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
 def delete_org_rows(
     owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Delete the org's rows in every table, and return the number of deleted rows by table."""
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
     counts: Counter[str] = Counter()
     for done, table in enumerate(tables, start=1):
@@ -105,7 +95,6 @@ def delete_org_rows(
 
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
-    """Return all tables with rows of orgs, in an order in which rows can be deleted."""
     return first_column(owner.fetch(SQL["tables"]))
 
 
@@ -114,7 +103,6 @@ def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
-    """Return whether all hashes of a chain are valid and it ends with this hash."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
@@ -127,11 +115,6 @@ class ErasureRecord(NamedTuple):
 
 
 def lock_org(owner: OwnerTransaction) -> ChainHead:
-    """Lock the org against new rows, and return the head of its erasure records.
-
-    Raises:
-        NotFound: the org no longer exists.
-    """
     head = read_head(owner.fetch(SQL["lock_org"]))
     if head is None:
         raise NotFound("this org no longer exists: it was erased")
@@ -144,7 +127,6 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
 
 
 def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
-    """Insert an erasure record, with a tombstone for each erased or changed audit chain."""
     at, stones = transaction_time(owner), tuple(record.stones)
     counts = as_json_text(record.counts)
     unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)

@@ -1,9 +1,9 @@
 -- The database owner runs these in one transaction for one org. The driver quotes the names in
--- braces. Every statement filters by org, because the owner may be exempt from row-level security,
--- and every change returns the org of each row.
+-- braces. Every statement filters by org, because the owner may be exempt from row-level security.
+-- Every change returns the org of each row.
 
 -- name: find_org
--- Return the id of the org with this slug. The transaction must be able to see all orgs.
+-- The transaction must be able to see all orgs.
 select org_id from org where slug = %(slug)s;
 
 -- name: lock_org
@@ -11,7 +11,7 @@ select org_id from org where slug = %(slug)s;
 select erasures, erasure_hash from org where org_id = %(org_id)s for update;
 
 -- name: tables
--- Return all tables that have rows of orgs, each before the tables that it references.
+-- Return all tables with rows of orgs. Each table comes before the tables that it references.
 with recursive ours as (
   select c.oid, c.relname
     from pg_class c
@@ -34,11 +34,11 @@ select relname from above group by relname order by max(height), relname;
 delete from {table} where org_id = %(org_id)s returning org_id;
 
 -- name: lock_rows
--- Lock all rows of the org in a table. Running transactions finish first, and later ones wait.
+-- Running transactions finish before this lock is granted, and later ones wait.
 select count(*) from (select from {table} where org_id = %(org_id)s for update) locked;
 
 -- name: ends
--- Return every audit chain of the org with its subject, its length and its last seal.
+-- Return every audit chain of the org with its length and its last seal.
 select 'plan' as subject, id::text as subject_id, audit_seq as entries, audit_hash as seal_before
   from plan where org_id = %(org_id)s
  union all

@@ -27,31 +27,22 @@ class FreeId(NamedTuple):
 
 SQL = load("maintenance/import_rows", is_taken=FreeId)
 
-#: Maximum number of rows that one statement inserts.
 MAX_ROWS = 500
 RESULT_COLUMNS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
 
 RowT = TypeVar("RowT")
-#: Tables with the rows to insert, in the order of insertion.
 TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
 class Copy(NamedTuple):
     id: str
-    #: The rows produced by a replay of the audit.
     rows: Rows
-    #: Long texts by row id. The audit contains only their hashes.
     texts: Mapping[str, Row]
     entries: list[SealedEntry]
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Convert database errors about an invalid row.
-
-    Raises:
-        InvalidInput: a value does not fit its column or violates a constraint.
-    """
     try:
         yield
     except (psycopg.DataError, psycopg.IntegrityError) as error:
@@ -150,7 +141,6 @@ def _head(entries: list[SealedEntry]) -> Row:
 
 
 def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
-    """Return the creation time and author of each row of this kind, from the audit."""
     created: dict[str, Row] = {}
     for entry in entries:
         for change in audit.changes_of(json.loads(entry.details)):

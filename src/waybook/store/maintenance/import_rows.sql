@@ -1,5 +1,5 @@
--- Insert the rows of an exported plan or run. Each statement is named after its table. The serving
--- role runs them in one transaction, so row-level security puts every row into the caller's org.
+-- Insert the rows of an exported plan or run. The serving role runs all statements in one
+-- transaction, so row-level security puts every row into the caller's org.
 
 -- name: is_taken
 -- Return whether a plan, a run or an audit chain with this id exists in the org.
@@ -9,7 +9,7 @@ select exists (select from plan where org_id = :org and id = %(id)s)
        app_now() as now;
 
 -- name: plan
--- Insert a plan, and index entries for the words of its name.
+-- Also insert index entries for the words of the plan's name.
 with made as (
   insert into plan (id, name, status, revision, stall_seconds, resumed_at, completed_at,
                     fail_reason, usage, budget, audit_seq, audit_hash, updated_at, stall_check_at)
@@ -78,7 +78,7 @@ select id, plan_id, step_id, kind, title, content, superseded, media_type, coale
   from json_populate_recordset(null::artifact, %(items)s::json);
 
 -- name: source
--- Insert sources. An existing source is kept, because its id is derived from its entire content.
+-- Keep an existing source, because its id is derived from its entire content.
 insert into source (id, url, title, quote, content_hash, created_at, created_by)
 select id, url, title, quote, content_hash, created_at, created_by
   from json_populate_recordset(null::source, %(items)s::json)
@@ -97,7 +97,7 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run
--- Insert a run, and index entries for the words of its name.
+-- Also insert index entries for the words of the run's name.
 with made as (
   insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
                    cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
@@ -116,7 +116,7 @@ select run_id, input, created_at, created_by
   from json_populate_recordset(null::run_brief, %(items)s::json);
 
 -- name: stage_run
--- Insert the stages of a run, and record in the run since when it awaits feedback.
+-- Also record in the run since when it awaits feedback.
 with made as (
   insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
                          feedback_at, feedback_by)

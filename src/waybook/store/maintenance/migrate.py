@@ -1,16 +1,13 @@
 """Schema migrations, and diagnostic SQL statements.
 
-Migrations are numbered `.sql` files, forward only, each run in its own transaction. One process
-migrates while the others wait. A file edited after it ran, or a database newer than this program,
-is rejected. Migrations run as the owner, never as the serving role.
+Migrations are numbered `.sql` files, forward only, each run in its own transaction as the database
+owner. A file edited after it ran, or a database newer than this program, is rejected.
 
-While several servers are upgraded, servers of the previous version use the migrated schema. A
-migration that allows this names the oldest migration a program must know, in a line such as `--
-Oldest compatible migration: 0023`. Without such a line, only programs that know the migration can
-use the schema.
+During an upgrade, servers of the previous version may use the migrated schema. A migration that
+allows this names the oldest migration a program must know, in a line such as `-- Oldest compatible
+migration: 0023`.
 
-The table of vectors is not part of a migration. It is created when an external server has pgvector,
-and dropped on the embedded server.
+The table of vectors is not part of a migration. It is created when an external server has pgvector.
 """
 
 import re
@@ -47,25 +44,22 @@ class ServerRow(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow)
 
-#: Maximum number of attempts to lock the tables of a migration, and seconds between two attempts.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
-#: Line of a migration that says which programs can use the migrated schema.
+#: This line of a migration says which programs can use the migrated schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: An owner that is exempt from row-level security switches to this role before it changes rows of
-#: an org.
+#: An owner that is exempt from row-level security switches to this role before it changes an org's
+#: rows.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
-    """Effect of a migration on the pgvector table."""
-
     MAKE = "make"
     LEAVE = "leave"
-    #: This works even if pgvector was built for another processor, because it runs no code of the
-    #: extension.
+    #: Dropping the table works even if pgvector was built for another processor, because no code of
+    #: the extension runs.
     DROP = "drop"
 
 
@@ -126,21 +120,11 @@ def migrate(
 
 
 def list_pending(dsn: str) -> list[str]:
-    """Return the names of the migrations that `migrate` would apply.
-
-    Raises:
-        Misconfigured, Unavailable: as for `migrate`.
-    """
     with owner_connection(dsn) as connection:
         return [migration.title for migration in pending_in(connection)]
 
 
 def pending_in(connection: psycopg.Connection) -> list[Migration]:
-    """Return the migrations that are not applied yet.
-
-    Raises:
-        Misconfigured: the database is too new, or an applied file was edited.
-    """
     return _pending(applied_migrations(connection))
 
 
@@ -226,7 +210,6 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
 
 
 def _ensure_vectors(connection: psycopg.Connection) -> None:
-    """Create the pgvector table, if the server has pgvector and the table is missing."""
     if not _holds(connection, "lacks_vectors"):
         return
     with connection.transaction():
@@ -255,7 +238,6 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Return the digests of the applied migrations by number. None if the database is empty."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -280,7 +262,6 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:
-    """Create the server's database role if missing, and make the current user its member."""
     row = connection.execute(_text("role_exists")).fetchone()
     if row and row[0]:
         return
@@ -311,16 +292,16 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # The migration lock covers one database, so the migration of another database on this server
-    # may be creating the role.
+    # The migration of another database on this server may be creating the role, because the
+    # migration lock covers only one database.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Since PostgreSQL 16, the creator of a role cannot switch to it without a grant. This fails if
-    # an administrator has already granted the role.
+    # Since PostgreSQL 16, the creator of a role needs a grant to switch to it. An administrator may
+    # have granted it already.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 
@@ -331,11 +312,6 @@ def _holds(connection: psycopg.Connection, question: str) -> bool:
 
 
 async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
-    """Run SQL statements and return their results.
-
-    Raises:
-        Unavailable: a statement failed; the message is that of PostgreSQL.
-    """
     try:
         return await tx.send(*statements)
     except psycopg.Error as error:

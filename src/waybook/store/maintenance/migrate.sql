@@ -1,5 +1,5 @@
 -- name: lock
--- Take the migration lock. One process migrates, and the others wait.
+-- One process migrates, and the others wait for this lock.
 select pg_advisory_xact_lock(718291004527);
 
 -- name: limit_waiting
@@ -15,7 +15,7 @@ create table if not exists schema_migration (
   digest  text        not null,
   ran_at  timestamptz not null default now()
 );
--- The last migration that a program must know to use the schema after this migration.
+-- A program must know at least this migration to use the schema.
 alter table schema_migration add column if not exists oldest_compatible integer;
 update schema_migration set oldest_compatible = number where oldest_compatible is null;
 grant select on schema_migration to waybook_app;
@@ -35,15 +35,15 @@ create role waybook_app nologin nosuperuser nocreatedb nocreaterole nobypassrls 
 grant waybook_app to current_user;
 
 -- name: local_org
--- Insert the org of local mode. Its id is fixed, so that all processes use the same id.
+-- The org of local mode has a fixed id, so that all processes use the same id.
 set local app.org_id = '00000000-0000-7000-8000-000000000001';
 insert into org (org_id, slug)
 values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
 -- name: lacks_vectors
--- Return whether pgvector is installed but its table does not exist yet, because it was installed
--- after Waybook. Before version 0.8, its index misses rows under row-level security.
+-- Return whether pgvector was installed after Waybook, so that its table does not exist yet. Before
+-- version 0.8, its index misses rows under row-level security.
 select to_regclass('public.passage') is not null
    and to_regclass('public.passage_vector') is null
    and to_regtype('halfvec') is not null
@@ -58,9 +58,8 @@ select to_regclass('public.passage_vector') is not null;
 drop table if exists public.passage_vector;
 
 -- name: create_vectors
--- Create the table of vectors. 256 dimensions are the passage's embedding, and 32 encode its org.
--- The only index has no org column, so these lead it to vectors of the same org (see
--- `embeddings.py`).
+-- The first 256 dimensions are the passage's embedding, and 32 encode its org. The index has no org
+-- column, so these dimensions lead it to vectors of the same org (see `embeddings.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
   subject_id  uuid         not null,
@@ -78,9 +77,9 @@ create policy tenant on passage_vector using (org_id = app_org()) with check (or
 grant select, insert on passage_vector to waybook_app;
 
 -- name: lacks_maintenance_role
--- Return whether the current role is exempt from row-level security, but cannot switch to a
--- suitable maintenance role. That role must be able to read and change every table with rows of
--- orgs. Partitions are accessed through their parent table, except the default ones.
+-- Return whether the current role is exempt from row-level security but cannot switch to a suitable
+-- maintenance role. That role must be able to read and change every table with rows of orgs.
+-- Partitions are accessed through their parent table, except the default partitions.
 select (r.rolsuper or r.rolbypassrls)
    and not exists (
          select from pg_roles m
@@ -107,8 +106,7 @@ create role waybook_maintenance
   nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
 
 -- name: must_join
--- Return whether the current role must be made a member of the maintenance role. A superuser can
--- switch to any role.
+-- A superuser can switch to the maintenance role without being a member.
 select not rolsuper from pg_roles where rolname = current_user;
 
 -- name: join_maintenance_role
@@ -133,8 +131,8 @@ end
 $$;
 
 -- name: server
--- Return the server's version and time, the database size, and the current role with its exemptions
--- from row-level security.
+-- Return facts about the server, the database and the current role, with its exemptions from
+-- row-level security.
 select current_setting('server_version') as version, current_user::text as role,
        r.rolsuper as superuser, r.rolbypassrls as bypasses_rls, clock_timestamp() as now,
        pg_database_size(current_database()) as size
@@ -142,7 +140,6 @@ select current_setting('server_version') as version, current_user::text as role,
  where r.rolname = current_user;
 
 -- name: tables_without_rls
--- Return tables where row-level security is disabled, or is not enforced for the table owner.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -152,7 +149,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: owned
--- Return tables owned by the serving role. It should own none.
+-- Return tables owned by the serving role, which should own none.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -161,7 +158,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: audit_rights
--- Return the serving role's privileges on the audit other than reading and inserting.
+-- Return the serving role's privileges on the audit, other than reading and inserting.
 select v.privilege
   from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
  where has_table_privilege('public.audit_entry', v.privilege);

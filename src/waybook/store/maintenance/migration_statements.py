@@ -17,9 +17,9 @@ from waybook.store.maintenance.cluster_tables import (
     is_distributed,
 )
 
-#: Comments, texts, quoted names and function bodies. A semicolon in them ends no statement.
+#: Comments, texts, quoted names and function bodies. A semicolon inside them does not end a
+#: statement.
 _OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
-#: Errors with which Citus refuses a statement.
 _REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
 
 
@@ -41,7 +41,6 @@ def mask_quoted(text: str) -> str:
 
 
 def execute_each(connection: psycopg.Connection, text: bytes) -> None:
-    """Execute the statements of a text one by one, in the caller's transaction."""
     if is_distributed(connection):
         allow_foreign_keys(connection)
     for statement in split_statements(text.decode()):

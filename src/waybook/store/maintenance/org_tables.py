@@ -38,7 +38,6 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Confine the transaction to this org."""
     _set(connection, SQL["enter_org"], str(org_id))
 
 

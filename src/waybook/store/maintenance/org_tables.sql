@@ -1,8 +1,7 @@
 -- The database owner runs these. The driver quotes the names in braces.
 
 -- name: tables
--- Return all tables with rows of orgs, referenced tables first, with their columns, whether a
--- column's type belongs to an extension, and the estimated number of rows.
+-- Return all tables with rows of orgs, and their columns. Referenced tables come first.
 with recursive ours as (
   select c.oid, c.relname
     from pg_class c
@@ -42,7 +41,6 @@ select t.relname::text as name,
  order by t.depth, t.relname;
 
 -- name: orgs
--- Return the ids of all existing and erased orgs.
 select org_id from org union select org_id from erasure order by org_id;
 
 -- name: enter_org
@@ -55,8 +53,7 @@ set local app.org_id to {value};
 set local app.sweep to {value};
 
 -- name: same_text
--- Set fixed text formats for values, independent of the server's settings, and allow long
--- statements.
+-- Fix the text formats of values, independent of the server's settings, and allow long statements.
 set local timezone = 'UTC';
 set local datestyle = 'ISO, YMD';
 set local intervalstyle = 'postgres';

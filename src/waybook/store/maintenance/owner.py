@@ -25,7 +25,6 @@ from waybook.store.maintenance.owner_role import confine
 
 Rows: TypeAlias = list[Any]
 
-#: How long the owner's transaction waits for locks of the org's calls.
 LOCK_TIMEOUT = "30s"
 
 
@@ -33,17 +32,11 @@ class OwnerTransaction:
     """A transaction of the database owner. It is confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Wrap the connection's current transaction. Every statement gets this org's id."""
         self._connection = connection
         self._org_id = org_id
 
     @contextmanager
     def of(self, org_id: UUID) -> Iterator["OwnerTransaction"]:
-        """Confine a part of this transaction to one org.
-
-        Raises:
-            Misconfigured: row-level security cannot be enforced.
-        """
         confine(self._connection)
         self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
         yield OwnerTransaction(self._connection, org_id)
@@ -78,11 +71,7 @@ class OwnerTransaction:
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query once per set of values. Each run must affect exactly one row.
-
-        Raises:
-            Refused: a run affected no row or several, or a row of another org.
-        """
+        """Run a query once per set of values. Each run must affect exactly one row."""
         if not every:
             return
         with self._connection.cursor() as cursor:
@@ -105,11 +94,6 @@ class OwnerTransaction:
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Add this transaction's org to the query parameters.
-
-        Raises:
-            ValueError: the query needs an org, but this transaction is not confined to one.
-        """
         if self._org_id is None and "org_id" in query.places:
             raise ValueError(f"{query.name} needs an org, but the transaction has none")
         return {**values, "org_id": self._org_id}
@@ -123,8 +107,6 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """A database connection of the owner. Each task runs in its own transaction."""
-
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
@@ -164,11 +146,6 @@ class OwnerSession:
 
 @contextmanager
 def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
-    """Open a session as the database owner.
-
-    Raises:
-        Unavailable: the database cannot be reached.
-    """
     with owner_connection(dsn) as connection:
         yield OwnerSession(connection)
 
@@ -186,7 +163,6 @@ class Tombstone(NamedTuple):
     subject_id: str
     entries: int
     seal_before: bytes
-    #: Last hash after the erasure. None if the chain was deleted.
     seal_after: bytes | None = None
 
 
@@ -196,7 +172,6 @@ class Erasure(NamedTuple):
     by: str
     what: str
     who: str | None
-    #: Number of erased rows by table, as JSON text.
     counts: str
     hash: bytes = b""
     tombstones: tuple[Tombstone, ...] = ()
@@ -213,8 +188,6 @@ class ErasureRow(NamedTuple):
 
 
 class TombstoneRow(NamedTuple):
-    """Row of a tombstone, with the number of its erasure record."""
-
     erasure: int
     subject: str
     subject_id: str
@@ -237,8 +210,6 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Length and last hash of an audit chain after its hashes were last recomputed."""
-
     entries: int
     seal: bytes
 
@@ -254,7 +225,6 @@ SQL = load(
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
-    """Return the hash over the previous hash, the erasure record and its tombstones."""
     fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
     fields += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
@@ -269,7 +239,6 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """Give an erasure record the next number in its org's chain, and its hash."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
@@ -314,5 +283,4 @@ def read_erasures(
 
 
 def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    """Return the head of the org's erasure records, or None if the org does not exist."""
     return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

@@ -4,25 +4,23 @@ with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- Return the erasure records of an org, oldest first. The numbers of erased rows are the exact
--- stored text.
+-- Return the org's erasure records, oldest first. The counts are the exact stored text.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
 
 -- name: tombstones
--- Return the tombstones of each erasure, in the order in which they are hashed.
+-- Return the tombstones of each erasure in the order in which they are hashed.
 select erasure, subject, subject_id::text, entries, seal_before, seal_after from tombstone
  where org_id = app_org()
  order by erasure, subject_id;
 
 -- name: erasure_head
--- Return the number and hash of the last erasure record. There is no row if the org itself was
--- erased.
+-- There is no row if the org itself was erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- Return erased subjects that exist again, in the audit or as rows. Orgs are not checked, because
--- the org of local mode remains after its erasure.
+-- Return erased subjects that exist again. Orgs are not checked, because the org of local mode
+-- remains after its erasure.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -46,5 +44,4 @@ select t.entries, t.seal_after as seal
  where t.seal_after is not null;
 
 -- name: all_org_ids
--- Return the ids of all existing and erased orgs, to verify all of them.
 select org_id from org union select org_id from erasure;

@@ -15,8 +15,6 @@ from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 
 class RoleRow(NamedTuple):
-    """The current database role, its exemptions, and whether the maintenance role exists."""
-
     name: str
     superuser: bool
     bypasses: bool
@@ -32,7 +30,7 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Reason why Waybook refuses to change an org with this role, and how to fix it.
+    #: Why Waybook refuses to change an org with this role, and how to fix it.
     refusal: str | None = None
 
     @property
@@ -41,12 +39,6 @@ class OwnerRole(NamedTuple):
 
 
 def examine_owner(dsn: str) -> OwnerRole:
-    """Examine whether row-level security can confine the owner's role to one org.
-
-    Raises:
-        Misconfigured: the connection string is invalid, or the server is too old.
-        Unavailable: the database cannot be reached.
-    """
     with owner_connection(dsn) as connection:
         role, _ = _read_role(connection)
         try:

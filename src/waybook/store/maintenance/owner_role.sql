@@ -19,8 +19,8 @@ select c.relname::text
  order by c.relname;
 
 -- name: not_granted
--- Return tables with rows of orgs that the current role lacks privileges to read and change.
--- Partitions are accessed through their parent table, except the default ones.
+-- Return tables with rows of orgs that the current role cannot read and change. Partitions are
+-- accessed through their parent table, except the default partitions.
 select c.relname::text
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped

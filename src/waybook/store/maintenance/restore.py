@@ -179,7 +179,6 @@ class _Restore:
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
 
     def _check_chains(self) -> None:
-        """Raise an error if the restored audit chains do not end as in the backup."""
         orgs = all_orgs(self._connection)
         totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
         if totals != self._manifest.anchor:

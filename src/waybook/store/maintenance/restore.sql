@@ -8,8 +8,8 @@ lock table {table} in share row exclusive mode;
 select count(*) from {table} where org_id = app_org();
 
 -- name: make_incoming
--- Create a temporary table for the incoming rows, because COPY cannot write to a table with active
--- row-level security.
+-- COPY cannot write to a table with active row-level security, so the incoming rows get a temporary
+-- table.
 create temporary table {incoming} on commit drop as
 select {columns} from {table} with no data;
 
@@ -17,13 +17,13 @@ select {columns} from {table} with no data;
 copy {table} ({columns}) from stdin;
 
 -- name: remove_org_row
--- Delete the row of the local org that the migrations inserted, because the backup contains its
--- own.
+-- Delete the row of the local org that the migrations inserted, because the backup contains its own
+-- row.
 delete from org where org_id = app_org();
 
 -- name: has_foreign_rows
--- Return whether there are incoming rows of another org. Some owners are exempt from row-level
--- security, which would reject them too.
+-- Return whether there are incoming rows of another org. Row-level security would reject them, but
+-- some owners are exempt.
 select exists (select from {incoming} where org_id is distinct from app_org());
 
 -- name: insert_rows

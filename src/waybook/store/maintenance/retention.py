@@ -42,19 +42,17 @@ SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=Ar
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
-#: Maximum number of rows, or of plans and runs, deleted in one transaction.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of logged calls moved into a new partition. No call can be logged meanwhile.
+#: No call can be logged while calls are moved into a new partition, so at most this many are moved.
 MAX_MOVED_ROWS = 50_000
-#: Days for which the deletion of a passage stays recorded. After that, no process has the passage
-#: in its cache: see `app.request.vector_cache`.
+#: The deletion of a passage stays recorded for this many days. After that, no process has the
+#: passage in its cache.
 DELETIONS_DAYS = 2
-#: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: Lock timeout of DDL statements. It is short, because all access to the call log waits for them.
+#: The lock timeout of DDL statements is short, because all access to the call log waits for them.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -77,7 +75,6 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org. Yield None if the pass must stop or has no lock."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -85,7 +82,6 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Run a retention pass, and return the deleted rows by table."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -141,13 +137,12 @@ def _make_partition(here: OwnerSession, name: str, week: date) -> None:
 def _make_partition_of_moved_calls(
     here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
-    """Create a partition of the call log and move its rows from the default partition into it."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
     calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # If more calls were logged meanwhile, give up the move.
+        # Give up the move if more calls were logged meanwhile.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
@@ -167,7 +162,7 @@ def _make_partition_of_moved_calls(
 
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    # Citus refuses several statements in a message.
+    # Citus refuses several statements in one message.
     for query in (SQL["enable_policies"], SQL["force_policies"], SQL["create_policy"]):
         owner.execute_ddl(query, name)
 
@@ -189,7 +184,6 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop the partitions of the call log that end before `before`, and return their number."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -243,7 +237,6 @@ def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datet
 
 
 def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
-    """Erase archived plans or runs in batches, each with an erasure record."""
     gone: Counter[str] = Counter()
     before = chores.now - timedelta(days=chores.keep.archived)
     after = str(NO_ORG)
@@ -263,7 +256,7 @@ def _erase_some(
     stones = [
         Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
         for row in rows
-        # A plan or run with a broken audit chain stays, so that it can be investigated.
+        # Keep a plan or run with a broken audit chain, so that it can be investigated.
         if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
     ]
     if stones:
@@ -286,11 +279,9 @@ def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> d
 def _delete_in_order(
     owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
 ) -> dict[str, int]:
-    """Run the deletion query of each table, and return the number of deleted rows by table."""
     counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Try to take the retention lock until the transaction ends. Return whether it was free."""
     return bool(first_value(owner.fetch(SQL["only_one"])))

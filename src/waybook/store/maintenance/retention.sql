@@ -8,7 +8,8 @@ select pg_try_advisory_xact_lock(718291004528);
 select app_now();
 
 -- name: partitions
--- Return the partitions of the call log. A weekly one has the first day of its week in its name.
+-- Return the partitions of the call log. The name of a weekly partition contains the first day of
+-- its week.
 select c.relname
   from pg_inherits i
   join pg_class c on c.oid = i.inhrelid
@@ -28,8 +29,7 @@ alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
 -- name: count_calls_of_week
--- Count the calls of one org that were logged before the partition of their week existed, up to a
--- limit.
+-- Count an org's calls that were logged before the partition of their week existed, up to a limit.
 select count(*)
   from (select from mcp_tool_call_log_default
          where org_id = %(org_id)s and at >= %(since)s and at < %(until)s
@@ -39,7 +39,7 @@ select count(*)
 lock table mcp_tool_call_log in access exclusive mode;
 
 -- name: make_week
--- Create a table that becomes a partition after the calls of its week have been moved into it.
+-- The table becomes a partition after the calls of its week have been moved into it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
 -- name: distribute_week
@@ -92,8 +92,7 @@ select distinct e.org_id from erasure e
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- Delete old calls from the default partition. It has the calls that were logged before the
--- partition of their week existed.
+-- The default partition has the calls that were logged before the partition of their week existed.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
    and (at, id) in (select at, id from mcp_tool_call_log_default
@@ -108,7 +107,7 @@ delete from tool_call_batch
 returning org_id;
 
 -- name: old_agents
--- Delete agents whose last call is so old that it is no longer in the call log.
+-- The call log no longer contains the last call of these agents.
 delete from agent
  where org_id = %(org_id)s
    and (name, session) in (select name, session from agent
@@ -135,8 +134,7 @@ delete from web_session
 returning org_id;
 
 -- name: old_deletions
--- Delete old records of passage deletions. A process that has not read them for a day reloads all
--- embeddings instead.
+-- A process that has not read these records for a day reloads all embeddings instead.
 delete from passage_deletion
  where org_id = %(org_id)s
    and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion
@@ -162,7 +160,7 @@ select id::text, audit_seq, audit_hash from run
    for update skip locked;
 
 -- name: unshared_sources
--- Return the sources that are cited only by these plans.
+-- Return the sources that only these plans cite.
 select distinct l.source_id
   from artifact_source l
   join artifact a on a.org_id = l.org_id and a.id = l.artifact_id

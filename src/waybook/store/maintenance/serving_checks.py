@@ -66,7 +66,6 @@ def check_schema(dsn: str, role: str) -> None:
 
 
 def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
-    """Raise an error if a program with the `bundled` migrations cannot use the `applied` schema."""
     known = {migration.number: migration for migration in bundled}
     done = {migration.number for migration in applied}
     pending = [migration.title for number, migration in sorted(known.items()) if number not in done]

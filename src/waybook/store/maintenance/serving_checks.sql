@@ -8,9 +8,7 @@ select has_table_privilege('public.schema_migration', 'select');
 select number, digest, oldest_compatible from schema_migration order by number;
 
 -- name: name_of_user
--- Return the session user as a quoted SQL identifier.
 select quote_ident(session_user);
 
 -- name: is_exempt
--- Return whether the current role is exempt from row-level security.
 select rolsuper or rolbypassrls from pg_roles where rolname = current_user;

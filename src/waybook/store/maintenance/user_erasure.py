@@ -55,8 +55,6 @@ class AnswerRow(NamedTuple):
 
 
 class PackedAnswerRow(NamedTuple):
-    """A compressed answer, with the key of its row."""
-
     tool: str
     key: str
     packed: bytes
@@ -73,8 +71,8 @@ SQL = load(
 )
 
 PACKED_BATCH_SIZE = 1_000
-#: Texts that may precede a user's name in a stored value: the start of a plan's rejection reason,
-#: or a channel.
+#: These texts may precede a user's name in a stored value: the start of a rejection reason, or a
+#: channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
@@ -119,7 +117,6 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with all tokens, web sessions, agents and views."""
     agents = owner.change(SQL["delete_agents"], name=name)
     views = owner.change(SQL["delete_saved_views"], name=name, encoded=quote_plus(name))
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
@@ -132,11 +129,6 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Replace the user's name in all audit chains, and recompute their hashes.
-
-    Raises:
-        Refused: a chain is invalid; new hashes would hide this.
-    """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
         named = owner.fetch(SQL["chains_with_name"], name=to.name, name_json=_in_json(to.name))
@@ -179,7 +171,6 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> 
 
 
 def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
-    """Yield the audit entries with the user's name replaced and the hashes recomputed."""
     previous = GENESIS
     for entry in entries:
         details = orjson.loads(entry.details)
@@ -193,8 +184,6 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """A user erasure: org, pseudonym, ids of the deleted rows, and the user who requested it."""
-
     org_id: UUID
     to: Pseudonymization
     gone: frozenset[str]
@@ -202,7 +191,6 @@ class UserErasure(NamedTuple):
 
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
-    """Recompute the org's audit chain without the user's name, and add an entry about it."""
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -229,7 +217,6 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that records the deletion of the user's rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )

@@ -2,8 +2,8 @@
 -- erasure.sql.
 
 -- name: naming_columns
--- Return every text column of the tables with rows of orgs, except the org, audit and erasure
--- tables.
+-- Return every text column of the tables with rows of orgs. The org, audit and erasure tables are
+-- left out.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
@@ -15,7 +15,7 @@ select c.relname as table, a.attname as column
  order by 1, 2;
 
 -- name: json_of_ours
--- Return the JSON columns with content that the server wrote itself.
+-- Return the JSON columns whose content the server wrote itself.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
@@ -23,8 +23,8 @@ select c.relname as table, a.attname as column
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
 -- name: chains_with_name
--- Return the audit chains that may contain a user's name. The org's own chain is always checked, so
--- it is left out.
+-- Return the audit chains that may contain a user's name. The org's own chain is left out, because
+-- it is always checked.
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
@@ -34,7 +34,7 @@ select subject, subject_id::text
  order by subject_id;
 
 -- name: lock_end
--- Lock the subject of an audit chain and return the chain's last seal.
+-- Lock the subject of an audit chain, and return the chain's last seal.
 select audit_hash from {table}
  where org_id = %(org_id)s and id = %(id)s
    for update;
@@ -70,7 +70,7 @@ update {table} set {column} = %(value)s
 returning org_id;
 
 -- name: packed_answers
--- Return the compressed answers of an org after a key, in the order of the keys.
+-- Return the compressed answers of an org after a key, in key order.
 select tool, key, packed
   from idempotency_answer
  where org_id = %(org_id)s and packed is not null and (tool, key) > (%(tool)s, %(key)s)
@@ -84,8 +84,7 @@ update idempotency_answer set packed = %(packed)s, answer = %(answer)s
 returning org_id;
 
 -- name: user_tables
--- Return the tables with rows that belong to a user, including the user table, and the column with
--- the user's id.
+-- Return the tables with rows that belong to a user, and the column with the user's id.
 select c.relname as table, a.attname as column
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid
@@ -115,7 +114,6 @@ select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);
 
 -- name: delete_agents
--- Delete the user's agents.
 delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
 
 -- name: delete_saved_views

@@ -5,9 +5,8 @@ writes, and commits. If the plan has changed, nothing is written, and the call i
 plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
 
 If other processes also change a plan, the next calls on it first read the changes; see
-`refresh.py`. A process that notices such changes also checks each of its other plans a few times,
-because a call on an outdated copy fails together with the calls that share its message. If a plan
-changes even between that read and the commit, the next calls lock the plan before they decide.
+`refresh.py`. If a plan changes even between that read and the commit, the next calls lock the plan
+before they decide.
 """
 
 from collections import OrderedDict
@@ -25,38 +24,32 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls that load a plan from the database after a conflict on it.
+#: After a conflict on a plan, this many calls load it from the database.
 RELOADS_AFTER_CONFLICT = 8
-#: Number of checks in a row that must find a plan unchanged before it is used unchecked again. A
-#: check costs a fraction of a call; a repeated call costs more than two.
+#: After a change by another process, this many checks in a row must find a plan unchanged before it
+#: is used unchecked again.
 CHECKS_AFTER_CHANGE = 4
-#: Maximum number of checks that must find plans unchanged before new plans are used unchecked.
+#: At most this many checks must find plans unchanged before new plans are used unchecked.
 MAX_CHECKS_OF_NEW_PLANS = 32
 
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the cached plan lists every session it ever had. An unlisted session is then new.
+    #: Whether the cached plan lists every session it ever had. If so, an unlisted session is new.
     all_sessions: bool
-    #: Period (see `PlanCache`) in which the plan was first cached or last checked.
     period: int = 0
 
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Create a cache for the `most` plans written last."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
-        #: Number of calls that use each plan now.
         self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Plans that other processes change too, with the number of checks left.
+        #: Plans that other processes change too. Each has the number of checks left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: While this is not zero, other processes are assumed to change plans too. Plans not
-        #: checked in this period then count as shared. A check that finds a plan unchanged lowers
-        #: it by one.
+        #: While this is not zero, other processes are assumed to change plans too.
         self._checks_of_new_plans = 0
-        #: Number of periods in which other processes changed plans.
         self._period = 0
 
     def begin_use(self, which: PlanKey) -> None:
@@ -136,7 +129,6 @@ class PlanCache:
         self._checks_of_new_plans = min(more, MAX_CHECKS_OF_NEW_PLANS)
 
     def mark_unchanged(self, which: PlanKey) -> None:
-        """Count a check of the plan that found it unchanged."""
         self._checks_of_new_plans = max(self._checks_of_new_plans - 1, 0)
         left = self._shared.get(which, 0)
         if left > 1:
@@ -162,10 +154,6 @@ class PlanCache:
 
 
 def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]:
-    """Return the step texts worth caching: short texts of unfinished steps.
-
-    With `is_checked`, the texts come from the old cache entry and fit already.
-    """
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
     if is_checked:

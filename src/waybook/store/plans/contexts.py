@@ -12,9 +12,7 @@ import orjson
 from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
-#: Maximum number of list entries that one query reads.
 PAGE = 40
-#: Maximum length of the research question, and of the instructions, in a search query.
 QUERY_TEXT_LENGTH = 500
 
 
@@ -26,8 +24,6 @@ class TextPrefix(NamedTuple):
 
 
 class StoredArtifact(NamedTuple):
-    """An artifact with its metadata, the start of its content, and the matching passage."""
-
     id: str
     step_id: str | None
     kind: str
@@ -50,7 +46,6 @@ class StepSubject(NamedTuple):
 class ResultPrefixRow(NamedTuple):
     step_id: str
     confidence: float | None
-    #: JSON type of the result.
     kind: str | None
     length: int
     text: str | None
@@ -97,7 +92,6 @@ class ArtifactRow(NamedTuple):
 
 
 class TextSliceRow(NamedTuple):
-    #: Length of the whole text. None if there is no such text.
     length: int | None
     text: str
 
@@ -117,8 +111,6 @@ SQL = load(
 
 
 class Page(NamedTuple):
-    """Start of a page in a list, and the maximum length of each text in it."""
-
     offset: int = 0
     most: int = 1_200
 
@@ -206,5 +198,4 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of the list. Every row of a page repeats it."""
     return rows[0].total if rows else 0

@@ -12,7 +12,6 @@ select s.plan_id::text,
  where s.org_id = :org and s.id = %(step_id)s;
 
 -- name: result_prefixes
--- Return the results of a plan's steps, each truncated to a maximum length.
 select s.id::text as step_id, r.confidence, json_typeof(r.result_summary) as kind,
        length(r.result_summary #>> '{}') as length, left(r.result_summary #>> '{}', %(most)s) as text
   from plan_step s
@@ -29,7 +28,6 @@ select s.id::text as step_id, length(b.instructions) as length,
  order by s.step_order;
 
 -- name: feedback
--- Return the reviewers' decisions about a step, latest first.
 select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as length,
        left(r.feedback, %(most)s) as feedback, count(*) over () as total
   from review r
@@ -39,7 +37,6 @@ select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as
 offset %(offset)s limit %(page)s;
 
 -- name: failures
--- Return the reasons why a step failed, latest first.
 select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
        left(e.details ->> 'reason', %(most)s) as reason, count(*) over () as total
   from audit_entry e
@@ -88,8 +85,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
    and a.plan_id in (select w.plan_id from :plan_and_originals w);
 
 -- name: plan_text_slice
--- Return a part of one text of a plan, and its full length. A context may contain only its
--- beginning.
+-- Return a part of one text of a plan, and the full length of the text.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
@@ -133,8 +129,7 @@ select length(t.whole) as length,
         end as whole) t;
 
 -- name: step_text_slice
--- Return a part of one text of a step, and its full length. A context may contain only its
--- beginning.
+-- Return a part of one text of a step, and the full length of the text.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from plan_step s

@@ -12,10 +12,8 @@ from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.conditions import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 
-#: Maximum length of an excerpt in characters.
 EXCERPT_LENGTH = 300
 NAME = 200
-#: Maximum number of audit entries searched for status changes of steps.
 MAX_ENTRIES = 5_000
 MAX_REVIEWS = 50
 MAX_SOURCES = 200
@@ -32,7 +30,6 @@ class HistoryEntry(NamedTuple):
     step_order: int | None
     decision: str | None
     comment: str | None
-    #: Outcomes of the conditions that were evaluated when a step completed.
     branches: list[dict[str, Json]] | None
 
 
@@ -57,8 +54,6 @@ class Source(NamedTuple):
 
 
 class StepStatusChange(NamedTuple):
-    """A status change of a step, with the actor who caused it."""
-
     step_id: str
     at: datetime
     status: StepStatus
@@ -142,14 +137,12 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the instructions of these steps, or only their beginnings."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
 def status_changes_statement(
     plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
 ) -> Statement:
-    """Select recent status changes of these steps, or of all steps after entry `since`."""
     ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
     return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 
@@ -200,7 +193,6 @@ def output_statement(output_id: str) -> Statement:
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
-    """Select the latest version of each output of the org, after this time and id."""
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 

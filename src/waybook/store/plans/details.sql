@@ -1,5 +1,5 @@
 -- name: names
--- Return the beginnings of these steps' instructions, to display as their names.
+-- Return the beginnings of these steps' instructions, which are shown as their names.
 select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instructions))) as beginning
   from step_brief b
  where b.org_id = :org and b.step_id = any (%(ids)s);
@@ -25,7 +25,7 @@ select e.at, e.actor, e.session, m.moves
  order by e.seq;
 
 -- name: added
--- Return the number of steps that were added to a plan after work on it had begun.
+-- Return the number of steps added to a plan after work on the plan had begun.
 select coalesce(sum((select count(*)
                        from json_array_elements(e.details -> 'changes') c
                       where c.value ->> 0 = 'step' and c.value -> 2 -> '*' -> 0 is not null
@@ -43,8 +43,8 @@ select coalesce(sum((select count(*)
                   and b.event in ('step_started', 'step_completed', 'step_failed'));
 
 -- name: history
--- Return the audit history of a plan or one of its steps, newest first, with comments cut. `offset
--- 0` keeps the planner from restoring an entry's details for each of its fields.
+-- Return the audit history of a plan or one of its steps, newest first, with shortened comments.
+-- `offset 0` keeps the planner from restoring an entry's details for each of its fields.
 select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'action' as action,
        (d.details ->> 'stepOrder')::integer as step_order, d.details ->> 'decision' as decision,
        left(coalesce(d.details ->> 'reason', d.details ->> 'rationale', d.details ->> 'feedback',
@@ -60,8 +60,7 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, d.details ->> 'actio
  limit %(most)s;
 
 -- name: research
--- Return the artifacts of a plan except outputs, newest first, without their contents, and their
--- total number.
+-- Return the artifacts of a plan except outputs, newest first, without their contents.
 select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
        a.created_by, (select count(*) from artifact_source l where l.org_id = :org
                                                                and l.artifact_id = a.id) as sources,
@@ -77,7 +76,7 @@ select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
  where r.org_id = :org and r.step_id = %(step_id)s;
 
 -- name: conditions_about
--- Return the conditions of a step, and the conditions that may skip to it, evaluated or not.
+-- Return the conditions of a step, and the conditions that may skip to this step.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
        c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats,
        c.on_exhausted, c.cause
@@ -88,7 +87,6 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
  order by c.position;
 
 -- name: reviews_of
--- Return the reviews of a step, newest first.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
@@ -98,7 +96,6 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
  limit %(most)s;
 
 -- name: sources_of
--- Return the sources that a step's artifacts cite, newest artifact first.
 select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
   from artifact a
   join artifact_source l on l.org_id = :org and l.artifact_id = a.id
@@ -114,7 +111,6 @@ select a.id::text, a.content #>> '{}' as content
  order by a.created_at, a.id;
 
 -- name: outputs
--- Return all versions of a plan's outputs, newest first, without their texts.
 select :row_of_output
   from artifact a
  where a.org_id = :org and plan_id = %(plan_id)s and kind = 'output'
@@ -127,8 +123,7 @@ select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
  where a.org_id = :org and id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
--- Return a page with the latest version of each output of all plans, newest first, after the last
--- output of the previous page.
+-- Return a page with the latest version of each output of all plans, newest first.
 select :row_of_output, a.plan_id::text, p.name as plan_name
   from artifact a
   join plan p on p.org_id = :org and p.id = a.plan_id

@@ -1,6 +1,6 @@
 -- name: previous_reviews
--- Return, for each of these reviews, the last review of the same step that was decided before it. A
--- result that is too long to compare is left out, and only its length is returned.
+-- For each of these reviews, return the last review of the same step that was decided before it. If
+-- a result is too long to compare, only its length is returned.
 select distinct on (r.id)
        r.id::text as review_id, e.feedback, e.decision, e.decided_by, e.decided_at,
        case when length(e.result_summary::text) <= %(longest)s then e.result_summary end
@@ -15,8 +15,8 @@ select distinct on (r.id)
  order by r.id, e.decided_at desc, e.id desc;
 
 -- name: review_artifacts
--- Return, for each of these reviews, the newest research of its step and the newest outputs of its
--- plan, latest versions only.
+-- For each of these reviews, return the newest research of its step and the newest outputs of its
+-- plan. Only the latest versions are returned.
 select r.id::text as review_id, n.id::text, n.kind, n.title, n.total
   from review r
   cross join lateral (

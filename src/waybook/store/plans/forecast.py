@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of other plans, and of finished steps in total, read for a forecast.
 MAX_PLANS = 20
 MAX_FINISHED_STEPS = 500
 
@@ -13,7 +12,7 @@ class FinishedStepRow(NamedTuple):
     is_own: bool
     title: str | None
     seconds: float
-    #: Reported cost of the step in millionths of a dollar. None if no cost was reported.
+    #: Reported cost in millionths of a dollar. None if no cost was reported.
     cost_micros: int | None
 
 

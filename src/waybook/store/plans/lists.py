@@ -20,9 +20,7 @@ class PlanSummaryRow(NamedTuple):
     created_by: str
     updated_at: datetime
     now: datetime
-    #: Number of the plan's steps in each status.
     counts: dict[str, int]
-    #: Order number and title of the plan's current step.
     current_step: tuple[int, str] | None
     inactive_since: datetime | None
 
@@ -48,7 +46,6 @@ class ReviewRecord(NamedTuple):
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Database time of the query.
     now: datetime
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -74,9 +71,7 @@ class ReviewOutcomeRow(NamedTuple):
 
 class PendingCounts(NamedTuple):
     reviews: int
-    #: Number of runs waiting for a person's feedback on a stage.
     runs: int
-    #: Database time of the query.
     now: datetime
 
     @property

@@ -24,7 +24,6 @@ select :row_of_plan
  order by p.id desc;
 
 -- name: plans_in_state
--- Return a page of the plans in one status, newest plan first.
 select :row_of_plan
   from (select p.id, p.name, p.status, p.revision, p.updated_at
           from plan p
@@ -38,7 +37,6 @@ select :row_of_plan
  order by p.id desc;
 
 -- name: plans_of_creator
--- Return a page of the plans of one user, newest plan first.
 select :row_of_plan
   from (select p.id, p.name, p.status, p.revision, p.updated_at
           from plan_brief o
@@ -88,9 +86,9 @@ select :row_of_plan
  order by p.updated_at desc, p.id desc;
 
 -- name: plans_with_text
--- Return a page of plans whose id begins with a text or whose name contains it. First, a limited
--- number of the newest plans is read, until enough match. If too few match, plans are looked up by
--- the rarest word of the text, so that the number of other plans does not matter.
+-- Return a page of plans whose id begins with a text or whose name contains the text. First, a
+-- limited number of the newest plans is read. If too few match, plans are looked up by the rarest
+-- word of the text, so that the number of other plans does not matter.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last
@@ -232,7 +230,6 @@ select 'failed', count(*)
          limit %(most)s) p;
 
 -- name: open_reviews
--- Return the open reviews, longest waiting first.
 select :row_of_review
   from :review_with_its_step
  where r.decision is null
@@ -242,13 +239,12 @@ select :row_of_review
  limit %(most)s;
 
 -- name: one_review
--- Return the current state of a review, open or decided.
 select :row_of_review
   from :review_with_its_step
  where r.id = %(review_id)s;
 
 -- name: review_outcome
--- Return a review with its decision, and the time at which its plan ended, if it has ended.
+-- Return a review with its decision, and the end of its plan.
 select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.requested_at,
        r.requested_as, r.decision, r.feedback, r.decided_by, r.decided_at,
        p.completed_at as plan_ended_at
@@ -257,7 +253,7 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
  where r.org_id = :org and r.id = %(review_id)s;
 
 -- name: waiting
--- Return the number of reviews and the number of runs that wait for a person, counted up to a limit.
+-- Count the reviews and runs that wait for a person, up to a limit.
 select (select count(*)
           from (select
                   from review r

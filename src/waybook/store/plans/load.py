@@ -74,9 +74,7 @@ class LoadedPlan(NamedTuple):
 class PlanRequest(NamedTuple):
     plan_id: str
     texts: tuple[str, ...] = ()
-    #: Whether to load the texts of the steps that the caller could claim next.
     candidates: bool = False
-    #: User and session of the caller. The user is empty if there is no caller.
     holder: Holder = Holder("")
     review: bool = True
 
@@ -105,7 +103,6 @@ LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    """Lock and select a plan, and select the answer stored under the idempotency key."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
@@ -178,12 +175,10 @@ def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
 
 
 def results_cut_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the results of a plan's steps, each cut to `most` characters of JSON."""
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected rows to a plan. Return None if it does not exist."""
     plans, steps, (call,), *reviews = results
     if not plans:
         return None
@@ -240,7 +235,6 @@ def stored_rows_statement(plan_id: str) -> Statement:
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert rows for a comparison with the rows rebuilt from the audit. Nulls are left out."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {

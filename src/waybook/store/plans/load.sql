@@ -1,6 +1,6 @@
 -- name: plan_of_step
--- Return the plan of a step. It is a separate query, so that later statements can filter by plan:
--- under row-level security, no index serves a comparison with a subquery.
+-- This is a separate query, so that later statements can filter by plan. Under row-level security,
+-- no index serves a comparison with a subquery.
 select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 
 -- name: load_plan
@@ -55,9 +55,9 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_candidates
--- Return the state of every step in plan order, with texts for the requested steps and for those
--- that the caller could claim now or soon. `offset 0` keeps PostgreSQL from searching the first
--- ready step twice, once for each end of the range.
+-- Return every step in plan order, with texts for the requested steps and for those that the caller
+-- could claim now or soon. `offset 0` keeps PostgreSQL from searching the first ready step twice,
+-- once for each end of the range.
 select :row_of_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
@@ -89,8 +89,8 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_call
--- Return whether an earlier call on the plan had the caller's session, the stored answer if the
--- call is repeated, and the plan's conditions.
+-- Return whether an earlier call on the plan had the caller's session, the stored answer of a
+-- repeated call, and the plan's conditions.
 select :is_known_session as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
                                 encode(a.packed, 'hex'))
@@ -99,7 +99,7 @@ select :is_known_session as is_known_session,
        :conditions_of_plan as conditions;
 
 -- name: load_texts
--- Return the texts of these steps of the plan, in the form that `load_candidates` returns.
+-- Return the texts of these steps in the form that `load_candidates` returns.
 select s.id::text, json_build_array(b.instructions, b.result_schema, b.required_sources) as text
   from plan_step s
   join step_brief b on b.org_id = :org and b.step_id = s.id
@@ -132,9 +132,8 @@ select b.research_question as question, b.formatting_notes, b.created_at, b.crea
  where b.org_id = :org and b.plan_id = %(plan_id)s;
 
 -- name: results_within
--- Return the results of a plan's completed and skipped steps in plan order, with their sizes. The
--- results are null if they are too large in total. PostgreSQL knows a size without reading the
--- value.
+-- Return the results of a plan's completed and skipped steps, with their sizes. The results are
+-- null if their total size is too large. PostgreSQL knows a size without reading the value.
 select found.id::text as step_id,
        case when sum(found.octets) over () <= %(most)s then found.result_summary end as result,
        found.confidence,
@@ -173,7 +172,6 @@ select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginnin
  order by s.step_order;
 
 -- name: formatting_notes
--- Return the notes of a plan's steps on how to format the plan's output, in plan order.
 select s.id::text as step_id, r.formatting_notes as notes
   from plan_step s
   join step_result r on r.org_id = :org and r.step_id = s.id
@@ -183,7 +181,7 @@ select s.id::text as step_id, r.formatting_notes as notes
  order by s.step_order;
 
 -- name: touch_step
--- Record a heartbeat of a step. It is neither locked nor audited.
+-- Record a heartbeat of a step, without a lock and without an audit entry.
 update plan_step
    set last_seen_at = app_statement_time()
  where org_id = :org and id = %(step_id)s and status = 'in_progress'
@@ -209,7 +207,7 @@ select count(*) as plans,
          limit %(most)s) p;
 
 -- name: stored_rows
--- Return all rows that the plan's audit covers, to compare them with the rows rebuilt from the
+-- Return all rows that the plan's audit covers, for a comparison with the rows rebuilt from the
 -- audit.
 select 'plan' as entity, p.id::text as id, json_build_object(
          'name', p.name, 'research_question', b.research_question,

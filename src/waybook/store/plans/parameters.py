@@ -23,7 +23,6 @@ def scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
 
 
 def fill(query: Query, values: dict[str, Json], **extra_values: Value) -> Statement:
-    """Return the query with parameters from the row and from `extra_values`."""
     row_values = {
         place: AsJson(values[place]) if place in JSON_FIELDS else scalar(values[place])
         for place in query.places

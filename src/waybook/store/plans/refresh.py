@@ -1,10 +1,8 @@
 """Brings the cached copy of a plan up to date, without a lock.
 
-Every change of a plan is in its audit, so new audit entries are applied to the copy. The whole plan
-is read if there is no copy, or if an entry has a change that cannot be applied here.
-
-A decision on a plan that was read without a lock is committed only if the plan still has the same
-audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
+New audit entries are applied to the copy. The whole plan is read if there is no copy, or if an
+entry has a change that cannot be applied here. A decision is committed only if the plan still has
+the same audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
 """
 
 import re
@@ -31,12 +29,10 @@ from waybook.store.plans.rows import ChangeRow, PlanRow
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
 
-#: Maximum number of audit entries applied to a copy. With more, the whole plan is read.
+#: With more audit entries, the whole plan is read instead of updating the copy.
 MAX_ENTRIES: Final = 16
-#: Maximum bytes of an audit entry whose details are read.
 MAX_DETAILS_BYTES: Final = 32_768
 
-#: Converts a value from the audit to the type of a field.
 Convert: TypeAlias = Callable[[Any], object]
 
 
@@ -44,16 +40,11 @@ class Field(NamedTuple):
     """A field of a plan or step: its index in the named tuple, and the conversion of its values."""
 
     place: int
-    #: Converts values other than null. None if no conversion is needed.
     convert: Convert | None = None
 
 
 @lru_cache(maxsize=4_096)
 def _time(text: str) -> datetime:
-    """Convert a time.
-
-    The result is cached, because a plan is read many times with the same times.
-    """
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is UTC else at.astimezone(UTC)
 
@@ -62,8 +53,8 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Fields of plans and steps that agents' calls change. After a change of another field, the whole
-#: plan is read.
+#: Calls of agents change only these fields. After a change of another field, the whole plan is
+#: read.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
     "revision": Field(Plan._fields.index("revision")),
@@ -81,27 +72,26 @@ STEP_FIELDS: Final[Mapping[str, Field]] = {
     "fail_reason": Field(Step._fields.index("fail_reason")),
     "silent_holders": Field(Step._fields.index("silent_holders")),
 }
-#: Rows and fields that the class `Plan` does not have. Their changes are ignored.
+#: The class `Plan` does not have these rows and fields, so their changes are ignored.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
 )
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 
-#: Returns the position of a step, the second column of `step_list_of_plan`.
+#: Returns the position of a step, which is the second column of `step_list_of_plan`.
 _STEP_ORDER: Final = itemgetter(1)
 
 _SEQ: Final = Plan._fields.index("seq")
 _STATUS: Final = Plan._fields.index("status")
 _STEPS: Final = Plan._fields.index("steps")
 _SESSIONS: Final = Plan._fields.index("sessions")
-#: Packed forms of a claim and of a result, see `packed_entries.py`. Each has one change of a step,
-#: and possibly a new session and a new status of the plan.
+#: Packed forms of a claim and of a result, see `packed_entries.py`.
 _CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?]}")
 _RESULT: Final = re.compile(
     "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
 )
-#: Matches a second field or change in a packed result. It may also match text of the result itself.
+#: Matches a second field or change in a packed result. It may also match text inside the result.
 _SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
 _PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
@@ -136,11 +126,6 @@ def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | Non
 
 
 def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
-    """Return the plan after these audit entries.
-
-    Raises:
-        ReplayError: a change cannot be applied.
-    """
     changed, steps = [*plan], [*plan.steps]
     for expected, row in enumerate(rows, plan.seq + 1):
         if row.seq != expected or row.details is None:
@@ -204,7 +189,6 @@ def _place(steps: list[Step], step_id: str | None) -> int:
 def _set_fields(
     row: list[Any], fields: ChangedFields, known: Mapping[str, Field], other: frozenset[str]
 ) -> None:
-    """Set the changed fields of a plan or step, converted to their types."""
     for name, values in fields.items():
         field = known.get(name)
         if field is not None:
@@ -232,7 +216,6 @@ def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
 
 
 def plan_statement(wanted: PlanRequest) -> Statement:
-    """Select a whole plan, with the texts of at most one step."""
     user, session = wanted.holder
     plan_id = wanted.plan_id
     if wanted.candidates:
@@ -242,7 +225,6 @@ def plan_statement(wanted: PlanRequest) -> Statement:
 
 
 def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | None:
-    """Convert the selected row to a plan. None if there is no such plan, or it has no steps."""
     if not rows:
         return None
     *columns, is_known_session, conditions, step_rows, text = rows[0]
@@ -257,9 +239,9 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 
 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
-    """Convert columns selected by `step_list_of_plan` to steps, in plan order."""
     rows.sort(key=_STEP_ORDER)
-    # One expression without function calls, because reading a plan takes most of its time here.
+    # Use one expression without function calls, because reading a plan spends most of its time
+    # here.
     return tuple(
         [
             Step(

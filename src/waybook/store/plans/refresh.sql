@@ -1,7 +1,7 @@
 -- name: changes_since
--- Return the last audit entry that a cached plan contains, and the entries after it up to a limit,
--- without the details of long ones. Packed details are returned as they are, because most need not
--- be restored. The condition on the time excludes older partitions.
+-- Return the last audit entry that a cached plan contains, and the later entries up to a limit. The
+-- details of long entries are left out. Packed details are returned as they are, because most need
+-- not be restored. The condition on the time excludes older partitions.
 select e.seq, e.at, e.hash, app_now() as now,
        case when pg_column_size(e.details) <= %(longest)s::integer then e.details::text end
          as details,
@@ -15,8 +15,8 @@ select e.seq, e.at, e.hash, app_now() as now,
  limit %(most)s;
 
 -- name: current_plan
--- Return the plan with its steps, whether an earlier call on it had the caller's session, its
--- conditions, and the texts of one step.
+-- Return the plan with its steps, its conditions and the texts of one step, and whether an earlier
+-- call on the plan had the caller's session.
 select :row_of_loaded_plan, :is_known_session as is_known_session,
        :conditions_of_plan as conditions, :step_list_of_plan as steps,
        (select :texts_of_step
@@ -27,9 +27,8 @@ select :row_of_loaded_plan, :is_known_session as is_known_session,
  where p.org_id = :org and p.id = %(plan_id)s;
 
 -- name: current_plan_to_claim
--- Return the plan as the query above, with the texts of the step that the caller most likely gets:
--- the one it holds, or else the first pending one, even if that has unfinished dependencies. If the
--- rules choose another step, its texts are read after that.
+-- As the query above, with the texts of the step that the caller most likely gets: the step it
+-- holds, or else the first pending step, even if that step has unfinished dependencies.
 select :row_of_loaded_plan, :is_known_session as is_known_session,
        :conditions_of_plan as conditions, :step_list_of_plan as steps,
        (select :texts_of_step

@@ -29,15 +29,12 @@ class PlanRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """An audit entry of a plan, with the database time of the read."""
-
     seq: int
     at: datetime
     hash: bytes
     now: datetime
-    #: Details as JSON text. An empty object if they are packed, None if they are long.
+    #: Details as JSON text. An empty object if they are packed, and None if they are long.
     details: str | None
-    #: Packed details, and the columns that they refer to.
     packed: str | None
     step_id: str | None
     actor: str
@@ -58,12 +55,12 @@ class StepRow(NamedTuple):
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
-    #: Ids of the steps that this step depends on, separated by spaces.
     depends_on: str | None
     max_attempts: int | None
     silent_holders: int | None
     copied_from: str | None
-    #: Instructions, result schema, required sources and stored sources. None if not requested.
+    #: Instructions, result schema, required sources and stored sources. None if they were not
+    #: requested.
     text: list[Any] | None = None
 
 
@@ -74,10 +71,9 @@ class StallCountRow(NamedTuple):
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Answer stored under the same idempotency key: hash of the arguments, error flag, and the body
-    #: as JSON or packed.
+    #: Stored answer of a repeated call: hash of the arguments, error flag, and the body as JSON or
+    #: packed.
     answer: list[Any] | None
-    #: Conditions of the plan, each as a list of the fields of `ConditionRow`.
     conditions: list[list[Any]] | None
 
 
@@ -136,7 +132,6 @@ class PlanBrief(NamedTuple):
     output_media_type: str | None = None
     formatting_instructions: str | None = None
     skill: str | None = None
-    #: Id of the plan's skill execution. None once the execution is completed.
     skill_execution_id: str | None = None
 
 
@@ -145,7 +140,6 @@ class ResultRow(NamedTuple):
     #: Result of the step. None if the results of all steps together are too large.
     result: Json
     confidence: float | None
-    #: Bytes of the result as JSON.
     octets: int
 
 

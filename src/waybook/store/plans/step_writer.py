@@ -12,8 +12,7 @@ from waybook.store.plans.parameters import fill, scalar
 
 SQL = load("plans/step_writer")
 
-#: The most frequent change: one call completes a step and starts another. These are the new
-#: statuses, and the fields that change.
+#: The most frequent change: one call completes a step and starts another step.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
 STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
@@ -23,7 +22,6 @@ SESSION_FIELDS = {"held_session"}
 def step_statements(
     before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements for the steps that a decision added, changed or removed."""
     written: list[Statement] = []
     if made := patches.inserts[Entity.STEP]:
         written += _new_steps(decision.plan, made)
@@ -60,7 +58,6 @@ def _new_steps(plan: Plan, made: list[Patch]) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step. The step may already be skipped."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)

@@ -9,10 +9,10 @@ insert into step_brief (step_id, instructions, result_schema, required_sources)
 values %(rows)s;
 
 -- name: update_step
--- Update a step. If its status has changed since it was loaded, the status becomes null and
--- violates the NOT NULL constraint. Steps are updated one by one, because a join with a list of
--- rows would keep a query plan made for a small table. The filter on plan_id limits the rows read
--- if the planner chooses an index meant for another query.
+-- If the step's status has changed since it was loaded, the status becomes null and violates the
+-- NOT NULL constraint. Steps are updated one by one, because a join with a list of rows would keep
+-- a query plan made for a small table. The filter on plan_id limits the rows read if the planner
+-- chooses an index meant for another query.
 update plan_step
    set step_order = %(step_order)s,
        status = case when status = %(old_status)s then %(status)s end,
@@ -27,7 +27,7 @@ update plan_step
  where org_id = :org and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: complete_and_start
--- Complete a step and start another one, as two executions of `update_step` would. A second
+-- Complete a step and start another step, as two executions of `update_step` would. A second
 -- statement costs PostgreSQL more than a second row.
 update plan_step
    set status = case when id = %(completed)s

@@ -38,8 +38,6 @@ OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
 
 
 class LedgerWrite(NamedTuple):
-    """SQL statements that write the changes of a plan, and the new head of its audit chain."""
-
     statements: list[Statement]
     head: ChainHead
 
@@ -212,7 +210,6 @@ def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) 
 
 
 def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
-    """Insert new sources, and link artifacts to their sources."""
     sources, links = patches.inserts[Entity.SOURCE], patches.inserts[Entity.ARTIFACT_SOURCE]
     if sources:
         names = ("url", "title", "quote", "content_hash")
@@ -230,8 +227,8 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: Functions that write rows which reference the plan or its steps. They run after the plan and its
-#: steps are written.
+#: These functions write rows that reference the plan or its steps, so they run after the plan and
+#: its steps are written.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

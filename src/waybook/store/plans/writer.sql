@@ -5,7 +5,7 @@ values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)
         %(audit_seq)s, %(audit_hash)s, %(now)s);
 
 -- name: insert_plan_words
--- Insert index entries for the words of the name of a new plan.
+-- Insert index entries for the words of a new plan's name.
 insert into plan_word (org_id, word, plan_id)
 select p.org_id, w.word, p.id
   from plan p
@@ -37,7 +37,7 @@ select 1 / count(*) as locked, app_statement_time() as now from changed;
 -- name: check_stalls
 -- Check a limited number of executing plans that are due, longest overdue first, and return those
 -- with a step that may have been inactive for too long. The decision is made later, while the plan
--- is locked. Every other plan gets the time of its next check: the earliest time at which one of
+-- is locked. Every other plan gets the time of its next check, the earliest time at which one of
 -- its steps can stall. A plan that changed meanwhile, or is locked, stays due.
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
@@ -122,7 +122,7 @@ values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(su
         %(content_hash)s, %(created_at)s, %(created_by)s, %(audit_seq)s, %(audit_hash)s);
 
 -- name: insert_sources
--- Insert sources. An existing source is kept, because its id is derived from its entire content.
+-- Keep an existing source, because its id is derived from its entire content.
 insert into source (id, url, title, quote, content_hash, created_at, created_by)
 values %(rows)s
     on conflict (org_id, id) do nothing;

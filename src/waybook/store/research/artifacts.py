@@ -28,8 +28,6 @@ class LatestRow(NamedTuple):
 
 
 class ArtifactRow(NamedTuple):
-    """An artifact with its content, and the ids of its previous and next version."""
-
     id: str
     plan_id: str | None
     step_id: str | None
@@ -47,8 +45,6 @@ class ArtifactRow(NamedTuple):
 
 
 class CitedSourceRow(NamedTuple):
-    """A source, with the newest artifacts that cite it."""
-
     id: str
     url: str | None
     title: str
@@ -86,7 +82,6 @@ SQL = load(
 def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
-    """Select a plan's latest artifact of this kind and title, and the sources it cites."""
     return [
         SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
         SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
@@ -94,7 +89,6 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Lock a kind and title, and select the latest standalone artifact with them."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -104,7 +98,6 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 def read_existing(
     latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
-    """Return the latest artifact and the sources that are already stored."""
     known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
@@ -124,10 +117,8 @@ def source_statement(source_id: str, most: int) -> Statement:
     return SQL["source"](source_id=source_id, most=most)
 
 
-#: Settings of a transaction that runs a vector search. Without `hnsw.iterative_scan`, the index
-#: returns a few rows of any org and stops. Relaxed order keeps rows that are found out of order;
-#: they are sorted afterwards. The last setting keeps the planner from sorting rows that the index
-#: returns in order.
+#: Without `hnsw.iterative_scan`, the index returns a few rows of any org and stops. A later step
+#: sorts the rows.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -135,8 +126,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: If at most this many passages match the filters, a search compares all of them. Otherwise it uses
-#: the vector index, which may miss some.
+#: A search compares up to this many passages exactly. Beyond that, it uses the vector index, which
+#: may miss some.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -160,19 +151,15 @@ def nearest_in_plan_statement(**values: Value) -> Statement:
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without a vector of this model, or only those added since a time."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
 SOURCE = "source"
-#: Separates the tags of a passage in one text.
 SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """An artifact or source to add to the search index."""
-
     id: str
     subject: str
     plan_id: str | None
@@ -292,7 +279,6 @@ def unindex_earlier_statements(artifact_ids: Iterable[str]) -> list[Statement]:
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Select artifacts missing in the search index, or only those stored since a time."""
     return SQL["without_passages"](since=since, most=most)
 
 

@@ -23,14 +23,13 @@ select id::text, version, content_hash
  limit 1;
 
 -- name: known_sources
--- Return the ids of these sources that the plan's artifacts already cite.
 select distinct l.source_id::text
   from artifact_source l
   join artifact a on a.org_id = :org and a.id = l.artifact_id
  where l.org_id = :org and l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: stored_standalone_rows
--- Return all rows that the audit of an artifact without a plan covers, to compare them with the
+-- Return all rows that the audit of an artifact without a plan covers, for a comparison with the
 -- rows rebuilt from the audit.
 select 'artifact' as entity, a.id::text as id, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
@@ -76,7 +75,7 @@ select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content,
  where a.org_id = :org and a.id = %(artifact_id)s;
 
 -- name: source
--- Return one source and the latest artifacts that cite it, newest first.
+-- Return one source, and the latest artifacts that cite it.
 select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
        (select max(l.retrieved_at) from artifact_source l where l.org_id = :org
                                                             and l.source_id = s.id) as retrieved_at,
@@ -91,7 +90,7 @@ select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
   from source s
  where s.org_id = :org and s.id = %(source_id)s;
 
--- Queries on `passage_vector`. The table exists only if the server has pgvector.
+-- The table `passage_vector` exists only if the server has pgvector.
 
 -- name: insert_vectors
 insert into passage_vector (subject_id, part, model, embedding)
@@ -99,9 +98,8 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: nearest_vectors
--- Return the org's passages that are nearest to a vector. If the org has few passages, all are
--- compared; if it has many, the vector index is scanned. `+ 0` keeps the exact comparison from
--- using the vector index.
+-- If the org has few passages, all are compared. If it has many, the vector index is scanned. `+ 0`
+-- keeps the exact comparison from using the vector index.
 with size as materialized (
   select count(*) as passages
     from (select from passage p
@@ -132,8 +130,6 @@ select n.subject_id::text, n.part, -n.distance as measure
  order by n.distance, n.subject_id, n.part;
 
 -- name: nearest_vectors_in_plan
--- Return the passages of a plan, and of the sources its artifacts cite, that are nearest to a
--- vector.
 with among as (
   :passages_of_plan
   union all
@@ -161,7 +157,7 @@ values %(rows)s
     on conflict (org_id, subject_id, part) do nothing;
 
 -- name: record_unindexed
--- Record that an artifact's passages are deleted, for processes that have them in memory.
+-- Record the deletion of an artifact's passages, for processes that have them in memory.
 insert into passage_deletion (org_id, subject_id, part)
 select p.org_id, p.subject_id, p.part
   from passage p
@@ -169,13 +165,13 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex
--- Delete the passages of an artifact. Their deletion was recorded before.
+-- Delete the passages of an artifact after their deletion was recorded.
 delete from passage p
  where p.org_id = :org and p.subject_id = %(artifact_id)s and :deletion_is_recorded;
 
 -- name: record_earlier_unindexed
--- Record that the passages of earlier versions of these artifacts are deleted, for processes that
--- have them in memory.
+-- Record the deletion of the passages of these artifacts' earlier versions, for processes that have
+-- them in memory.
 insert into passage_deletion (org_id, subject_id, part)
 select p.org_id, p.subject_id, p.part
   from passage p
@@ -186,7 +182,7 @@ select p.org_id, p.subject_id, p.part
     on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex_earlier
--- Delete the passages of earlier versions of these artifacts, once their deletion is recorded. Only
+-- Delete the passages of these artifacts' earlier versions after their deletion was recorded. Only
 -- the latest version is searchable.
 delete from passage p
  using artifact a, artifact n

@@ -1,13 +1,12 @@
 """Queries for quantized embeddings and quarantined passages, and the encoding for pgvector.
 
-A packed embedding, which `research.ranking` reads, has a key of twenty bytes (subject and part) and
-256 bytes, one per dimension. An exact embedding has another 128 bytes with the remainders, half a
-byte per dimension. A passage is quarantined if indexing it broke the database connection.
+A packed embedding has a key of twenty bytes (subject and part) and one byte per dimension. An exact
+embedding also has remainders of half a byte per dimension. A passage is quarantined if indexing it
+broke the database connection.
 
-The HNSW index of pgvector contains the vectors of all orgs, so a search in a small org would scan
-many vectors of others. Each vector therefore has extra dimensions with a random direction per org,
-which make vectors of the same org more similar by `ORG_WEIGHT`. The order of similarity within an
-org does not change.
+The index of pgvector contains the vectors of all orgs, so a search in a small org would scan many
+vectors of others. Extra dimensions therefore make vectors of the same org more similar, by
+`ORG_WEIGHT`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,14 +32,13 @@ from waybook.store.driver.queries import (
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
-#: Number of embeddings read in one message of about two megabytes.
+#: Embeddings fetched per database message. This many take about 2 MB.
 PAGE_ROWS = 8_192
-#: If at most this many passages match the filters of a search, their embeddings are read and ranked
-#: directly.
+#: If at most this many passages match the filters, their embeddings are read and ranked directly.
 FEW = 2_000
 
-#: Added similarity of vectors of the same org. It is large enough that a search skips passages of
-#: other orgs, and small enough that the index graph stays connected.
+#: Added similarity of two vectors of the same org, so that a search rarely visits vectors of other
+#: orgs.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -52,27 +50,23 @@ class Key(NamedTuple):
     part: int
 
 
-#: The lowest key. It sorts before every other one.
 FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
     """State of the database when embeddings were read. Later changes can be found with it."""
 
-    #: Id of the oldest transaction still running at the read. Its writes were not visible yet.
+    #: Id of the oldest transaction that was still running at the read. Its writes were not visible
+    #: yet.
     running: int
-    #: OID of the database. Another value means that the database was replaced.
+    #: OID of the database. A different OID means that the database was replaced.
     database: int
-    #: Database time of the read, in seconds since the epoch.
     at: float
-    #: Number of the org's erasures. An erasure leaves no rows in the table of deletions, so only a
-    #: change of this number shows that rows are gone.
+    #: Number of the org's erasures. Only a change of this number shows that erased rows are gone.
     erasures: int = 0
 
 
 class StateRow(NamedTuple):
-    """The fields of a `Snapshot` that do not depend on the org."""
-
     running: int
     database: int
     at: float
@@ -84,8 +78,6 @@ class PageRow(NamedTuple):
 
 
 class ChangesRow(NamedTuple):
-    """Added exact embeddings, deleted keys, their counts, and the org's number of erasures."""
-
     additions: int
     added: bytes | None
     deletions: int
@@ -94,8 +86,6 @@ class ChangesRow(NamedTuple):
 
 
 class FewFittingRow(NamedTuple):
-    """Number of passages that match the filters, and their exact embeddings if there are few."""
-
     passages: int
     packed: bytes | None
 
@@ -108,8 +98,6 @@ class UnembeddedRow(NamedTuple):
 
 
 class QuarantineRow(NamedTuple):
-    """Number of passages excluded from indexing, and the time of the first exclusion."""
-
     passages: int
     since: datetime | None
 
@@ -130,7 +118,7 @@ class Changes(NamedTuple):
 
     added: bytes
     deleted: bytes
-    #: False if there are too many changes. All embeddings must then be read again.
+    #: False if there are too many changes, so that all embeddings must be read again.
     complete: bool
     snapshot: Snapshot
 
@@ -144,7 +132,6 @@ def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> 
 
 
 def page_statements(model: str, after: Key) -> list[Statement]:
-    """Select the state of the database, and the page of embeddings after a key."""
     page = SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
     return [_snapshot_statement(), page]
 
@@ -163,7 +150,6 @@ def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statemen
 
 
 def changes_statements(model: str, since: int, *, is_cluster: bool) -> list[Statement]:
-    """Select the embeddings added or deleted since a `Snapshot`, and the state for the next one."""
     changes = SQL["changes"](model=model, since=since, is_cluster=is_cluster, most=PAGE_ROWS + 1)
     return [_snapshot_statement(), changes]
 
@@ -176,12 +162,10 @@ def read_changes(states: list[StateRow], rows: list[ChangesRow]) -> Changes:
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
-    """Count the passages that match the filters, and select their embeddings if there are few."""
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the exact embeddings of the matching passages. None if there are too many."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
@@ -203,7 +187,6 @@ def nearest_fitting_statement(model: str, keys: bytes, most: int, **filters: Val
 
 
 def _key_arrays(keys: bytes) -> dict[str, Value]:
-    """Return packed keys as query parameters. PostgreSQL accepts ids without hyphens."""
     texts = [keys[start : start + KEY_BYTES].hex() for start in range(0, len(keys), KEY_BYTES)]
     subjects = ",".join([text[:32] for text in texts])
     parts = ",".join([str(int(text[32:], 16)) for text in texts])
@@ -218,7 +201,6 @@ def last_key(packed: bytes, record_bytes: int = RECORD_BYTES) -> Key:
 def without_embeddings_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without an embedding of this model, or only those added since a time."""
     return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
 
 

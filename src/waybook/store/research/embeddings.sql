@@ -1,4 +1,4 @@
--- Quantized embeddings of passages, ranked by the serving process. Many rows are returned as one
+-- Quantized embeddings of passages, which the serving process ranks. Many rows are returned as one
 -- value with records of fixed width, so that no object is created per row.
 
 -- name: insert_embeddings
@@ -7,15 +7,13 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: snapshot
--- Return the oldest running transaction, the database id and the database time. In a cluster, this
--- must be read before the embeddings, because the coordinator numbers the transactions that change
--- embeddings.
+-- In a cluster, this must be read before the embeddings, because the coordinator numbers the
+-- transactions that change embeddings.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
        (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
        extract(epoch from now())::float8 as at;
 
 -- name: page
--- Return a page of all embeddings of a model in key order.
 select string_agg(:packed_embedding, '') as packed, :erasures_of_org
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
@@ -62,7 +60,7 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
                  limit %(most)s) d) d;
 
 -- name: few_fitting
--- Return the embeddings that match the filters of a search if there are few, otherwise only their
+-- Return the embeddings that match the filters of a search. If there are many, return only their
 -- number.
 with fitting as materialized (
   select p.subject_id, p.part
@@ -91,7 +89,6 @@ select string_agg(:exact_embedding, '')
  where e.model = %(model)s;
 
 -- name: nearest
--- Return the embeddings of the given passages, in any order.
 select string_agg(:exact_embedding, '')
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)
   join passage_embedding e on e.org_id = :org and e.subject_id = n.subject_id and e.part = n.part
@@ -121,8 +118,8 @@ select string_agg(:exact_embedding, '')
  limit %(most)s;
 
 -- name: quarantine_passages
--- Put passages of this org into quarantine, so that they are not indexed for a day. Passages that
--- were deleted meanwhile are skipped.
+-- Passages in quarantine are not indexed for a day. Passages that were deleted meanwhile are
+-- skipped.
 insert into passage_quarantine (org_id, subject_id, part, model, backend, quarantined_at)
 select p.org_id, p.subject_id, p.part, %(model)s, %(backend)s, app_statement_time()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)

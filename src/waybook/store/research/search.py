@@ -26,15 +26,11 @@ from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
 
 class CapabilitiesRow(NamedTuple):
-    """Search features of the database server: pgvector, and the full-text index."""
-
     has_pgvector: bool
     indexed: bool | None
 
 
 class HitRow(NamedTuple):
-    """An artifact or source that a search found, with the passage that matches."""
-
     subject: str
     id: str
     plan_id: str | None
@@ -68,20 +64,16 @@ SQL = load(
     sources_of=SourceRow,
 )
 
-#: Maximum number of passages in each ranked list.
 MAX_RANKED = 50
-#: Maximum number of ranked passages that contain some of the query's words, and of those that
-#: contain all.
+#: At most this many passages with some of the query's words are ranked, and as many with all words.
 CANDIDATES = 2_000
-#: Maximum number of newest passages that a search scans without the full-text index.
+#: Without the full-text index, a search scans at most this many newest passages.
 MAX_UNINDEXED_SCAN = 5_000
-#: Minimum share of the query that a passage's words must cover. It is higher with semantic search,
-#: because a passage with one common word would otherwise displace a passage that says the same in
-#: other words.
+#: A passage's words must cover this share of the query. Semantic search needs a higher share, to
+#: leave room for its own hits.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
-#: PostgreSQL settings applied in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
     # With the default page cost, PostgreSQL would also use the index on the org, which does not
@@ -94,9 +86,8 @@ SETTINGS = (
 class SearchCapabilities:
     """Search features of the server. They do not change while the program runs."""
 
-    #: Backend of semantic search. None if only full-text search is available.
+    #: None if only full-text search is available.
     backend: Backend | None
-    #: Whether a full-text index exists. Otherwise searches scan the newest passages.
     indexed: bool
 
     @property
@@ -117,7 +108,7 @@ class Scope:
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: An artifact must have all of these tags. Sources have no tags, so no source matches.
+    #: An artifact must have all of these tags. Sources have no tags and do not match.
     tags: tuple[str, ...] = ()
 
 
@@ -169,7 +160,6 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return the results of the full-text search and, with pgvector, of the semantic search."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -178,7 +168,6 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    """Select these artifacts and sources, with the passage found in each."""
     return SQL["hits"](rows=Rows([*passages]))
 
 
@@ -222,7 +211,6 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the filters as query parameters. A missing filter gives None."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

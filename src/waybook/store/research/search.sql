@@ -6,8 +6,8 @@ select to_regclass('public.passage_vector') is not null as has_pgvector,
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
--- Return matching passages of the org by the full-text index. Passages with every term rank first.
--- They are selected separately, so that the limit on the others cannot exclude them.
+-- Passages with every term rank first. They are selected separately, so that the limit on the
+-- others cannot exclude them.
 with candidate as (
   (select p.subject_id, p.part, p.words, p.created_at, true as has_every
      from passage p
@@ -62,7 +62,7 @@ with among as (
 
 -- name: hits
 -- Return the hits, each with its passage, its artifact or source, and the creator. Ids are cast
--- before the join: a cast from text is not leakproof, so the index would not be used.
+-- before the join, because a cast from text is not leakproof and the index would not be used.
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded
@@ -74,7 +74,7 @@ select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.c
   left join source s on s.org_id = :org and p.subject = 'source' and s.id = p.subject_id;
 
 -- name: sources_of
--- Return the sources of these artifacts, in the order in which each artifact lists them.
+-- Each artifact's sources are in the order in which the artifact lists them.
 select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
   from artifact_source l
   join source s on s.org_id = :org and s.id = l.source_id

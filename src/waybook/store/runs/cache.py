@@ -2,9 +2,8 @@
 
 A call decides on the cached run, and then sends one message that updates the run if it is
 unchanged, writes, and commits. Every claim and every result changes the audit number of the run, so
-an unchanged number also proves that the cached jobs are unchanged. Calls on a run take turns in
-this process, see `turns.py`; a change by another process makes the update fail. See
-`update_unchanged_run` in `runs/writer.sql`.
+an unchanged number also proves that the cached jobs are unchanged. See `update_unchanged_run` in
+`runs/writer.sql`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,18 +24,15 @@ from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import JobRow, RunBriefRow
 
-#: Model and type of the jobs that a call asks for. None means any.
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
-#: Maximum number of held jobs of a cached run. The cache lists all of them, so that it knows
-#: whether a caller holds one.
+#: A run with more held jobs is not cached, because the cache must list all of them.
 MAX_HELD_JOBS = 256
-#: Maximum number of opened steps of a cached run. It limits the memory of the cache.
+#: A run with more opened steps is not cached, to save memory.
 MAX_STEPS = 1_000
-#: Minimum and maximum number of free jobs that are read together.
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: Maximum age of the list of free jobs. An older list may lack jobs whose delay or lease has ended.
+#: An older list of free jobs may lack jobs whose delay or lease has ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -49,9 +45,7 @@ class FreeJobs(NamedTuple):
     """First free jobs that match a filter, in the order of claiming."""
 
     jobs: tuple[Job, ...]
-    #: Whether the list contains all free jobs.
     is_complete: bool
-    #: Database time at which the jobs were read.
     read_at: datetime
 
 
@@ -65,11 +59,9 @@ class CachedRun(NamedTuple):
     brief: RunBriefRow
     held: Mapping[str, Job]
     free: Mapping[JobFilter, FreeJobs]
-    #: Documents that are inputs of the run's jobs. Later states of the run share this object.
     documents: DocumentCache
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
-        """Return whether the caller holds a job that matches `wanted`, other than job `besides`."""
         if wanted.holder is None or wanted.holder.session is None:
             return False
         return any(
@@ -78,7 +70,6 @@ class CachedRun(NamedTuple):
         )
 
     def jobs_after(self, job: Job, most: int) -> Sequence[Job]:
-        """Return free jobs that come soon after this one in the order of claiming."""
         for free in self.free.values():
             if job in free.jobs:
                 place = free.jobs.index(job) + 1
@@ -132,7 +123,6 @@ def held_jobs_statement(run_id: str, most: int) -> Statement:
 
 
 def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statement:
-    """Select the next claimable jobs of a run, without locking them."""
     job_type, lease = request.job_type, request.lease_seconds
     if request.model is None:
         return SQL["free_jobs"](run_id=run_id, job_type=job_type, lease=lease, most=most)
@@ -142,7 +132,6 @@ def free_jobs_statement(run_id: str, request: JobRequest, most: int) -> Statemen
 
 
 def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statement]:
-    """Select a run with its jobs in progress and its first `most` free jobs, without locks."""
     return [
         *load.snapshot_statements(run_id),
         load.brief_statement(run_id),
@@ -152,7 +141,6 @@ def load_statements(run_id: str, wanted: JobRequest, most: int) -> list[Statemen
 
 
 def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | None:
-    """Convert the selected rows to a cached run. None if the run cannot be cached."""
     loaded = load.read_run(results)
     brief, held, free = results[LOAD_STATEMENT_COUNT:]
     if loaded is None or not _can_be_cached(loaded.run, len(held)):
@@ -174,6 +162,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
 
 
 def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Keep the jobs up to the first one in progress. A heartbeat may still renew its lease."""
+    """Return the jobs before the first one in progress. A heartbeat may still renew its lease."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < most, now)

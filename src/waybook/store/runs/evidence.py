@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of documents listed for a stage.
 MAX_DOCUMENTS = 8
-#: A document's first lines are taken from this many characters of its Markdown.
 BEGINNING_LENGTH = 600
 
 
@@ -18,7 +16,6 @@ class StageDocument(NamedTuple):
     model: str
     lineage: str
     beginning: str
-    #: Number of documents of the stage, including those that are not listed.
     total: int
 
 

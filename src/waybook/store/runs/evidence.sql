@@ -1,6 +1,5 @@
 -- name: stage_documents
--- Return the latest rendered version of each document of a stage, with the beginning of its text
--- and the total number, ordered by step, document and model.
+-- Return the latest rendered version of each document of a stage, with the beginning of its text.
 select n.*, count(*) over () as total
   from (select distinct on (d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, ''))

@@ -4,21 +4,17 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of newest completed runs searched for runs of the same workflow, and maximum number of
-#: such runs that are read.
+#: Runs of the same workflow are searched among this many newest completed runs.
 MAX_NEWEST_RUNS = 2_000
 MAX_FINISHED_RUNS = 20
 MAX_RESULT_COSTS = 400
-#: Number of newest runs from which models are suggested, and maximum number of suggestions.
 MAX_RUNS_WITH_MODELS = 200
 MAX_KNOWN_MODELS = 20
 
 
 class FinishedRunRow(NamedTuple):
-    """Duration, cost and number of jobs of a completed run."""
-
     seconds: float
-    #: Reported cost of the run in millionths of a dollar. None if no usage was reported.
+    #: Reported cost in millionths of a dollar. None if no usage was reported.
     cost_micros: int | None
     jobs: int
 

@@ -12,17 +12,11 @@ from waybook.store.runs.rows import DocumentRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
-#: Maximum number of documents cached per run, and maximum number of characters of their texts.
 MAX_CACHED_DOCUMENTS = 2_000
 MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
-    """A document with the length, author and time of its text.
-
-    The text is included if it was read.
-    """
-
     document: Document
     length: int
     by: str | None
@@ -73,7 +67,6 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
 
 
 def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple[DocumentInfo, ...]:
-    """Return the documents in a slot, regardless of their model."""
     return tuple(
         info
         for info in documents
@@ -91,10 +84,7 @@ class DocumentCache:
     """
 
     def __init__(self) -> None:
-        #: Documents by stage and document key, and then by lineage. The lineage None has all
-        #: documents.
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
-        #: Number of times that documents were written, by stage and document key.
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
 
@@ -131,7 +121,6 @@ class DocumentCache:
         self._places.setdefault((slot.stage, slot.document_key), {})[slot.lineage] = documents
 
     def discard(self, documents: Iterable[NewDocument]) -> None:
-        """Forget the slots in which these documents were written."""
         for document in documents:
             place = (document.stage, document.document_key)
             self._writes[place] = self._writes.get(place, 0) + 1

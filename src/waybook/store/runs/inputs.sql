@@ -1,7 +1,7 @@
 -- name: documents_of
 -- Return the latest version of each document with one of these stages and keys (the slots). Texts
 -- are returned in the order of the slots, up to a total length. `offset 0` makes PostgreSQL look up
--- each slot by key: a join might be planned as a scan of all documents of the run.
+-- each slot by key, because a join might be planned as a scan of all documents of the run.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, '')) w.number, d.id as document_id,

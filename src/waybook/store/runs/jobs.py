@@ -60,7 +60,6 @@ SQL = load(
     run_texts=StoredRow,
 )
 
-#: Maximum number of open jobs of a run that are counted.
 MAX_OPEN_COUNTED = 1_000
 
 
@@ -70,7 +69,7 @@ class JobRequest(NamedTuple):
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Holder whose current job is returned again. None if the caller wants a further job.
+    #: This holder gets its current job again. None if the caller wants a further job.
     holder: Holder | None
 
 
@@ -116,7 +115,6 @@ def run_with_claimable_job_statement(request: JobRequest) -> Statement:
 
 
 def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -> Statement:
-    """Select the seconds until a delay or lease ends and a job becomes claimable."""
     return SQL["seconds_until_claimable"](
         run_id=run_id,
         model=request.model,
@@ -138,7 +136,6 @@ def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement
 
 
 def parts_statement(job_id: str) -> Statement:
-    """Select the earlier parts of the document that a job continues."""
     return SQL["parts"](job_id=job_id)
 
 
@@ -223,7 +220,6 @@ def originals_statements(run_id: str) -> tuple[Statement, Statement]:
 
 
 def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
-    """Convert the selected rows to documents that a copy of a run may reuse."""
     return [
         OriginalDocument(
             id=row.id,

@@ -1,5 +1,5 @@
 -- name: run_of_job
--- Return the run of a job. It is a separate query, so that later statements can filter by run.
+-- This is a separate query, so that later statements can filter by run.
 select run_id::text from job where org_id = :org and id = %(job_id)s;
 
 -- name: load_job
@@ -8,8 +8,8 @@ select :row_of_job
  where j.org_id = :org and j.id = %(job_id)s;
 
 -- name: held_job
--- Return the job that the caller holds and has not submitted. If there are several, the one claimed
--- first.
+-- Return the job that the caller holds and has not submitted. If there are several, return the job
+-- claimed first.
 select :row_of_job
   from job j
  where j.org_id = :org
@@ -24,25 +24,24 @@ select :row_of_job
  limit 1;
 
 -- name: claimable_job
--- Lock and return the first claimable job of a run. A job is claimable again when its holder sent
--- no heartbeat for longer than the lease.
+-- Lock and return the first claimable job of a run. A job is claimable again if its holder sent no
+-- heartbeat for longer than the lease.
 select :row_of_job
   from :jobs_to_claim
  limit 1
    for update of j skip locked;
 
 -- name: claimable_job_for_model
--- Lock and return the first claimable job of a run that is assigned to this model.
+-- Lock and return the first claimable job of a run for one model.
 select :row_of_job
   from :jobs_to_claim_for_model
  limit 1
    for update of j skip locked;
 
 -- name: run_with_claimable_job
--- Return a run with a job for the caller: one in which the caller holds a job, otherwise the oldest
--- with a claimable job. Canceled runs are skipped run by run, so that the number of their open jobs
--- does not matter. Each run is looked up by key, because a join might be planned as a scan of all
--- runs.
+-- Return a run in which the caller holds a job, or else the oldest run with a claimable job.
+-- Canceled runs are skipped run by run, so that the number of their open jobs does not matter. Each
+-- run is looked up by key, because a join might be planned as a scan of all runs.
 with recursive working as (
   (select j.run_id
      from job j
@@ -102,8 +101,7 @@ select extract(epoch from min(case when j.status = 'processing'
    and (%(model)s::text is null or j.model = %(model)s::text);
 
 -- name: open_jobs
--- Return the number of open jobs of a run per step, status and model. Only a limited number of jobs
--- is counted.
+-- Count the open jobs of a run per step, status and model, up to a limit.
 select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
        min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
@@ -117,7 +115,6 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
  limit %(most)s;
 
 -- name: workers
--- Return the workers of a run and the jobs they hold, longest running first.
 select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
        j.attempt, j.started_at as since, j.id::text as job_id
   from :jobs_in_progress
@@ -134,8 +131,8 @@ select :row_of_job
  order by j.rank, j.id;
 
 -- name: parts
--- Return the texts of the jobs that this job continues, first to last. Each is looked up by key,
--- because a join planned while there are few jobs is slow with many.
+-- Return the texts of the jobs that this job continues, first to last. Each job is looked up by
+-- key, because a join planned while there are few jobs is slow with many.
 with recursive before as (
   select (select j.continues_id from job j where j.org_id = :org
                                              and j.id = %(job_id)s) as id, 1 as back
@@ -169,7 +166,7 @@ select distinct j.run_id::text
  limit %(most)s;
 
 -- name: failures
--- Return the jobs of a run that failed permanently, with their errors, in the order of the steps.
+-- Return the permanently failed jobs of a run with their errors, in the order of the steps.
 select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.attempt,
        coalesce(j.error, '') as error, j.completed_at as at
   from job j
@@ -180,8 +177,7 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
  limit %(most)s;
 
 -- name: finished_jobs
--- Return one finished job for each part (`unit`) into which a step of the run was split: the last
--- one that submitted documents.
+-- For each part (`unit`) of a step, return the last job that submitted documents.
 select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job
   from job j
  where j.org_id = :org
@@ -209,7 +205,6 @@ select d.id::text, left(d.content, %(most)s) as content
  where d.org_id = :org and d.id = any (%(ids)s);
 
 -- name: content
--- Return a slice of one document of a run.
 select d.document_key, d.model, d.version, length(d.content),
        substr(d.content, %(start)s + 1, %(most)s) as content,
        (select j.held_by from job j where j.org_id = :org
@@ -218,7 +213,7 @@ select d.document_key, d.model, d.version, length(d.content),
  where d.org_id = :org and d.id = %(document_id)s and d.run_id = %(run_id)s;
 
 -- name: document_job
--- Return the latest version of a document and the job that produced it.
+-- Return the latest version of a document, and the job that produced it.
 select n.job_id::text, n.version, n.id::text as document_id
   from document d
   join document n on n.org_id = :org and n.run_id = d.run_id and n.stage_slug = d.stage_slug
@@ -262,7 +257,7 @@ select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_
  where h.org_id = :org and h.id = %(resource_id)s;
 
 -- name: run_texts
--- Return the texts of a run that the audit records only as hashes, as columns of their rows.
+-- Return the texts of a run that the audit records only as hashes.
 select 'job_part' as entity, p.job_id::text as id, json_build_object('content', p.content) as values
   from job_part p
  where p.org_id = :org and p.run_id = %(run_id)s

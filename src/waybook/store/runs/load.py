@@ -40,7 +40,6 @@ SQL = load(
     definitions_named=DefinitionRow,
     versions=VersionRow,
 )
-#: Maximum number of newest open runs searched for runs that await feedback.
 MAX_NEWEST_RUNS = 1_000
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
@@ -79,7 +78,6 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
 
 
 def text_statement(**values: str | int | bool | None) -> Statement:
-    """Select runs whose id begins with a text or whose name contains it."""
     return SQL["runs_with_text"](**values)
 
 
@@ -92,12 +90,10 @@ def recent_events_statement(run_id: str, most: int) -> Statement:
 
 
 def rows_statement(run_id: str) -> Statement:
-    """Select all rows of a run, for a comparison with the rows rebuilt from its audit."""
     return SQL["run_rows"](run_id=run_id)
 
 
 def read_run(results: Results) -> LoadedRun | None:
-    """Convert the selected rows to a run. Return None if it does not exist."""
     runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
@@ -159,7 +155,6 @@ def _step(row: StepRow) -> StepRun:
 
 
 def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:
-    """Return the audit entries, oldest first, with times in UTC."""
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in reversed(rows))
 
 

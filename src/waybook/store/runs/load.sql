@@ -1,6 +1,6 @@
 -- name: load_run
--- Return the run. Before a change, this runs first and locks the run, so that each transaction sees
--- which jobs earlier transactions completed.
+-- Before a change, this runs first and locks the run, so that each transaction sees which jobs
+-- earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
        app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
        r.copied_from::text, r.copied_seq
@@ -71,8 +71,8 @@ select :row_of_run, :documents_of_listed_run as documents_available,
  limit %(most)s;
 
 -- name: runs_with_text
--- Return runs whose id begins with a text or whose name contains it, by latest start or most recent
--- activity. Documents are counted only in the first order. Runs are found as in `plans_with_text`.
+-- Return runs whose id begins with a text or whose name contains the text. Documents are counted
+-- only in the order by latest start. Runs are found as in `plans_with_text`.
 with :words_asked,
 rarest as materialized (
   select a.first, a.last
@@ -134,8 +134,8 @@ select :row_of_run,
  limit %(most)s;
 
 -- name: awaiting_runs
--- Return runs that wait for a person's feedback on a completed stage, longest waiting first, with
--- the columns of `runs_by_activity` and the time since which each waits.
+-- Return runs that wait for a person's feedback on a completed stage, longest waiting first. The
+-- columns are those of `runs_by_activity`.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, g.stages,
        null::bigint as documents_available, r.awaiting_since
@@ -162,7 +162,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
  limit %(most)s;
 
 -- name: run_rows
--- Return all rows that a run's audit covers, to compare them with the rows rebuilt from the audit.
+-- Return all rows that a run's audit covers, for a comparison with the rows rebuilt from the audit.
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
@@ -233,7 +233,6 @@ select 'usage', u.id::text, json_build_object(
  where u.org_id = :org and u.run_id = %(run_id)s;
 
 -- name: definition
--- Return a version of a workflow definition, by default the latest.
 select :row_of_definition
   from dag_definition d
  where d.org_id = :org
@@ -246,13 +245,11 @@ select :row_of_definition
 select pg_advisory_xact_lock(hashtextextended(:org::text || '/' || %(slug)s, 0));
 
 -- name: definitions
--- Return the latest version of each workflow definition.
 select distinct on (d.slug) :row_of_definition
   from dag_definition d where d.org_id = :org
  order by d.slug, d.version desc;
 
 -- name: definitions_named
--- Return these versions of workflow definitions.
 select :row_of_definition
   from dag_definition d
   join json_to_recordset(%(named)s::json) as n (slug text, version integer)

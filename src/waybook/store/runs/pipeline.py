@@ -30,14 +30,11 @@ class DroppedDecision(Exception):
 
 
 class DecidedCall(NamedTuple):
-    """A call's decisions on the cached run, ready to be written."""
-
     #: The run before and after the decisions. There is no `after` if the next call must lock the
     #: run.
     before: CachedRun
     after: CachedRun | None
     writes: Sequence[RunWrite]
-    #: Other statements, written together with the decisions.
     more: Sequence[Statement]
     send: Send
 
@@ -45,7 +42,7 @@ class DecidedCall(NamedTuple):
 class _Waiting(NamedTuple):
     call: DecidedCall
     written: asyncio.Future[None]
-    #: Context variables of the call. A batch is sent with those of its first call.
+    #: Context variables of the call. A batch is sent with the context of its first call.
     context: Context
 
 
@@ -59,9 +56,8 @@ class CommitPipeline:
         self._end = end
         self._waiting: list[_Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Whether a batch is in flight. Only then do calls wait for the next batch.
+        #: Calls wait for the next batch only while a batch is in flight.
         self.is_sending = False
-        #: The run after all decisions, committed or not, while a batch is in flight.
         self.state: CachedRun | None = None
 
     async def commit(self, call: DecidedCall) -> None:
@@ -105,7 +101,6 @@ class CommitPipeline:
             self._end(committed, ended)
 
     def _drop_waiting(self) -> int:
-        """Drop the decisions of all waiting calls, and return their number."""
         dropped, self._waiting = self._waiting, []
         for waiting in dropped:
             _settle(waiting.written, DroppedDecision())
@@ -120,7 +115,7 @@ class CommitPipeline:
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        # A separate task, so that canceling one call does not affect the others.
+        # Use a separate task, so that canceling one call does not affect the others.
         task = asyncio.create_task(self._write_for_all(batch), context=batch[0].context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

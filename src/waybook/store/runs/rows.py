@@ -17,12 +17,10 @@ class RunSummaryRow(NamedTuple):
     completed_at: datetime | None
     canceled_at: datetime | None
     now: datetime
-    #: Started stages in order: slug, whether completed, whether it has feedback, numbers of closed
-    #: and failed steps, and models.
+    #: Started stages in order: slug, is completed, has feedback, closed steps, failed steps,
+    #: models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: Number of available documents. None if they were not counted.
     documents_available: int | None
-    #: Time since which the run awaits feedback. None if this was not requested.
     awaiting_since: datetime | None
 
 
@@ -78,7 +76,6 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: The step or stage that the event is about. None for the run itself.
     subject: str | None
 
 
@@ -86,7 +83,6 @@ class DefinitionRow(NamedTuple):
     version: int
     name: str
     body: Json
-    #: Hash of the definition, in hexadecimal digits.
     body_hash: str
     created_at: datetime
     created_by: str
@@ -144,7 +140,7 @@ class OpenJobsRow(NamedTuple):
     step_key: str
     status: str
     model: str
-    # Not called `count`, because that is a method of tuples.
+    # The field is not called `count`, because tuples have a method of that name.
     jobs: int
     ready_at: datetime | None
 
@@ -160,8 +156,6 @@ class WorkerRow(NamedTuple):
 
 
 class FailedJobRow(NamedTuple):
-    """A failed job that is not retried automatically."""
-
     job_id: str
     stage: str
     step_key: str
@@ -210,8 +204,6 @@ class DocumentTextRow(NamedTuple):
 
 
 class DocumentSliceRow(NamedTuple):
-    """A part of a document's text, from an offset."""
-
     document_key: str
     model: str
     version: int
@@ -235,8 +227,6 @@ class AvailableRow(NamedTuple):
 
 
 class ReadableRow(NamedTuple):
-    """A document that is available to readers, without its text."""
-
     resource_id: str
     stage: str
     step_key: str
@@ -246,7 +236,6 @@ class ReadableRow(NamedTuple):
     reviewer: str | None
     version: int
     created_at: datetime
-    #: Length of the Markdown in characters.
     length: int
     #: Id of the document from which this one was rendered.
     document_id: str
@@ -265,7 +254,5 @@ class RenderedRow(NamedTuple):
 
 
 class UpdatedRow(NamedTuple):
-    """Result of updating a cached run, with the database time."""
-
     updated: int
     now: datetime

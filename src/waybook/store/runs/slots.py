@@ -24,7 +24,7 @@ RunKey: TypeAlias = tuple[int, str]
 
 MAX_RUNS = 256
 MAX_FILTERS = 64
-#: Number of calls that lock the run in the database after another process changed it.
+#: After another process changed a run, this many calls lock it in the database.
 LOCKS_AFTER_CONFLICT = 8
 
 
@@ -32,7 +32,6 @@ class RunSlot:
     """One run's place in the cache, with the turns and decisions of its calls."""
 
     def __init__(self) -> None:
-        #: The run with all committed changes.
         self.cached: CachedRun | None = None
         self.turns = TurnQueue()
         self.pipeline = CommitPipeline(self._end_batch)
@@ -61,12 +60,11 @@ class RunSlot:
         return True
 
     def mark_contended(self) -> None:
-        """Forget a run that another process changed. The next calls lock it in the database."""
         self.cached = None
         self._locks_left = LOCKS_AFTER_CONFLICT
 
     def put(self, loaded: CachedRun | None) -> None:
-        """Cache a run that was just read. Lists of free jobs that are still valid stay."""
+        """Cache a run that was just read. Its lists of free jobs stay if they are still valid."""
         before = self.cached
         if loaded and before and before.head[:2] == loaded.head[:2]:
             others = before.free if len(before.free) < MAX_FILTERS else {}
@@ -119,7 +117,6 @@ class RunCache:
         self._most = most
 
     def slot(self, which: RunKey) -> RunSlot:
-        """Return the slot of a run. A new slot may replace the slot of another run."""
         slot = self._slots.get(which)
         if slot is None:
             if len(self._slots) >= self._most:

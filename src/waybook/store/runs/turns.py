@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from waybook.errors import Busy
 
-#: Maximum seconds that a call waits for its turn, the same as for a database lock.
+#: A call waits for its turn as long as for a database lock.
 TURN_TIMEOUT_SECONDS = 5.0
-#: Maximum number of calls that share a turn: two batches. It keeps the time between a decision and
+#: At most this many calls (two batches) share a turn, which keeps the time between a decision and
 #: its message short.
 MAX_SHARED = 32
 
@@ -25,7 +25,6 @@ class _Waiter(NamedTuple):
 class TurnQueue:
     def __init__(self) -> None:
         self._waiting: deque[_Waiter] = deque()
-        #: Number of calls that share the current turn.
         self._sharing = 0
         self._is_alone = False
 
@@ -34,22 +33,14 @@ class TurnQueue:
         return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that no other call shares. `end` ends it.
-
-        Raises:
-            Busy: the turn did not come in time.
-        """
+        """Wait for a turn that no other call shares. `end` ends it."""
         if self._is_alone or self._sharing or self._waiting:
             await self._wait(seconds, is_shared=False)
         else:
             self._is_alone = True
 
     async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that other calls may share. `leave` ends it.
-
-        Raises:
-            Busy: the turn did not come in time.
-        """
+        """Wait for a turn that other calls may share. `leave` ends it."""
         if self._is_alone or self._waiting or self._sharing >= MAX_SHARED:
             await self._wait(seconds, is_shared=True)
         else:
@@ -87,7 +78,6 @@ class TurnQueue:
             self.end()
 
     def _begin_next(self) -> None:
-        """Begin the turns of the next calls, unless they must wait for a turn to end."""
         while self._waiting and not self._is_alone:
             granted, is_shared = self._waiting[0]
             if not granted.done():  # If it is done, the call has stopped waiting.

@@ -12,8 +12,6 @@ from waybook.store.runs.rows import ReadableRow
 
 
 class RunJobRow(NamedTuple):
-    """A job in a list, with the tokens and cost of all its attempts."""
-
     id: str
     stage: str
     step_key: str
@@ -33,7 +31,6 @@ class RunJobRow(NamedTuple):
     output_tokens: int
     cost_micros: int
     results: int
-    #: Number of jobs that match the filters, including those on other pages.
     total: int
 
     @property
@@ -84,13 +81,10 @@ class JobTimesRow(NamedTuple):
     status: str
     started_at: datetime
     completed_at: datetime | None
-    #: Number of started jobs of the run.
     total: int
 
 
 class MarkdownRow(NamedTuple):
-    """Beginning of a rendered document as Markdown, with the length of the whole document."""
-
     markdown: str
     length: int
 
@@ -154,7 +148,6 @@ def job_times_statement(run_id: str, most: int) -> Statement:
 
 
 def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
-    """Select all versions of the documents with the same key or lineage as this one."""
     return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
 
 

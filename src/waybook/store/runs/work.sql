@@ -1,7 +1,6 @@
 -- name: run_jobs
--- Return the jobs of a run that match the filters, in the order of the steps, each with its usage
--- over all attempts. The usage of all jobs is summed together, because its index is by run, not by
--- job.
+-- Return the jobs of a run that match the filters, with their usage. The usage of all jobs is
+-- summed together, because its index is by run, not by job.
 with used as (
   select u.job_id, :usage_sums
     from usage u
@@ -29,7 +28,6 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
 offset %(skipped)s;
 
 -- name: job_events
--- Return the audit entries about one job of a run, oldest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error
   from audit_entry e
@@ -40,7 +38,6 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
  limit %(most)s;
 
 -- name: attempt_usage
--- Return the usage of each attempt at a job.
 select u.attempt, :usage_sums
   from usage u
  where u.org_id = :org
@@ -50,7 +47,6 @@ select u.attempt, :usage_sums
  order by u.attempt;
 
 -- name: model_usage
--- Return the usage of a run by model, highest cost first.
 select u.model, :usage_sums
   from usage u
  where u.org_id = :org and u.run_id = %(run_id)s
@@ -59,8 +55,8 @@ select u.model, :usage_sums
  limit %(most)s;
 
 -- name: job_counts
--- Return the number of jobs of a run by step, model and status. Rendering jobs, which the server
--- does itself, are left out.
+-- Count the jobs of a run by step, model and status. Rendering jobs are left out, because the
+-- server does them itself.
 select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
   from job j
  where j.org_id = :org
@@ -69,7 +65,7 @@ select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
  group by j.stage_slug, j.step_key, j.model, j.status;
 
 -- name: job_times
--- Return the times of a run's started jobs, latest start first, and their total number.
+-- Return the times of a run's started jobs, latest start first.
 select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
        j.completed_at, count(*) over () as total
   from job j
@@ -81,8 +77,8 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.start
  limit %(most)s;
 
 -- name: document_versions
--- Return all versions of the rendered documents with the same key or lineage as this one. Those
--- with the same key come first.
+-- Return all versions of the rendered documents with the same key or lineage as this document.
+-- Documents with the same key come first.
 select :row_of_readable
   from document k
   join document d on d.org_id = :org and d.run_id = k.run_id
@@ -98,7 +94,7 @@ select :row_of_readable
  limit %(most)s;
 
 -- name: step_documents
--- Return the rendered documents of a step or of a job in all versions, newest first.
+-- Return all versions of the rendered documents of a step or job, newest first.
 select :row_of_readable
   from document d
   join rendered_document h on h.org_id = :org and h.document_id = d.id
@@ -111,7 +107,6 @@ select :row_of_readable
  limit %(most)s;
 
 -- name: document_text
--- Return the beginning of a rendered document of a run as Markdown.
 select left(h.markdown, %(most)s) as markdown, length(h.markdown)
   from rendered_document h
  where h.org_id = :org

@@ -34,16 +34,12 @@ SQL = load(
     advance_run_with_job=UpdatedRow,
 )
 
-#: Kinds of rows from which the columns of a run are computed.
 _RUN_COLUMNS = frozenset({Entity.RUN, Entity.STAGE_RUN})
 MAX_ROWS = 1_000
 
 
 class RunWrite(NamedTuple):
-    """A decision on a run with its sealed audit entries, ready to be written."""
-
     decision: RunDecision[object]
-    #: The jobs that the decision changes, as they were before, by id.
     loaded: Mapping[str, Job]
     write_context: WriteContext
     sealed: list[SealedEntry]
@@ -53,7 +49,6 @@ class RunWrite(NamedTuple):
 def seal_decision(
     decision: RunDecision[object], loaded: Mapping[str, Job], write_context: WriteContext
 ) -> RunWrite:
-    """Add a decision's audit entries to the chain of the run."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head = write_context.head
     if sealed:
@@ -171,7 +166,6 @@ def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Va
 
 
 def _awaiting_since(run: Run) -> datetime | None:
-    """Return the time since which the run awaits feedback. None if it has ended or has work."""
     if run.completed_at is not None or run.canceled_at is not None:
         return None
     is_waiting, since = False, None

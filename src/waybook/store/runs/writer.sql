@@ -3,14 +3,14 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- Insert a run. A run without work is completed immediately.
+-- A run without work is completed immediately.
 insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
                  audit_hash, updated_at, copied_from, copied_seq)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
         %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: insert_run_words
--- Insert index entries for the words of the name of a new run.
+-- Insert index entries for the words of a new run's name.
 insert into run_word (org_id, word, run_id)
 select r.org_id, w.word, r.id
   from run r
@@ -22,8 +22,8 @@ insert into run_brief (run_id, input, created_at, created_by)
 values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 
 -- name: update_run
--- Update a run. If its audit number has changed since it was loaded, the number becomes null and
--- the NOT NULL constraint rejects the update.
+-- If the run's audit number has changed since it was loaded, the number becomes null and the NOT
+-- NULL constraint rejects the update.
 update run
    set completed_at = %(completed_at)s,
        canceled_at = %(canceled_at)s,
@@ -60,12 +60,12 @@ select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_unchanged_run
 -- Lock a run and update its audit position, under the same conditions as `update_unchanged_run`.
--- Used if the call changes only rows of steps, jobs and documents.
+-- This is for calls that change only steps, jobs and documents.
 with updated as (:advance_of_run)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: advance_run_with_job
--- Update the audit position of a cached run and a job, which costs less than two statements.
+-- One statement for both updates costs less than two.
 with updated as (:advance_of_run),
      job_update as (:update_of_job)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
@@ -97,8 +97,9 @@ update stage_step
    and run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
--- Insert jobs, given as their rows in the audit. A list of values would have to be planned for each
--- number of jobs. The org comes from the run, so that a cluster inserts the jobs where the run is.
+-- The jobs are given as their rows in the audit, because a list of values would have to be planned
+-- for each number of jobs. The org comes from the run, so that a cluster inserts the jobs where the
+-- run is.
 insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
                  attempt, tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
@@ -114,7 +115,7 @@ select r.org_id, n.id, r.id, n.stage_slug, n.step_key, n.job_type, n.model, n.ra
  where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: insert_job
--- Insert one job. This costs less than `insert_jobs` with a list of one.
+-- This costs less than `insert_jobs` with a list of one job.
 insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
                  tries, ready_at, held_by, held_session, started_at, completed_at, error,
                  continues_id, part, document_id, counted)
@@ -139,7 +140,7 @@ insert into document (id, run_id, stage_slug, step_key, job_id, document_key, mo
 values %(rows)s;
 
 -- name: copy_documents
--- Insert copies of documents of another run, with their texts.
+-- Insert copies of another run's documents, with their texts.
 insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
                       reviewer, version, content, content_hash, created_at, copied_from)
 select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model,
@@ -148,8 +149,8 @@ select d.org_id, n.id, %(run_id)s::uuid, d.stage_slug, d.step_key, n.job_id, d.d
   join document d on d.org_id = :org and d.id = n.copied_from;
 
 -- name: check_copies
--- Fail if a document was not copied because its original no longer exists. The division by zero
--- aborts the transaction.
+-- The division by zero aborts the transaction if a document was not copied because its original no
+-- longer exists.
 select 1 / (case when count(*) = %(count)s then 1 else 0 end)
   from document
  where org_id = :org and id = any (%(ids)s);

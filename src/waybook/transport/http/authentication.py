@@ -1,8 +1,8 @@
 """Authentication of every HTTP request in server mode.
 
-Programs send a bearer token, browsers a session cookie; the path decides which one is required. The
-caller is determined once per request and stored in the request state. Long-lived streams check the
-credential again at intervals.
+Programs send a bearer token, and browsers send a session cookie. The path decides which credential
+is required. The caller is determined once per request and stored in the request state. Long-lived
+streams check the credential again at intervals.
 """
 
 import hmac
@@ -36,25 +36,23 @@ from waybook.transport.http.html.error_pages import (
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
-#: Paths without authentication: health checks, sign-in, and links with their own secret.
+#: These paths need no authentication: health checks, sign-in, and links with their own secret.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = (
     *("/static/", "/sign-in/", "/.well-known/"),
     *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
 )
 METRICS_PATH: Final = "/metrics"
-#: Channel (MCP or REST) of the requests for programs, by path prefix.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-#: Returns the caller for a bearer token on a channel, or raises `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the caller of a cached bearer token and the check to run; None if it is not cached.
+#: Returns the caller of a cached bearer token and the check to run. Returns None if the token is
+#: not cached.
 CachedBearer = Callable[[str, Channel], CachedCaller | None]
-#: Returns the caller for a browser's session, or None if it is not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
-#: Paths of tool calls. The first database query of such a call can also check the credential.
+#: Paths of tool calls. The first database query of a tool call can also check the credential.
 CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
@@ -66,22 +64,19 @@ def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
 class AuthGate:
     bearer: BearerAuthenticator
     cached_bearer: CachedBearer = no_cached_bearer
-    #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
     sign_in: str | None = None
-    #: Token for reading the metrics, which cover all orgs. Without a token, metrics are not served.
+    #: Token for reading the metrics of all orgs. Without a token, metrics are not served.
     metrics_token: str | None = None
-    #: URL of the metadata that tells clients how to get a token.
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     async def refusal(self, request: Request) -> Response | None:
         """Authenticate a request; return an error response, or None to proceed.
 
-        A cached token of a tool call is not looked up here: the call itself must check it, or
-        `verify_credential` looks it up before the response starts.
+        The cached token of a tool call is not looked up here. The call's first database query
+        checks the token; otherwise, `verify_credential` looks it up before the response starts.
         """
         if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope).secret

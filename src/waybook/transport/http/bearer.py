@@ -21,7 +21,7 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 class PresentedToken(NamedTuple):
     """Bearer token in a request: absent, well-formed, or malformed."""
 
-    #: Whether the request has a bearer token, well-formed or not.
+    #: Whether the request has a bearer token, even a malformed one.
     present: bool = False
     secret: str | None = None
 
@@ -72,7 +72,6 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
 
 
 WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
-#: Path of the page that explains how to sign in.
 DOCUMENTATION: Final = "/sign-in"
 
 

@@ -1,10 +1,12 @@
 """Session cookies for browsers, and the limit on sign-in attempts per client address.
 
-Browsers send the session cookie only with requests from our own pages. A second cookie exists
-during sign-in at the identity provider (the issuer). The browser must send it when the issuer
-redirects back, so it is also sent with links from other sites; it expires within minutes. The limit
-on sign-in attempts bounds the load; it is not needed against guessing, because secrets are too long
-to guess. The number of stored addresses is bounded: the one inactive for longest is dropped first.
+Browsers send the session cookie only with requests from our own pages. During sign-in at the
+identity provider (the issuer), there is a second cookie. The browser must send it when the issuer
+redirects back, so it is also sent with links from other sites. It expires within minutes.
+
+The limit on sign-in attempts bounds the load. It is not needed against guessing, because secrets
+are too long to guess. The number of stored addresses is bounded: the address that was inactive for
+longest is dropped first.
 """
 
 import ipaddress
@@ -18,10 +20,10 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum duration in seconds of a browser session, and of a sign-in at the identity provider.
+#: Maximum seconds of a browser session. `FLOW_SECONDS` limits the sign-in at the identity provider.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
-#: Cookie name prefix: browsers accept such a cookie only from this exact host, over https.
+#: Browsers accept a cookie with this prefix only from this exact host, over https.
 HOST_PREFIX: Final = "__Host-"
 
 

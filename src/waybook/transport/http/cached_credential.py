@@ -1,4 +1,4 @@
-"""Cached credential of an HTTP request, which is verified before the response starts."""
+"""Cached credential of an HTTP request. It is verified before the response starts."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
@@ -9,11 +9,11 @@ from starlette.responses import Response
 from waybook.app.accounts.token_cache import CachedCaller
 from waybook.transport.gateway import request_state
 
-#: Request state attributes: the cached caller, and the function that looks up its credential.
+#: Request state attributes: the cached caller, and the function that looks up the caller's
+#: credential.
 CACHED_CALLER: Final = "cached_caller"
 VERIFY: Final = "verify_credential"
 
-#: Looks up a credential; returns an error response if it is not valid.
 Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
 
 

@@ -17,13 +17,12 @@ from waybook.errors import Misconfigured
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: Maximum number of proxies between a client and this server.
 MAX_HOPS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """Networks of trusted proxies; by default, no proxy is trusted."""
+    """Networks of trusted proxies. By default, no proxy is trusted."""
 
     networks: tuple[Network, ...] = ()
 

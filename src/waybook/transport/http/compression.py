@@ -18,7 +18,7 @@ from starlette.types import Message, Send
 
 from waybook.transport.http.headers import HeaderValues
 
-#: Media types that are compressed; `text/event-stream` is not one of them.
+#: Event streams (`text/event-stream`) are not compressed.
 COMPRESSIBLE: Final = frozenset(
     {
         "application/json",
@@ -33,14 +33,13 @@ COMPRESSIBLE: Final = frozenset(
         "text/plain",
     }
 )
-#: Responses smaller than this fit into one packet and are not compressed.
+#: Smaller responses fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Responses larger than this are compressed in a thread. Smaller responses take at most 5 ms.
+#: Larger responses are compressed in a thread. Smaller ones take at most 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
-#: zlib parameter for the gzip format with the largest window.
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Statuses of responses that are not compressed, because they have no body or only a part of one.
+#: Responses with these statuses have no body, or only a part of one, and are not compressed.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")

@@ -19,23 +19,22 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: Number of invalid credentials that an address may send in a burst, and seconds until it may send
-#: one more.
+#: An address may send this many invalid credentials in a burst, and one more after each
+#: `REFILL_SECONDS`.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Maximum number of recently valid secrets to remember, and for how many seconds after the last
-#: use.
+#: A secret that was recently valid is remembered for `RECENT_SECONDS` after its last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
 #: Up to this many parallel lookups of one secret count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay in seconds before a refusal is sent. If `CROWD_SIZE` refusals for the same address are
-#: already waiting, the delay is twice as long, then three times, up to `MAX_DELAY_FACTOR` times.
+#: A refusal is sent after this delay. The delay grows with the number of refusals waiting for the
+#: same address.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: Maximum number of refusals delayed at a time; further refusals are sent immediately.
+#: If more refusals are delayed, further refusals are sent immediately.
 MAX_DELAYED: Final = 1_000
 
 
@@ -47,13 +46,11 @@ class FailedCredentials:
     ) -> None:
         self._clock = clock
         self._pause = pause
-        #: Time at which the token bucket of each address is full again, least recent failure first.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: When each secret was last valid, by a hash whose key exists only in this process.
+        #: When each secret was last valid. Secrets are hashed with a key that exists only in this
+        #: process.
         self._recent: OrderedDict[int, float] = OrderedDict()
-        #: Lookups in progress, by hash of the secret.
         self._pending: Counter[int] = Counter()
-        #: Events that are set when a lookup of the secret ends, by hash of the secret.
         self._ended: dict[int, asyncio.Event] = {}
         self._delayed: Counter[str] = Counter()
 
@@ -108,7 +105,10 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Charge the address for a lookup; return the seconds to refund if the secret is valid."""
+        """Count a lookup against the address.
+
+        Return the seconds to give back for a valid secret.
+        """
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         wait = self._wait(place)

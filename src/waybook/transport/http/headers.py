@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-#: All values of each header, by lower-case name.
 HeaderValues: TypeAlias = Mapping[bytes, Sequence[str]]
 
 

@@ -60,7 +60,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request: POST requests do not get here, because `handle` answers them."""
         del scope, receive, send
-        # Without sessions, GET has no stream to open and DELETE has nothing to close.
+        # Without sessions, GET has no stream to open, and DELETE has nothing to close.
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:

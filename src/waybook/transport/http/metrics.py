@@ -110,7 +110,7 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-READY_WITHIN: Final = 2.0  # Seconds within which the database must respond to be ready.
+READY_WITHIN: Final = 2.0  # The server is ready if the database responds within this many seconds.
 
 
 @dataclass(frozen=True, slots=True)

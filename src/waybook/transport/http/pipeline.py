@@ -39,8 +39,7 @@ from waybook.transport.http.request_checks import (
 )
 from waybook.transport.http.response_send import ResponseSend
 
-#: Maximum number of cached header checks, and maximum size of the headers of each. A client sends
-#: the same headers with every request.
+#: A client sends the same headers with every request, so checks of small headers are cached.
 MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
@@ -57,20 +56,17 @@ CHECKED_HEADERS: Final = frozenset(
 )
 
 RawHeader: TypeAlias = tuple[bytes, bytes]
-#: Returns the response to an exception raised by a handler.
 ErrorHandler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
-#: Handles a request whose body has been read; sends the response.
 BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None]]
 
 
 class CheckedHeaders(NamedTuple):
     """Results of checking a request's headers, except its credential."""
 
-    #: Refusal because of the request's host, origin or site.
     refusal: Response | None
-    #: Refusal because of the body's encoding, checked after the credential.
+    #: Refusal because of the body's encoding. It is checked after the credential.
     body_refusal: Response | None
     scheme: str
     accepts_gzip: bool
@@ -98,12 +94,9 @@ class RequestPipeline:
 
     app: ASGIApp
     hosts: AllowedHosts
-    #: Authentication, and rate limits of orgs, if configured.
     gate: AuthGate | None = None
     pace: RequestThrottle | None = None
-    #: Handlers of POST requests by path, called without routing.
     handlers: Mapping[str, BodyHandler] = field(default_factory=dict)
-    #: Returns the response to an exception of a handler. Without it, exceptions are raised.
     on_error: ErrorHandler | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,7 +112,7 @@ class RequestPipeline:
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         handler = self.handlers.get(path) if method == "POST" else None
-        # Header checks of other paths are not cached, because clients choose these paths freely.
+        # Do not cache the header checks of other paths, because clients choose these paths freely.
         is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)

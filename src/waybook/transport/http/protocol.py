@@ -1,8 +1,8 @@
 """HTTP connection with limited request headers, and a short path for complete requests.
 
 uvicorn accepts request headers of any size and waits for them without a limit. A client is not
-authenticated before its headers are read, so any client could exhaust memory with an endless
-header, or occupy every connection with incomplete ones.
+authenticated before its headers are read. So any client could exhaust memory with an endless
+header, or occupy every connection with incomplete headers.
 
 uvicorn writes head and body of a response separately, and each write is a system call. An app that
 has the whole response can pass it to the request's `Exchange` instead.
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: Maximum seconds for receiving a request head, from the start of the connection or the end of the
+#: Time limit for receiving a request head, from the start of the connection or the end of the
 #: previous response.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
@@ -30,7 +30,7 @@ TOO_LARGE: Final = (
 )
 
 
-#: ASGI extension under which a request's scope has its `Exchange`.
+#: A request's scope has its `Exchange` under this ASGI extension.
 EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
 
@@ -72,7 +72,7 @@ class Exchange:
         cycle = self._cycle
         if cycle.response_started or cycle.disconnected or not cycle.keep_alive:
             return False
-        # While the server drains, there is a second default header, which closes the connection.
+        # While the server drains, a second default header closes the connection.
         if cycle.flow.write_paused or len(cycle.default_headers) != 1:
             return False
         ((name, value),) = cycle.default_headers
@@ -95,7 +95,6 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     _bytes = 0
     _headers = 0
-    #: Number of received bytes that the parser has not yet passed on as headers or body.
     _buffered = 0
     _timer: TimerHandle | None = None
 
@@ -116,8 +115,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # Limit the time for the next head (URL and headers). After a response, the next bytes
-            # are the unread rest of the body or a new head.
+            # Limit the time for the next request head (URL and headers).
             self._expect()
 
     def on_message_begin(self) -> None:

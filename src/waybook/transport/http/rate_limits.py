@@ -35,7 +35,6 @@ from waybook.transport.http.headers import declared_size
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
-#: Maximum number of requests of one org that are processed at the same time.
 MAX_CONCURRENT: Final = 4
 WAIT_TIMEOUT_SECONDS: Final = 0.5
 
@@ -94,17 +93,16 @@ class ConcurrencyLimiter:
             del self._taken[org]
 
 
-#: Delays in seconds of requests over the rate limit, used in rotation. They average one second, and
-#: differ so that clients do not all retry at the same moment.
+#: Delays of requests over the rate limit. They differ, so that clients do not all retry at the same
+#: moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: If `QUEUE_STEP` requests of an org are already delayed, the delay of the next one is twice as
-#: long, then three times, up to `MAX_QUEUE_STEPS` times.
+#: The delay grows with every `QUEUE_STEP` delayed requests of the org, up to `MAX_QUEUE_STEPS`
+#: times.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
-#: Path prefixes of requests that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Maximum number of an org's pages rendered at a time, and the seconds after which a page no longer
-#: counts. The number is small, because a page takes the CPU time of many calls.
+#: The number of an org's pages rendered at the same time is small, because a page takes the CPU
+#: time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 #: A request counts as one more call for every so many bytes of its body. Parsing them takes up to
@@ -128,7 +126,6 @@ class RequestThrottle:
         default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, PAGE_WAIT_SECONDS)
     )
     pauses: Iterator[float] = field(default_factory=partial(cycle, DELAYS))
-    #: Number of delayed requests of each org.
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request, size: int | None = None) -> UUID | None:
@@ -143,7 +140,7 @@ class RequestThrottle:
                 await self.gateway.caller(request),
             )
         except WaybookError:
-            # The endpoint determines the caller again, and reports the error.
+            # The endpoint determines the caller again and reports the error.
             return None
         is_admitted = await self._count(dispatcher, caller, _more_calls(request, size))
         setattr(request.state, RATE_COUNTED, is_admitted)

@@ -39,7 +39,7 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: Host name that a proxy serves over https, if any.
+    #: Host name that a proxy serves over https. None without such a proxy.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
@@ -62,20 +62,20 @@ class AllowedHosts:
 
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
-#: Paths that are served for every host name, because they reveal nothing.
+#: These paths are served for every host name, because they reveal nothing.
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending does not read the response, so a body that is only slightly over
-# the limit is read to its end before it is refused.
+# A client that is still sending does not read the response, so a body slightly over the limit is
+# read before it is refused.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
 def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:
     """Return https for requests to the public host, where a proxy terminates TLS.
 
-    Their cookies are then restricted to https.
+    The cookies of these requests are then restricted to https.
     """
     if [name.lower() for name in headers.get(b"host", ())] == [public_host]:
         return "https"
@@ -154,10 +154,9 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-#: `Sec-Fetch-Site` values of requests from our own pages, or of typed URLs.
+#: `Sec-Fetch-Site` has these values for requests from our own pages and for typed URLs.
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-#: Headers added to every response, unless it sets them itself.
 SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",

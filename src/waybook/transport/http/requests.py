@@ -22,8 +22,7 @@ from waybook.transport.http.responses import (
     retry_after_header,
 )
 
-#: Headers of responses with a document. A document is untrusted text: browsers may show and save
-#: it, but not run scripts in it.
+#: A document is untrusted text. Browsers may show and save it, but not run scripts in it.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
@@ -33,7 +32,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Types that no browser executes or renders. Outputs of other types are sent as plain text.
+#: No browser executes or renders these types. Outputs of other types are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",

@@ -1,4 +1,4 @@
-"""Responses with security headers, which start only once the credential is verified."""
+"""Responses with security headers. They start only after the credential is verified."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -28,9 +28,9 @@ class ResponseSend:
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
-        #: Function that lets the org's next request start; called when the response starts.
+        #: Called when the response starts, to let the org's next request start.
         self.release: Callable[[], None] | None = None
-        #: Request whose credential must be verified before the response starts.
+        #: The credential of this request must be verified before the response starts.
         self.unverified: Request | None = None
         self.is_started = False
         self._is_refused = False
@@ -41,7 +41,7 @@ class ResponseSend:
                 return
             self.is_started = True
             if self.release is not None:
-                # Let the org's next request start now, because an event stream stays open long.
+                # Let the org's next request start now, because an event stream stays open for long.
                 self.release()
             headers = with_security_headers(message.get("headers", ()))
             is_unavailable = message["status"] == HTTPStatus.SERVICE_UNAVAILABLE

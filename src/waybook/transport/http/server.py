@@ -21,10 +21,10 @@ try:
 except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
-BACKLOG: Final = 2048  # Maximum number of TCP connections waiting to be accepted.
+BACKLOG: Final = 2048
 SWITCH_SECONDS: Final = 0.0005
-#: Seconds for which an idle connection stays open. The time is long, because an agent thinks
-#: between calls, and common proxies keep connections for 60 seconds.
+#: An agent thinks between calls, so an idle connection stays open for long. Common proxies keep
+#: connections for 60 seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
     2  # Seconds for which requests in progress may continue after the signal to stop.
@@ -80,7 +80,8 @@ class SignalFreeServer(uvicorn.Server):
         yield
 
     def close_connections_after_responses(self) -> None:
-        # Change the state too: uvicorn copies the configured headers to it only once a second.
+        # Also update the server state's headers: uvicorn copies them from the config only once a
+        # second.
         self.config.encoded_headers.append(CLOSE_CONNECTION)
         self.server_state.default_headers.append(CLOSE_CONNECTION)
 
@@ -93,9 +94,7 @@ class Drain:
     closes its connection, so that the client's next connection goes to another server.
     """
 
-    #: Seconds of draining; 0 to stop immediately.
     seconds: float = 0.0
-    #: Event that is set when the server begins to drain, or to stop without draining.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pause(self, seconds: float) -> None:
@@ -109,7 +108,7 @@ class Drain:
 
 
 def no_hook() -> None:
-    """Do nothing; the default of `leaving` and `announce`."""
+    """Do nothing. This is the default of `leaving` and `announce`."""
 
 
 @asynccontextmanager
@@ -193,7 +192,7 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on uvloop or, where it does not exist, on asyncio's loop.
+    """Run a coroutine on uvloop, or on asyncio's loop where uvloop does not exist.
 
     The interpreter's thread switch interval is set to a tenth of its default of 5 ms, so that the
     event loop does not wait long for computing threads.

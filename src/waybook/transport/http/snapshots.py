@@ -15,7 +15,6 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-#: Maximum number of snapshots processed at the same time, in threads.
 MAX_CONCURRENT: Final = 2
 
 

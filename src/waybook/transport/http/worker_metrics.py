@@ -25,18 +25,15 @@ from waybook.transport.http.metric_families import Buckets, Metric
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
-#: Age in seconds at which a worker's gauges are left out, because it has ended.
+#: Older gauges are left out, because their worker has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
-#: Maximum number of attempts to read metrics that are being overwritten.
 MAX_READS: Final = 3
-#: Length and checksum of one copy of a worker's metrics.
 HEADER: Final = Struct("=II")
 HALF_BYTES: Final = HEADER.size + MAX_BYTES
-#: Memory of a worker: one byte with the number of the copy in use, then two copies.
+#: A worker's memory has one byte with the number of the copy in use, and two copies.
 SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
-#: Name and labels of a sample.
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 

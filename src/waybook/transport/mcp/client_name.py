@@ -5,7 +5,7 @@ from typing import Final
 from waybook.redaction import redact
 from waybook.transport.errors import Context
 
-#: Maximum length of the name, which the client chooses.
+#: Clients choose their names, so the length is limited.
 MAX_CLIENT_LENGTH: Final = 80
 
 

@@ -10,10 +10,8 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-#: Maximum number of values that the MCP protocol allows in a completion result.
 MAX_COMPLETIONS: Final = 100
 
-#: For each prompt that takes an id: the argument, and whether the id belongs to a run.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 

@@ -1,7 +1,7 @@
-"""Files with the state of each conversation, which hooks of coding agents read.
+"""Files with the state of each conversation, for hooks of coding agents.
 
-The process that serves a client over stdio writes them after tool calls, so a hook need not call
-the server or the database. A file is replaced as a whole, and only its owner can read it.
+The process that serves a client over stdio writes these files after tool calls, so a hook need not
+call the server or the database. A file is replaced as a whole, and only its owner can read it.
 """
 
 import logging
@@ -26,19 +26,15 @@ from waybook.transport.mcp.conversation_state import (
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "conversations"
-#: Maximum number of state files; the oldest are deleted.
 MAX_FILES: Final = 64
-#: State files larger than this are not read.
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
-#: Environment variables in which clients pass the name of the conversation.
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
-#: Metadata field of a call with Codex's name for the conversation.
+#: Codex sends its name for the conversation in this metadata field of a call.
 THREAD_FIELD: Final = "threadId"
-#: Programs that may run between a client and its MCP server process.
+#: These programs may run between a client and its MCP server process.
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
 MAX_LAUNCHERS: Final = 4
-#: File name for a conversation without a name: the process id of its MCP server.
 OWN_KEY: Final = f"process-{os.getpid()}"
 
 
@@ -85,7 +81,8 @@ class ConversationFiles:
                 ),
             )
         except (OSError, TypeError) as error:
-            # Only log the error: the call itself succeeded, and agents can work without hooks.
+            # Only log the error, because the call itself succeeded, and agents can work without
+            # hooks.
             log.warning("cannot write the state of the conversation: %s", error)
 
     def _key(self, thread: object) -> str:
@@ -96,13 +93,13 @@ class ConversationFiles:
     def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
         before = self._states.get(key)
         if before is None:
-            # The file may exist: a client that resumes a conversation starts a new server process,
-            # but the conversation keeps its name.
+            # The file may exist, because a client that resumes a conversation starts a new server
+            # process but keeps the conversation's name.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
         if len(self._states) > MAX_FILES:
-            # The state is dropped only from memory; it can be read from its file again.
+            # Drop the state only from memory. It can be read from its file again.
             del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)
@@ -207,7 +204,7 @@ def _is_running(pid: object) -> bool:
     if not isinstance(pid, int) or pid <= 0:
         return False
     if sys.platform == "win32":
-        # On Windows, signal 0 would end the process. So keep the state until there are too many
+        # On Windows, signal 0 would end the process, so keep the state until there are too many
         # files.
         return True
     try:

@@ -1,7 +1,7 @@
 """State of an agent's conversation: its open plan, the steps it holds, and the next call.
 
-It is derived from the conversation's tool calls and replies alone; hooks of coding agents read it
-after the agent's context was compacted or its client restarted.
+The state is derived only from the conversation's tool calls and replies. Hooks of coding agents
+read it after the agent's context was compacted or its client restarted.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,12 @@ from typing import Any, Final
 from waybook.core.short_ids import usual_form
 from waybook.json_values import Body, Json
 
-#: Version of the JSON format; a hook ignores other versions.
 FORMAT: Final = 1
-#: Maximum number of held steps; the oldest are dropped.
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a text. Longer names and titles are cut, and longer ids are left out.
+#: Longer names and titles are cut, and longer ids are left out.
 MAX_TEXT_LENGTH: Final = 200
-#: Error codes which mean that the caller does not hold the step.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
-#: Fields stored as short ids.
 SHORTENED: Final = frozenset({"planId", "stepId"})
 
 Reply = Mapping[str, object]

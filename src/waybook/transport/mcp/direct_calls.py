@@ -1,9 +1,8 @@
-"""Tool calls over HTTP that are answered without the MCP library, which takes longer.
+"""Answers ordinary tool calls over HTTP faster, without the MCP library.
 
-Only ordinary calls are answered here. Everything else goes to the library: a request for a review,
-which may be answered with a form or a task; a call with unknown fields; a call whose headers
-contradict its body. The responses equal those of the library byte for byte, which a test checks for
-every protocol revision.
+Everything else goes to the library: a request for a review, which may be answered with a form or a
+task; a call with unknown fields; a call whose headers contradict its body. The responses are the
+same as those of the library, byte for byte. A test checks this for every protocol revision.
 """
 
 import json
@@ -48,19 +47,18 @@ CALL: Final = "tools/call"
 MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
-#: Headers that route a request. A request that has one of them twice is refused.
+#: A request that has one of these headers twice is refused.
 ROUTING_HEADERS: Final = (
     MCP_PROTOCOL_VERSION_HEADER.encode(),
     MCP_METHOD_HEADER.encode(),
     MCP_NAME_HEADER.encode(),
 )
 PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
-#: Maximum bytes of cached metadata, and maximum number of cached items. A client sends the same
-#: metadata with every call.
+#: A client sends the same metadata with every call, so small metadata is cached.
 MAX_CACHED_BYTES: Final = 2_000
 MAX_CACHED: Final = 256
-#: Maximum number of cached headers. A modern client (with a protocol revision that has no
-#: handshake) sends different headers for each tool.
+#: Maximum number of cached headers. A client whose protocol revision has no handshake sends
+#: different headers for each tool.
 MAX_CACHED_HEADERS: Final = 1_024
 CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
 
@@ -82,7 +80,7 @@ class CallHeaders(NamedTuple):
     """Headers of a tool call that is answered without the MCP library."""
 
     version: str
-    #: Tool that the headers name; None if the client's protocol revision has a handshake.
+    #: Tool that the headers name. None if the client's protocol revision has a handshake.
     tool: str | None
     client: str | None
     is_modern: bool
@@ -97,9 +95,8 @@ class DirectCalls:
     """Answers tool calls without the MCP library."""
 
     gateway: ToolGateway
-    #: Tools whose calls can be answered without the MCP library.
     tools: frozenset[str]
-    #: Name and version of this server, sent to clients whose protocol revision has no handshake.
+    #: Name and version of this server. Clients without a handshake get them with each answer.
     server_info: dict[str, Any]
 
     def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
@@ -201,7 +198,8 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
     token = metadata.get(PROGRESS_TOKEN, "")
     if type(token) is not str and type(token) is not int:
         return None
-    # The trace context differs in every call and is not checked, so the cache key leaves it out.
+    # Leave the trace context out of the cache key, because it differs in every call and is not
+    # checked.
     own = {k: v for k, v in metadata.items() if k not in TRACE_FIELDS or type(v) is not str}
     encoded = orjson.dumps({**own, PROGRESS_TOKEN: ""})
     return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None

@@ -1,10 +1,10 @@
 """Review decisions in the chat, through MCP elicitation.
 
-The review is stored first; if the user declines or never answers, it stays open like any other. In
-the current protocol revision, the reply to the call contains a form. The client shows it and
-repeats the call with the user's input; the server keeps no state in between. In older revisions,
-the server sends the form during the call, which needs a connection that stays open. The call then
-waits a short time for the decision; a later decision is submitted too.
+The review is stored first. If the user declines or never answers, the review stays open. In the
+current protocol revision, the reply to the call contains a form. The client shows the form and
+repeats the call with the user's input, and the server keeps no state in between. In older
+revisions, the server sends the form during the call, which needs a connection that stays open. The
+call then waits a short time for the decision. A later decision is submitted too.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ ToolResult = wire.CallToolResult | wire.InputRequiredResult
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: Maximum length of the message in a form; forms are unsuitable for long texts.
+#: Forms are unsuitable for longer messages.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Maximum seconds that a call waits for the decision, in older revisions. This is shorter than the
-#: usual limit of clients for a tool call, 60 seconds.
+#: In older revisions, a call waits at most this long for the decision. Clients usually limit a tool
+#: call to 60 seconds.
 MAX_FORM_WAIT_SECONDS: Final = 45.0
 MAX_OPEN_FORMS: Final = 8
 FORM: Final[Mapping[str, Any]] = {
@@ -60,7 +60,6 @@ class ReviewElicitation:
     """Handles review requests that can be decided within the same call."""
 
     gateway: ToolGateway
-    #: Whether there is a single client, on a connection that stays open.
     persistent: bool = False
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
 

@@ -24,7 +24,6 @@ class PromptTemplate:
     text: str
     argument: str | None = None
     argument_description: str = ""
-    #: Default value of the argument; without a default, clients must pass the argument.
     default: str | None = None
 
     def to_wire(self) -> wire.Prompt:
@@ -115,7 +114,7 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts for plans, which are always offered. The prompts for runs need the tools for runs.
+#: Prompts for plans are always offered. Prompts for runs need the tools for runs.
 PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
 RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
@@ -192,8 +191,8 @@ Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).
 """
 
-#: Instructions for runs, added to the instructions for plans. They can be short, because each reply
-#: suggests the next call.
+#: Added to the instructions for plans. The text can be short, because each reply suggests the next
+#: call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \

@@ -14,11 +14,9 @@ MARKDOWN: Final = "text/markdown"
 class ResourceKind:
     name: str
     title: str
-    #: URI template with `{id}` for the object's id.
     uri: str
     description: str
-    #: Tool that reads the resource, and its argument for the id. Documents and outputs need no
-    #: tool.
+    #: Tool that reads the resource. Documents and outputs need no tool.
     tool: str | None = None
     argument: str = ""
     #: Whether the tool needs `detail` to return the full text.

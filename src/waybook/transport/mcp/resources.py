@@ -34,7 +34,7 @@ from waybook.transport.mcp.skills import SCHEME, Skills
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """Open plan or run; `status_text` describes its status."""
+    """Open plan or run. `status_text` describes its status."""
 
     id: str
     name: str
@@ -84,10 +84,9 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Tools that only the map app calls. Other clients do not get them, because tool descriptions cost
+#: Only the map app calls these tools. Other clients do not get them, because tool descriptions cost
 #: tokens.
 APP_TOOLS: Final = frozenset({"draw_map"})
-#: Placeholder for the style sheet in the page of the map app.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
@@ -130,7 +129,7 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """Text of a resource; `meta` has its author or language model, if known."""
+    """Text of a resource. `meta` has the author or language model, if known."""
 
     mime_type: str
     text: str
@@ -146,7 +145,7 @@ class Resources:
 
     gateway: ToolGateway
     runs: bool
-    #: Skills whose files are resources too; None if the offered tools cannot start skills.
+    #: Skills whose files are resources too. None if the offered tools cannot start skills.
     skills: Skills | None = None
 
     @property

@@ -34,8 +34,8 @@ from waybook.transport.mcp.elicitation import (
 from waybook.transport.mcp.tools import to_tool_result
 
 POLL_INTERVAL_MS: Final = 5_000
-#: Errors of a late decision: the review was decided, or the plan ended, after the review was read.
-#: The tasks extension ignores answers to a form that is no longer open.
+#: A decision with one of these errors came too late. The tasks extension ignores answers to a form
+#: that is no longer open.
 OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 

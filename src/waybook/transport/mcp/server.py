@@ -28,8 +28,8 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile, unknown_tool
 
-# Responses that clients may cache, because they do not change while the process runs. The list of
-# tools is private, because it depends on the extensions that the client declares.
+# Clients may cache these responses, because they do not change while the process runs. The list of
+# tools differs between clients.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="private"),

@@ -26,7 +26,6 @@ EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
 FOLDER: Final = "inode/directory"
 CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
-#: Media types by file extension; other text files are `text/plain`.
 MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".csv": "text/csv",

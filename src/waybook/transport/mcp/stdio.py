@@ -29,10 +29,9 @@ from waybook.transport.jsonrpc import (
     read_message,
 )
 
-#: Bytes kept from the start and from the end of an oversized line.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
-#: Maximum seconds in which open requests are answered after the client has closed stdin.
+#: After the client has closed stdin, open requests are answered within this many seconds.
 ANSWER_SECONDS: Final = 30.0
 
 ErrorWriter = Callable[[JSONRPCError], None]
@@ -55,7 +54,6 @@ class MessageLines:
         """Read lines from `wire`, and pass errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
-        #: Requests without an answer, except requests that wait for work.
         self._open: set[object] = set()
         self._all_answered = threading.Event()
         self._all_answered.set()
@@ -146,7 +144,7 @@ async def serve_stdio(server: Server[None]) -> None:
     """
 
     def refuse(error: JSONRPCError) -> None:
-        # Ignore the error: the client has disconnected.
+        # Ignore the error, because the client has disconnected.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 
@@ -158,5 +156,6 @@ async def serve_stdio(server: Server[None]) -> None:
                 incoming, _Answers(outgoing, lines), server.create_initialization_options()
             )
         finally:
-            # Flush before stdout is restored; buffered output would otherwise reach the client.
+            # Flush before stdout is restored, because buffered output would otherwise reach the
+            # client.
             sys.stdout.flush()

@@ -29,12 +29,11 @@ from waybook.transport.mcp.capabilities import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Maximum number of streams in total and per org, and of resources that a client of an older
-#: revision may subscribe to.
+#: Limits of the streams in total and per org. `MAX_RESOURCES` limits the subscriptions of a client
+#: with an older revision.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
-#: Seconds after which the credential of a stream is checked again.
 REAUTH_SECONDS: Final = 20.0
 
 LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})

@@ -56,7 +56,7 @@ def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) ->
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
     """Convert a dispatcher's answer to an MCP tool result.
 
-    An error is one text block without structured content, because that would have to match the
+    An error is one text block. It has no structured content, because that would have to match the
     tool's output schema.
     """
     return wire.CallToolResult(

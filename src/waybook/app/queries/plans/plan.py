@@ -41,7 +41,7 @@ from waybook.store.plans.rows import PlanBrief, ResultRow
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 PAGE_SIZE = 100
-#: A map with more boxes than the first number shows only as many steps as the second number.
+#: A map with more than `MAX_MAP_BOXES` boxes shows only `STEPS_AROUND` steps.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
@@ -56,14 +56,12 @@ class PlanInclude(Flag):
     OUTPUTS = auto()
     RESEARCH = auto()
     HISTORY = auto()
-    #: The number of steps added after work on the plan had begun.
     ADDED = auto()
     STATUS_CHANGES = auto()
     NAMES = auto()
     #: Names and status changes of the steps on the requested page, and names of the steps on the
     #: map.
     WINDOW = auto()
-    #: Finished steps on which a forecast is based.
     FINISHED_STEPS = auto()
 
     PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
@@ -91,16 +89,13 @@ class PlanDetail:
     review_record: ReviewRecord | None = None
     outputs: Sequence[Output] = ()
     research: Sequence[Research] = ()
-    #: Entries of the plan's history, newest first.
     history: Sequence[HistoryEntry] = ()
     added: int = 0
-    #: Status changes of the steps, oldest first.
     status_changes: Sequence[StepStatusChange] = ()
-    #: Names of steps without a title, by id: the first line of their instructions.
+    #: Names of steps without a title, by step id. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Finished steps of this and other plans, on which a forecast is based.
     finished_steps: Sequence[FinishedStep] = ()
-    #: Requested page of steps; None requests the page with the focus step.
+    #: Requested page of steps. None requests the page with the focus step.
     page: int | None = None
 
     @cached_property

@@ -45,7 +45,6 @@ class PlanRows:
     progress: Progress
     seq: int
     rows: Rows
-    #: Latest entries of the plan's history, newest first.
     history: list[HistoryEntry]
 
 

@@ -22,7 +22,7 @@ from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
 from waybook.plan.states import DONE_STEP, StepStatus
 
-#: Maximum number of entries replayed for a page. `waybook audit as-of` has no limit.
+#: A page replays at most this many audit entries. `waybook audit as-of` has no limit.
 MAX_REPLAYED_ENTRIES = 20_000
 
 
@@ -36,7 +36,6 @@ class PastStep:
     attempt: int
     holder: str
     depends_on: tuple[str, ...]
-    #: Whether the plan still has the step.
     exists: bool
 
 

@@ -17,21 +17,17 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Counting of the plans in one status stops here, so that the query stays fast.
 MAX_COUNTED = 1_000
-#: Maximum length of an excerpt from a research question or from a step's instructions.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
-#: Number of plans in a list whose names are searched without an index.
 MAX_WALKED = 500
-#: A text is searched in at most this many plans whose names share a word with it.
 MAX_NAMED = 500
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Title of the step or, without one, the beginning of its instructions.
+    #: Title of the step. Without a title, the beginning of its instructions.
     title: str
 
 
@@ -48,7 +44,7 @@ class PlanSummary:
     now: datetime
     progress: Progress
     current_step: CurrentStep | None
-    #: Last heartbeat of the stalled step, if a step is stalled.
+    #: Last heartbeat of the stalled step. None if no step is stalled.
     inactive_since: datetime | None
 
     @property
@@ -57,10 +53,9 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Newest plan first. The creation time never changes, so a client that reads page after page
-    #: sees every plan exactly once, even if plans change meanwhile.
+    #: Newest plan first. The creation time never changes, so a client that reads all pages sees
+    #: every plan exactly once.
     CREATION = auto()
-    #: Most recently active plan first.
     ACTIVITY = auto()
 
 
@@ -71,25 +66,20 @@ class PlanFilter:
     order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
-    #: A plan matches if its id begins with this text or its name contains it. Beyond the first
-    #: `MAX_WALKED` plans of the list, names also need a word that begins with the text's rarest
-    #: word.
+    #: Matches the beginning of a plan's id, or a part of its name.
     text: str = ""
     creator: str | None = None
-    #: Cursor: the id of the last plan on the previous page.
     before: str | None = None
-    #: Second part of the cursor: the last activity of the plan `before`. It is required when plans
-    #: are ordered by activity, and ignored in a text search.
     before_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPage:
     plans: tuple[PlanSummary, ...]
-    #: Last plan of this page if more follow; None on the last page.
+    #: Last plan of this page if more plans follow. None on the last page.
     last: PlanSummary | None
-    #: Plans per status regardless of the filter, counted up to `MAX_COUNTED`. When plans are
-    #: ordered by activity, only open ones are counted.
+    #: Number of plans in each status, up to `MAX_COUNTED`, regardless of the filter. In the order
+    #: by activity, only open plans are counted.
     counts: dict[PlanStatus, int]
 
     @property
@@ -196,7 +186,7 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
     )
 
 
-#: Statuses by name. A lookup is faster than calling the enumeration.
+#: A lookup by name is faster than calling the enumeration.
 _STEP_STATUSES: Final[Mapping[str, StepStatus]] = {status.value: status for status in StepStatus}
 
 
@@ -224,7 +214,6 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     return resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 
-#: Maximum number of plans read to resolve a name. An ambiguity error lists these plans.
 MAX_CANDIDATES = 5
 
 

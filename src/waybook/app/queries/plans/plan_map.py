@@ -17,7 +17,6 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Status in a progress report for each status of a step.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,

@@ -38,13 +38,11 @@ from waybook.errors import NotFound, TooLarge
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store.audit import SealedEntry
 
-#: HTML before and after the exported JSON in a snapshot file.
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
 DATA_END: Final = "</script>"
-#: Identifies the layout of the file. Waybook can only verify files of the layout that it writes.
+#: Identifies the layout of the file. Waybook can verify only files with the layout that it writes.
 GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
 MAP_WIDTH: Final = 960
-#: Maximum number of audit entries in a snapshot, and their maximum size in bytes.
 MAX_ENTRIES: Final = 5_000
 MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
 

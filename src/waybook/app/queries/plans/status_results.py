@@ -18,8 +18,7 @@ from waybook.json_values import Body, Json
 from waybook.store.plans import load
 from waybook.store.plans.rows import ResultRow
 
-#: Length of the longest escape sequence in a JSON string, and the pattern of an escape sequence
-#: that must be followed by a second one (a high surrogate).
+#: Length of the longest escape sequence in a JSON string.
 ESCAPE_LENGTH: Final = len(r"\u0000")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 

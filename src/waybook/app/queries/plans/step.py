@@ -44,10 +44,8 @@ class StepDetail:
     step: Step
     now: datetime
     text: StepText
-    #: Time since the last heartbeat, if it exceeds the stall threshold.
     inactive_for: timedelta | None
     result: Result | None
-    #: Conditions of this step, and conditions of other steps that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -58,7 +56,6 @@ class StepDetail:
     usage: Totals | None
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: Reasons why modifications are not possible now, by kind of modification.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:

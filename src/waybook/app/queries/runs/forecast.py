@@ -71,8 +71,7 @@ def own_pace(
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If earlier jobs are missing from the list, the time before its first completion covers several
-    # jobs.
+    # If earlier jobs are missing, the time before the first listed completion covers several jobs.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -92,10 +91,8 @@ class StartPreview:
     """Number of jobs and forecast of a run that has not started."""
 
     stages: tuple[StageJobs, ...]
-    #: Number of jobs in all stages; None if the number of any stage is unknown.
     total: int | None
     forecast: Forecast | None
-    #: Number of completed runs that a forecast can use.
     runs: int
 
     @property

@@ -39,7 +39,6 @@ MAX_WORKERS = 500
 MAX_HISTORY = 12
 MAX_FAILURES = 100
 MAX_MODELS_LISTED = 20
-#: Maximum number of jobs on a timeline. It shows the jobs that started last.
 MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
@@ -50,19 +49,14 @@ class RunInclude(Flag):
     """Parts to read besides a run's progress report."""
 
     NOTHING = 0
-    #: Input of the run, and by whom and when it was created.
     BRIEF = auto()
     WORKERS = auto()
     HISTORY = auto()
     FAILURES = auto()
-    #: Documents of the run, without their texts.
     DOCUMENTS = auto()
-    #: Number of jobs by step, model and status.
     JOB_COUNTS = auto()
     MODEL_USAGE = auto()
-    #: Times of the jobs started last.
     JOB_TIMES = auto()
-    #: History on which a forecast is based.
     FINISHED_RUNS = auto()
     RESULT_COSTS = auto()
     BOARD = BRIEF | WORKERS | HISTORY
@@ -77,24 +71,18 @@ class RunDetail:
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    #: The source of all progress shown for the run.
     report: Report
     input_text: Json
     created_at: datetime | None
     created_by: str
     workers: tuple[WorkerRow, ...]
-    #: Events of the run, oldest first.
     history: tuple[RunEvent, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
     job_counts: Sequence[JobCountRow] = ()
-    #: Usage by model, highest cost first.
     model_usage: tuple[tuple[str, Totals], ...] = ()
-    #: Times of the jobs started last, earliest start first.
     job_times: tuple[JobTimesRow, ...] = ()
-    #: Completed runs of the same workflow, newest first, for the forecast.
     finished_runs: Sequence[FinishedRun] = ()
-    #: Costs of the run's latest results, for the forecast.
     result_costs: Sequence[ResultCostRow] = ()
 
     @property

@@ -15,7 +15,7 @@ from waybook.store.runs.work import MarkdownRow
 DocumentVersion: TypeAlias = ReadableRow
 
 MAX_COMPARABLE: Final = 300
-#: Maximum number of characters shown on the page. The download has the whole document.
+#: The page shows at most this many characters. The download contains the whole document.
 MAX_SHOWN_LENGTH: Final = 200_000
 
 
@@ -35,8 +35,8 @@ class DocumentSheet:
     detail: RunDetail
     document: ShownDocument
     other: ShownDocument | None
-    #: Documents to compare with: other versions of this document, documents with the same key by
-    #: other models, and documents of the same lineage (derived from the same document).
+    #: Documents to compare with: other versions, documents of other models with the same key, and
+    #: documents derived from the same document.
     related: Sequence[DocumentVersion]
 
     @property

@@ -26,26 +26,23 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
-#: Filter value for `state` that matches every run that has not ended.
 OPEN = "open"
 
 
 class RunOrder(Enum):
     #: Most recently active run first. In this order, documents are not counted.
     ACTIVITY = auto()
-    #: Latest start first. With this order, `before` can select a later page.
+    #: Latest start first. In this order, `before` selects a later page.
     START = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    #: State of the listed runs, or `OPEN`.
     state: str | None = None
     dag: str | None = None
-    #: A run matches if its id begins with this text or its name contains it. Beyond the newest
-    #: `MAX_WALKED` runs, names also need a word that begins with the text's rarest word.
+    #: Matches the beginning of a run's id, or a part of its name.
     text: str = ""
-    #: Cursor: only runs started before this one are listed. An invalid id is ignored.
+    #: Only runs that started before the run with this id are listed. An invalid id is ignored.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
@@ -69,7 +66,6 @@ class RunProgress:
     name: str
     compiled_dag: CompiledDag
     updated_at: datetime
-    #: Started stages, in the order of their start.
     stages: tuple[StageSummary, ...]
 
     @property
@@ -109,7 +105,7 @@ class RunSummary(RunProgress):
     completed_at: datetime | None
     canceled_at: datetime | None
     now: datetime
-    #: Number of readable documents; None if documents are not counted.
+    #: None if documents are not counted.
     documents_available: int | None
 
     @property
@@ -143,7 +139,6 @@ class RunSummary(RunProgress):
 @dataclass(frozen=True, slots=True)
 class RunPage:
     runs: list[RunSummary]
-    #: Whether there are more runs after the last run of this page.
     more: bool
 
 
@@ -159,7 +154,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     if not wanted.text:
         return load.list_statement(by_activity=by_activity, **filters)
     first_id, last_id = id_range(wanted.text)
-    # Only a page without these filters, in order of start, has the newest matching runs.
+    # Only a page in order of start, without these filters, has the newest matching runs.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
     return load.text_statement(
         **filters,

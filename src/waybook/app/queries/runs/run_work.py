@@ -25,7 +25,6 @@ JOBS_PER_PAGE: Final = 50
 MAX_JOB_EVENTS: Final = 200
 MAX_STEP_DOCUMENTS: Final = 200
 
-#: Job statuses that each filter selects, by name of the filter.
 JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
     "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
     "processing": (JobStatus.PROCESSING,),
@@ -42,7 +41,6 @@ class JobFilter:
     stage: str | None = None
     step_key: str | None = None
     model: str | None = None
-    #: A key of `JOB_STATES`; None for all jobs.
     state: str | None = None
     page: int = 1
 
@@ -69,7 +67,6 @@ class RunStepDetail:
     detail: RunDetail
     stage: str
     step: RecipeStep
-    #: Progress of the step; None if its stage has not started.
     report: StepReport | None
     listed: JobList
     documents: Sequence[DocumentVersion]
@@ -88,8 +85,8 @@ class JobAttempt:
     holder: str
     session: str | None
     started_at: datetime
-    #: When and how the attempt ended; None while it is in progress. An attempt whose lease expired
-    #: ends when the next one begins.
+    #: When the attempt ended. None while it is in progress. An attempt whose lease expired ends
+    #: when the next attempt begins.
     ended_at: datetime | None = None
     outcome: str | None = None
     error: str | None = None

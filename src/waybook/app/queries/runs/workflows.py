@@ -19,7 +19,6 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
-#: The page of a workflow shows the number of documents for each of these numbers of models.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 

@@ -37,8 +37,8 @@ AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
 
 
 class CreateResearchPlan(MutatingArguments):
-    # The schema lists the arguments of a new plan as required, because models follow it; a call
-    # that copies a plan works without them.
+    # Models follow the schema, so it requires the arguments of a new plan. A call that copies a
+    # plan works without them.
     model_config = ConfigDict(json_schema_extra={"required": ["name", "researchQuestion", "steps"]})
 
     name: Name | None = Field(default=None, description="short name")
@@ -63,7 +63,7 @@ class CreateResearchPlan(MutatingArguments):
 
 
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
-    """Create the plan, its steps and its conditions; link it to the session's latest skill."""
+    """Create the plan with its steps and conditions, and link it to the session's latest skill."""
     _check_arguments(args)
     source = await _copied_plan(ctx, args) if args.copy_of_plan is not None else None
     opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
@@ -83,7 +83,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             cache_steps(ctx, plan)
 
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
-        # Do not cache a copy: its conditions exist only as rows, which the next call loads.
+        # Do not cache a copy, because its conditions exist only as rows.
         cached = remember if source is None else None
         return Proposal(Written(statements, event=event, remember=cached), _reply(plan))
 
@@ -91,11 +91,6 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
 
 
 def _check_arguments(args: CreateResearchPlan) -> None:
-    """Check that there are either steps or a plan to copy.
-
-    Raises:
-        InvalidInput: arguments are missing, or exclude each other.
-    """
     if args.copy_of_plan is None:
         given = {
             "name": args.name,
@@ -118,12 +113,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
 
 
 async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedPlan:
-    """Rebuild the plan to copy as it was at the requested audit entry.
-
-    Raises:
-        NotFound: the plan does not exist, or belongs to another org.
-        InvalidInput: the plan has no such audit entry.
-    """
+    """Rebuild the plan to copy as it was at the requested audit entry."""
     plan_id, seq = id_or_nil(args.copy_of_plan or "").lower(), args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=seq or LAST_SEQ)
     rows = replay(changes_in(entries))

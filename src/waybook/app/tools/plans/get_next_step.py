@@ -57,7 +57,6 @@ from waybook.plan.progress import time_until_stall
 from waybook.plan.repeat import round_of
 from waybook.store.plans import details, load
 
-#: Maximum number of artifacts of earlier attempts that a reply lists.
 MAX_LEFT_BEHIND = 10
 NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
 NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
@@ -99,7 +98,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return why the call has to wait; None if the reply answers it at once."""
+    """Return the reason why the call has to wait. None if the reply answers the call."""
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
@@ -210,7 +209,6 @@ async def _round(
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    """Return the reply fields for a step taken over: earlier holder, its artifacts, next call."""
     (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(

@@ -31,7 +31,6 @@ from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
-#: Names of the lists of steps in a reply of `get_plan_status`.
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
 
@@ -41,7 +40,7 @@ class GetPlanStatus(ReadArguments):
 
 
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
-    """Return the status of the plan; first record a stall that is not recorded yet."""
+    """Return the status of the plan. A stall that is not recorded yet is recorded first."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
@@ -64,7 +63,6 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
 
 
 def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
-    """Return a plan's status: stored and derived status, steps by status, stalled steps."""
     plan, progress = detail.plan, detail.progress
     current, review = detail.current_step, detail.review
     return {
@@ -132,7 +130,6 @@ def _completed_view(step: Step, result: Body) -> Json:
 
 
 def _by_step(detail: PlanDetail) -> list[Json]:
-    """Return the usage of each step in plan order; the usage of removed steps comes last."""
     orders = {str(step.id): step.order for step in detail.plan.steps}
     took = detail.usage
     last = len(orders) + 1

@@ -41,7 +41,7 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: Lists of a reply whose remaining entries can be requested separately.
+#: The remaining entries of these lists can be requested separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 8
 MAX_EVENTS_SINCE = 200
@@ -50,11 +50,11 @@ MAX_EVENTS_SINCE = 200
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="return changes after this seq")
-    #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
-    #: it if it helps.
+    #: `budgetTokens` is not published, to keep the tool list short. Replies suggest it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
-    # Not in the published schema: agents copy the value from the suggested next call in a reply.
+    # `part` and `offset` are not published. Agents copy them from the suggested next call in a
+    # reply.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 

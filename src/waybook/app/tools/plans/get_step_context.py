@@ -29,20 +29,18 @@ from waybook.store.plans.contexts import ArtifactRow, Page, StepSubject, StoredA
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
-#: Maximum number of hits whose artifacts are read.
 MAX_MATCHES = 20
-#: Number of bytes that are read from the beginning of each artifact.
 EXCERPT_BYTES = 1_200
-#: Lists of a reply whose remaining entries can be requested separately.
+#: The remaining entries of these lists can be requested separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
-    #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
-    #: it if it helps.
+    #: `budgetTokens` is not published, to keep the tool list short. Replies suggest it if it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # Not in the published schema: agents copy the value from the suggested next call in a reply.
+    # `part` and `offset` are not published. Agents copy them from the suggested next call in a
+    # reply.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
@@ -120,13 +118,11 @@ def _searched(about: StepSubject, args: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """Return a plan's artifacts that match a question, with the number of the passage found."""
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    """Return the artifacts in the order of the hits; hits that are sources are left out."""
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

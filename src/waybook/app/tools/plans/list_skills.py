@@ -12,7 +12,6 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
 from waybook.research.cutting import fair_share, truncate
 
-#: Maximum bytes of all skill descriptions in a reply, and of one requested file.
 MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 
@@ -75,7 +74,6 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 
 def _file_view(skill: Skill, path: str) -> Body:
-    """Return the text of a skill's file, cut to the size limit."""
     file = skill.file(path)
     if file is None:
         raise NotFound(

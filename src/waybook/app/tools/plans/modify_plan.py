@@ -44,15 +44,14 @@ PublishedAction = Literal[
     "set_conditions",
     "cancel_plan",
 ]
-#: Actions of `modify_plan`. The published schema omits those that only pages and programs use, to
-#: keep the tool list small.
+#: The published schema omits the actions that only pages and programs use, to keep the tool list
+#: small.
 Action = Annotated[
-    # One literal, because an error in a union of two literals would cause two messages.
+    # Use one literal, because an error in a union of two literals would cause two messages.
     Literal[PublishedAction, "set_title", "set_dependencies", "set_budget"],
     WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
 ]
 
-#: Required and optional fields of each action.
 ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
     "remove_step": (frozenset({"step_id"}), frozenset()),
@@ -78,8 +77,8 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Whether `fail_step` also retries the step. Not published, because `retry_step` afterwards has
-    #: the same effect.
+    #: Whether `fail_step` also retries the step. It is not published, because `retry_step`
+    #: afterwards has the same effect.
     retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
@@ -101,7 +100,7 @@ class ModifyPlan(MutatingArguments):
 
 
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
-    """Apply all modifications or none; a dry run only returns what they would change."""
+    """Apply all modifications or none. A dry run only returns the changes."""
     modifications = tuple(_modification(n, m) for n, m in enumerate(args.modifications))
     texts = tuple(m.step_id for m in args.modifications if m.step_id)
     locked = LockedPlan(ctx, plan_id=args.plan_id, texts=texts)

@@ -24,7 +24,7 @@ class StoreResearchOutput(MutatingArguments):
 
 
 async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
-    """Store an output as the next version of its title; an identical output changes nothing."""
+    """Store an output as the next version of its title. An identical output changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )

@@ -77,7 +77,8 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
-    Return None for a checkpoint of a cached plan: there is no transaction to read the policy in.
+    Return None for a checkpoint of a cached plan, because there is no transaction to read the
+    policy in.
     """
     if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
         return locked.decision_context
@@ -90,7 +91,6 @@ async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionCon
 async def _reply(
     locked: LockedPlan, decision: Decision[StepDone], submission: Submission
 ) -> Body | None:
-    """Return the reply, or None if it needs rows that the cached plan lacks."""
     plan, following = decision.plan, decision.reply.following
     if following is None:
         return submission_reply(decision)
@@ -140,7 +140,6 @@ def _submission(args: SubmitStepResult) -> Submission:
 
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
-    """Return the tool's reply, with the new state of the step and of its plan."""
     plan, done, outcome = decision.plan, decision.reply, _outcome(decision)
     return {
         "planId": plan.id,
@@ -156,7 +155,6 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
 
 
 def _outcome(decision: Decision[StepDone]) -> Body:
-    """Return what the result changed: the step's status, the progress, and branches."""
     plan, done = decision.plan, decision.reply
     statuses = plan.statuses()
     outcome: Body = {
@@ -173,7 +171,6 @@ def _outcome(decision: Decision[StepDone]) -> Body:
 
 
 def next_after_step(plan: Plan) -> Json:
-    """Return the suggested next tool call after a step is completed."""
     why = "See how the plan ended." if plan.status in CLOSED_PLAN else "Claim the next step."
     return next_call("get_next_step", why, planId=plan.id)
 

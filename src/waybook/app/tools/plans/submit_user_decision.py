@@ -32,10 +32,10 @@ class SubmitUserDecision(MutatingArguments):
         description="the person's, never yours"
     )
     feedback: Text | None = Field(default=None, description="their words, for modify")
-    #: The review that the person saw, so that the decision cannot apply to a later one. Not
-    #: published, because only pages send it.
+    #: The review that the person saw, so that the decision cannot apply to a later review. Only
+    #: pages send it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Where in a chat the person decided: the map or the form, which sets this value.
+    #: Place in a chat where the person decided. The map and the form set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

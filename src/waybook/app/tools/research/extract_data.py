@@ -1,7 +1,7 @@
 """extract_data: extract structured data from a text according to a JSON Schema.
 
 The server asks its language model once and, if the reply is invalid, a second time with the errors.
-The usage is recorded for the org, in addition to what agents report.
+The usage is recorded for the org.
 """
 
 import asyncio
@@ -49,15 +49,13 @@ from waybook.store.research.artifacts import ArtifactRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionOutcome:
-    """Reply of the language model, its validation errors, and its usage."""
-
     data: Json
     faults: list[Mismatch]
     usage: Usage
 
 
 class SecondAttemptFailed(Exception):
-    """Failure of the second request to the language model, with the usage of the first request."""
+    """The second request to the language model failed. The error has the usage of the first."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)
@@ -94,7 +92,6 @@ async def extract_with_model(
 
 
 def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
-    """Return the language model's reply, validated against the JSON Schema."""
     data: Json = None
     try:
         data = extract_json(reply.text)
@@ -113,7 +110,6 @@ def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutc
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:
-    """Return the model's usage as all replies show it."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -125,7 +121,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the model's usage; a failure is only logged, so that the reply is not lost."""
+    """Record the model's usage. A failure is only logged, so that the reply is not lost."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -135,7 +131,8 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum bytes of a JSON Schema argument, of all errors in a reply, and of its other fields.
+#: Maximum bytes of a JSON Schema argument. The other limits are for the reply: its errors, and its
+#: other fields.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -157,8 +154,6 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text from the requested offset on, and its author if it is stored."""
-
     text: str
     provenance: Body | None = None
 
@@ -207,11 +202,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text to extract from; None if the call only checks candidate data.
-
-    Raises:
-        NotFound: there is no such artifact, or it belongs to another org.
-    """
+    """Return the text to extract from. None if the call only checks candidate data."""
     if args.text is not None and args.artifact_id is not None:
         raise InvalidInput("give text or artifactId, not both")
     if args.artifact_id is not None:
@@ -250,9 +241,6 @@ def _from(source: SourceText, args: ExtractData) -> SourceText:
     return SourceText(text, source.provenance)
 
 
-# Replies
-
-
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
     """Return the candidate data, decoded if it was JSON text, or the validation errors."""
     faults: list[Mismatch] = []
@@ -286,7 +274,10 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
-    """Return an extraction prompt for the caller's own model; of a long text, one piece."""
+    """Return an extraction prompt for the caller's own model.
+
+    A long text is covered one piece at a time.
+    """
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)
@@ -341,7 +332,7 @@ TOOL = Tool(
     reads_only=True,
     # The text goes to the language model that the operator configured.
     open_world=True,
-    # It changes no data, but needs a write scope, because the operator pays for the model.
+    # The tool changes no data, but needs a write scope, because the operator pays for the model.
     scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

@@ -16,14 +16,11 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum bytes of an artifact's content in a reply, and of all other fields together.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: Maximum bytes of the content, and of all other fields together, if the caller requests detail.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
-#: Maximum offset of a call, beyond the end of any artifact.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -136,14 +133,12 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    """Return arguments that fetch the whole artifact or, with `detail`, the next omitted source."""
     if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}
 
 
 def _piece(content: Json, args: GetArtifact) -> Body:
-    """Return the content or a piece of it, and the number of characters that follow."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
     if not args.offset and escaped_size(text) <= most:
@@ -156,8 +151,8 @@ def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body)
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "Read the next part.", artifactId=artifact_id, offset=upto)
-    # The suggested next call never contains the artifact's title, because text stored by a user
-    # must not become an argument of a call.
+    # Text stored by a user must not become an argument of a call, so the suggested call never
+    # contains the artifact's title.
     if plan_id is not None:
         return next_call("get_research_context", "Read the plan it belongs to.", planId=plan_id)
     return next_call("list_active_plans", "List the open plans that could use it.")

@@ -21,12 +21,9 @@ from waybook.store.driver.queries import first_value
 from waybook.store.research import search
 from waybook.store.research.search import HitRow, Scope, SourceRow
 
-#: Maximum bytes of all hits on one page.
 MAX_HITS_BYTES = 42_000
-#: Maximum number of sources listed per artifact, and of matching words per hit.
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
-#: Maximum offset at which a page of search hits may start.
 MAX_OFFSET = 100
 
 
@@ -116,7 +113,6 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """Return one reason for a match: method, rank, score, and matched words if any."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

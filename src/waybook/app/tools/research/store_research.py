@@ -48,14 +48,13 @@ MAX_TAGS = 20
 
 
 def visible_line(text: str) -> str:
-    """Reject invisible characters in a line, since names are compared exactly."""
+    """Reject invisible characters in a line, because names are compared exactly."""
     if not text.isprintable():
         raise ValueError("must have only printable characters")
     return text
 
 
 def in_utc(at: datetime) -> datetime:
-    """Convert a time to UTC; without a time zone it is taken as UTC."""
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -105,7 +104,7 @@ class StoreResearch(MutatingArguments):
 
 
 async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
-    """Store research as the next version of its name; searches find it immediately."""
+    """Store research as the next version of its name. Searches find it immediately."""
     research = _research(args)
     indexing = await _indexing(ctx, research)
     if args.plan_id is None and args.step_id is None:
@@ -155,7 +154,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """Data for indexing research; embeddings are computed before any lock is taken."""
+    """Data for indexing research. Embeddings are computed before any lock is taken."""
 
     research: Research
     org_id: UUID
@@ -164,7 +163,6 @@ class ResearchIndexing:
 
     @property
     def describe(self) -> str:
-        """Describe for the reply how the research is indexed."""
         if self.embeddings or not self.capabilities.vectors:
             return self.capabilities.describe
         return "full text; vectors follow when the embeddings endpoint answers"
@@ -172,7 +170,6 @@ class ResearchIndexing:
     def statements(
         self, stored: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
-        """Yield the statements that index this version instead of the previous one."""
         if stored.unchanged:
             return
         if before.artifact_id is not None:

@@ -25,8 +25,8 @@ from waybook.run.stages import require_runnable
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map
-#: before parsing it.
+#: Approximate bytes per step or edge in a definition. They give the cost of drawing the map before
+#: the definition is parsed.
 BYTES_PER_MAP_ITEM: Final = 20
 
 
@@ -35,7 +35,7 @@ class AddDag(MutatingArguments):
 
 
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
-    """Check a workflow definition and store it; an identical definition changes nothing."""
+    """Check a workflow definition and store it. An identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
     checked = partial(_compile_runnable, args.definition)
     compiled_dag = await ctx.services.shared(LayoutWorker).run(ctx.caller.org_id, weight, checked)
@@ -48,12 +48,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 
 
 def _compile_runnable(definition: Json) -> CompiledDag:
-    """Compile a definition; refuse it if no run of it could ever start.
-
-    Raises:
-        BadRecipe: the definition is not valid.
-        TooLarge: a stage has more steps or jobs than a run can have.
-    """
+    """Compile a definition, and refuse it if no run of it could ever start."""
     compiled_dag = compile_definition(definition, 1)
     require_runnable(compiled_dag)
     return compiled_dag
@@ -62,7 +57,6 @@ def _compile_runnable(definition: Json) -> CompiledDag:
 async def _store_definition(
     opened: OpenTransaction, slug: str, name: str, body: Json
 ) -> Proposal[Written]:
-    """Store a workflow definition as the latest version, unless it equals that version."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0

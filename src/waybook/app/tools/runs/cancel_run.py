@@ -19,7 +19,7 @@ class CancelRun(MutatingArguments):
 
 
 async def cancel_run(ctx: RequestContext, args: CancelRun) -> ToolReply:
-    """Cancel a run; its rows and documents stay readable."""
+    """Cancel a run. Its rows and documents stay readable."""
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:

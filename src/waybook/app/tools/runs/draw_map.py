@@ -1,7 +1,6 @@
 """draw_map: diagram of a plan, run or workflow for a chat app, with questions to the user.
 
-Agents do not need this tool, and its description says so: `get_plan_status` and `get_run_progress`
-return the same as text.
+Agents do not need this tool: `get_plan_status` and `get_run_progress` return the same as text.
 """
 
 from collections import Counter
@@ -35,17 +34,16 @@ from waybook.plan.progress import progress_json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
-#: Maximum length of a result shown with the review question about it.
 MAX_RESULT_LENGTH = 4_000
-#: For the rate limit, drawing a step or edge counts as this many operations of a condition, which
-#: take about as much CPU time.
+#: The rate limit counts drawing a step or edge as this many operations of a condition, which take
+#: about as much CPU time.
 OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
     plan_id: PlanIdField | None = None
     run_id: RunIdField | None = None
-    # The arguments from here to `detail` are for the map app only. They are not published, because
+    # The map app alone uses the arguments from here to `detail`. They are not published, because
     # the tool list costs every model tokens.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
@@ -98,7 +96,6 @@ async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Bo
 
 
 def _review(ctx: RequestContext, board: PlanDetail) -> Body | None:
-    """Return the question to the reviewer, and the tool call that submits the decision."""
     review = board.review
     if review is None:
         return None
@@ -134,7 +131,6 @@ async def _run(ctx: RequestContext, board: RunDetail, width: int | None) -> Body
 
 
 def _feedback(board: RunDetail) -> Body | None:
-    """Return the request for a person's feedback on a stage."""
     waiting = board.awaiting
     if waiting is None:
         return None
@@ -171,7 +167,6 @@ async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
-    """Return the overall status, and the number of items per status, completed ones first."""
     counts = Counter(statuses)
     parts: list[Json] = [
         {"status": item_status, "word": symbol_for(item_status).label, "count": counts[item_status]}
@@ -183,7 +178,6 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 
 def _fitted(body: Body, args: DrawMap) -> Body:
-    """Return the reply, without the diagram if that would be too large."""
     if len(orjson.dumps(body)) <= (
         MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
     ):

@@ -110,7 +110,7 @@ def _map(
 
 
 def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
-    """Return the map or, if it is too long, only its stages and a call that returns all."""
+    """Return the map. If it is too long, return only its stages and a call that returns all."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(

@@ -30,9 +30,7 @@ from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
-#: Maximum number of bytes of a job input in one reply.
 MAX_SLICE_BYTES = 40_000
-#: Maximum offset of a call, beyond the end of any input.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -46,8 +44,8 @@ class GetJobInput(ReadArguments):
     )
     stage_slug: StageSlugField | None = None
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
-    # The published schema does not contain `attempt`. The client library passes it with its
-    # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
+    # The client library sends `attempt`, so that a worker that lost its job does not renew the new
+    # holder's lease.
     attempt: SkipJsonSchema[Attempt | None] = None
 
 
@@ -111,7 +109,6 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
-    """Return one text of a job: the prompt, the submitted parts, or external input."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]
@@ -141,7 +138,6 @@ def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    """Return the entries from the requested offset on, as many as fit into the reply."""
     listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)

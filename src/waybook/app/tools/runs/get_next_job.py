@@ -44,13 +44,11 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum number of jobs tried by one call; a job that cannot be handed out is skipped.
+#: One call tries at most this many jobs, because a job that cannot be handed out is skipped.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: Reply of an attempt whose job had no attempts left and was marked as failed. The call then tries
-#: the next job.
 JOB_GIVEN_UP: Final[Body] = {}
-#: Types of jobs that agents can claim; the server executes the others.
+#: Agents can claim only these types of jobs. The server executes the others.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 
@@ -117,7 +115,6 @@ async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
 
 
 def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
-    """Select the job that the caller holds, and a claimable job."""
     return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
 
 
@@ -186,7 +183,6 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
 
 
 def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
-    """Return why the call has to wait; None if the reply answers it at once."""
     match reply:
         case AwaitingFeedback():
             return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
@@ -266,8 +262,7 @@ async def _nothing_anywhere(
     }
     locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
 
-    # Store the answer under the idempotency key even though no run is locked, so that a repeated
-    # call gets the same one.
+    # Store the answer even though no run is locked, so that a repeated call gets the same answer.
     async def decide() -> Proposal[Written]:
         ((gap,),) = locked.results
         subject = _subject(args.run_id, wanted)

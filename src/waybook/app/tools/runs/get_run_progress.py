@@ -81,7 +81,6 @@ def _stage_progress(stage: StageReport) -> Json:
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    """If the report is too long, omit its documents, then its steps."""
     if _fits(body, most):
         return body
     named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}

@@ -20,7 +20,6 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_RUNS = 50
-#: Maximum bytes for the description of one workflow.
 MAX_DESCRIPTION_BYTES = 600
 
 

@@ -20,7 +20,7 @@ class RegenerateDocument(MutatingArguments):
 
 
 async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> ToolReply:
-    """Create a job that writes a document again; the run's progress does not change."""
+    """Create a job that writes a document again. The run's progress does not change."""
     document_id = id_or_nil(args.document_id)
     (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
     run_id = jobs.first_run_id(rows)

@@ -40,8 +40,8 @@ from waybook.store.runs import jobs, load, writer
 
 
 class StartRun(MutatingArguments):
-    # The schema lists four arguments of a new run as required, because models follow it; a call
-    # that copies a run works without them.
+    # Models follow the schema, so it requires the arguments of a new run. A call that copies a run
+    # works without them.
     model_config = ConfigDict(
         json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
     )
@@ -61,7 +61,7 @@ class StartRun(MutatingArguments):
 
 
 async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
-    """Create a run, bound to the workflow's latest version, and start its first stage."""
+    """Create a run with the workflow's latest version, and start its first stage."""
     if args.copy_of_run is not None:
         return await _start_copy(ctx, args, args.copy_of_run)
     slug, name, models = _required(args)
@@ -78,11 +78,7 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _required(args: StartRun) -> tuple[str, str, list[str]]:
-    """Return the arguments that a run needs if it is not a copy.
-
-    Raises:
-        InvalidInput: a required argument is missing, or an argument is only for copies.
-    """
+    """Return the arguments that a run needs if it is not a copy."""
     if args.from_stage is not None:
         raise InvalidInput("fromStage is only for a copy; give the run in `copyOf`")
     given = {"dagSlug": args.dag_slug, "name": args.name, "models": args.models}
@@ -97,7 +93,6 @@ def _required(args: StartRun) -> tuple[str, str, list[str]]:
 
 
 async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolReply:
-    """Create a copy of a run, with the documents of all stages before the one to start."""
     if args.dag_slug is not None or args.input is not None:
         raise InvalidInput(
             "a copy gets its workflow and input from the run in `copyOf`: leave out `dagSlug` and "
@@ -131,7 +126,6 @@ def _proposal(
     compiled_dag: CompiledDag,
     made: list[Statement],
 ) -> Proposal[Written]:
-    """Return the statements that write a new run, and the reply."""
     ctx, write_context, run = opened.ctx, opened.write_context, decision.run
 
     def remember() -> None:

@@ -27,7 +27,7 @@ class StartStage(MutatingArguments):
 
 
 async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
-    """Start a stage; if the stage was already started, change nothing."""
+    """Start a stage. If the stage was already started, nothing changes."""
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:

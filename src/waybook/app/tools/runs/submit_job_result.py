@@ -63,7 +63,7 @@ class SubmitJobResult(MutatingArguments):
 
 
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
-    """Complete the job; close the steps that it completes, open those that become ready."""
+    """Complete the job, close the steps that it completes, and open those that become ready."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, unless_cached=lambda: (jobs.job_statement(job_id),))
@@ -97,7 +97,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
 async def _decide_on_cached(
     locked: LockedRun, job_id: str, submission: Submission, *, take_next: bool
 ) -> RunProposal | None:
-    """Decide on the cached run; return None if the run must be locked first."""
+    """Decide on the cached run. Return None if the run must be locked first."""
     job, following = locked.held_job(job_id), None
     if job is None or job.continues is not None or job.document is not None:
         return None
@@ -122,7 +122,6 @@ async def _decide_on_cached(
 
 
 def _with_next(submitted: Body, following: Body) -> Body:
-    """Return the reply for the next job, with the outcome of the submission."""
     left_out = {"runId", "jobStatus", "status", "next"}
     outcome: Json = {name: value for name, value in submitted.items() if name not in left_out}
     kept = {"runId": submitted["runId"], "jobStatus": submitted["jobStatus"]}
@@ -130,7 +129,6 @@ def _with_next(submitted: Body, following: Body) -> Body:
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """Return the parts that this job continues, and the version of its new document."""
     parts: list[str] = []
     if job.continues is not None:
         part_rows: list[PartRow]

@@ -31,7 +31,6 @@ class SubmitStageFeedback(MutatingArguments):
     models: LenientJson[list[Id]] | None = Field(
         default=None, description="model names for the next stage"
     )
-    #: Argument set only by the map in a chat, to report that the feedback was given there.
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 

@@ -18,14 +18,14 @@ MAX_INPUT_BYTES = 8 * 1024 * 1024
 MAX_STATE_BYTES = 64 * 1024
 MAX_FILES = 64
 MAX_ANCESTORS = 8
-#: Maximum size in bytes of a name, a title or a session name in the output. A byte is at most one
-#: token, so the output stays below 400 tokens for any text.
+#: Maximum bytes of a name or title in the output. A byte is at most one token, so any output stays
+#: below 400 tokens.
 MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: Maximum number of times in a row that the hook keeps an agent from ending its turn. Claude Code
-#: ends a conversation with an empty result at the ninth time.
+#: The hook keeps an agent from ending its turn at most this often in a row. At the ninth time,
+#: Claude Code ends the conversation with an empty result.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
@@ -113,7 +113,7 @@ def configured_directory(path: str) -> str | None:
     for line in lines:
         name, equals, value = line.partition("=")
         value = value.strip()
-        # The line is parsed without a TOML parser, because importing one takes too long.
+        # Parse the line without a TOML parser, because importing one takes too long.
         if equals and name.strip() == "data_dir" and value[:1] in {'"', "'"}:
             return os.path.expanduser(value[1:].split(value[0])[0])
     return None

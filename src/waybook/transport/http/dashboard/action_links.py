@@ -1,9 +1,9 @@
-"""Confirmation page of the links in review messages; works without sign-in.
+"""Confirmation page that the links in review messages open, without sign-in.
 
-Chat services and mail filters open links to preview them, so opening a link decides nothing: the
-page shows the review, and only its form decides it. The link is the only credential; it only gives
-access to this review. The page has the referrer policy of the other pages, because with a stricter
-one, browsers would hide the form's origin from the server.
+Chat services and mail filters open links to preview them, so opening a link decides nothing. The
+page shows the review, and only its form decides it. The link is the only credential, and it gives
+access only to this review. The page has the same referrer policy as other pages: with a stricter
+policy, browsers would hide the form's origin from the server.
 """
 
 from dataclasses import dataclass
@@ -50,8 +50,8 @@ class ActionLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # A browser that comes from another site does not send the forms' cookie, so let one of
-            # our pages open the same address again.
+            # A browser that comes from another site does not send the forms' cookie, so redirect it
+            # through one of our own pages.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:

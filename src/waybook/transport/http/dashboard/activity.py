@@ -41,7 +41,6 @@ def _what(entry: HistoryEntry) -> str:
     return what if entry.step_order is None else what.replace("a step", f"step {entry.step_order}")
 
 
-#: Width of a timeline in SVG units.
 WIDTH = 1000
 MIN_SEGMENT_WIDTH = 4
 
@@ -67,7 +66,6 @@ class StepTimeline:
 class Timeline:
     lines: dict[str, StepTimeline]
     worked: timedelta
-    #: Positions on the axis at which long idle time was cut out.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:

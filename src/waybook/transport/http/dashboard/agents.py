@@ -18,14 +18,12 @@ from waybook.transport.http.html.agent_urls import agent_url
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.run_urls import from_segment
 
-#: Status whose symbol is shown with each audit event.
 EVENT_STATUS: Final = {
     "step_started": "in_progress",
     "step_completed": "completed",
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-#: Fields of an audit entry that may contain a comment. The first of them is shown.
 COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 MAX_COMMENT_LENGTH: Final = 200
 DAYS_OFFERED: Final = 7
@@ -105,7 +103,7 @@ def _day(text: str | None) -> date | None:
 
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
-    # A failed step has two entries, one for the step and one for the plan, so show equal
+    # A failed step has two audit entries, one for the step and one for the plan, so show equal
     # consecutive rows once.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
     return [

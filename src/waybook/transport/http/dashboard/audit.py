@@ -52,7 +52,8 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, filter_)
-    # Fetch the first page before the response starts, so that an error can still set its status.
+    # Fetch the first page before the response starts, so that an error can still set the response's
+    # status.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,
@@ -99,13 +100,12 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
-#: Maximum number of changes shown per entry, and of characters per value.
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
-#: An entry with few changes and only values up to this length is shown expanded.
+#: An entry with few changes is shown expanded if all values are at most this long.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: Detail fields that are not shown, because the entry already shows the name of the step or job.
+#: The entry already shows the name of the step or job, so these fields are not shown.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
@@ -121,7 +121,6 @@ class DisplayValue:
 class ChangeView:
     entity: str
     id: str
-    #: Number of the changed step or name of the changed job; empty for other rows.
     label: str
     field: str
     old: DisplayValue
@@ -132,11 +131,9 @@ class ChangeView:
 class EntryView:
     entry: AuditEntry
     what: str
-    #: Fields of the audit entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
     changes: tuple[ChangeView, ...]
     more: int
-    #: Links to the entry's plan or run, its step or job, and its user.
     subject: Link
     item: Link | None
     agent: Link

@@ -1,7 +1,7 @@
-"""Approval of several reviews with one form; each is decided and reported separately.
+"""Approval of several reviews with one form. Each review is decided and reported separately.
 
 The form redirects to a page with the outcomes, so that a reload repeats no approval. The URL of
-that page has the ids of the reviews and the error codes of refused ones; everything else is read
+that page has the ids of the reviews and the error codes of refused reviews. Everything else is read
 from the database again.
 """
 
@@ -23,10 +23,8 @@ from waybook.transport.http.dashboard.inbox import MAX_CARDS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, is_partial_request
 from waybook.transport.http.html.forms import read_form, safe_return_path
 
-#: Maximum length of a review id with an error code.
 MAX_ITEM_LENGTH: Final = 64
 NOTHING_SELECTED: Final = "Select at least one review."
-#: Reason shown for a refusal, by error code, and the reason for all other codes.
 REASONS: Final = {
     "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
     "NOT_FOUND": "not found in this org",
@@ -45,9 +43,8 @@ class BulkOutcome:
 
     name: str
     plan_id: str
-    #: Decision on the review; empty if there is no decision yet.
     decided: str = ""
-    #: Why the form did not approve the review; empty if it did.
+    #: Why the form did not approve the review. Empty if it did.
     error: str = ""
 
 
@@ -64,7 +61,7 @@ class BulkApproval:
         selected = _selected(form.fields.getlist("review"))
         if not selected:
             return await self._page(request, [], form.return_path)
-        # If the rate limit is exceeded, this raises an error before anything is decided.
+        # This raises an error if the rate limit is exceeded, before anything is decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in selected]
         shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
@@ -97,8 +94,8 @@ class BulkApproval:
         return await self.page_context.render_page(
             request,
             "selected",
-            # The browser script shows only replies without an error status, so its reply has status
-            # 200.
+            # The browser script needs the status 200, because it does not show replies with an
+            # error status.
             status_code=400 if is_refused and not is_partial_request(request) else 200,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,

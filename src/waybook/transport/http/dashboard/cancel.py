@@ -25,7 +25,6 @@ class CancelView:
     name: str
     status: str
     is_open: bool
-    #: Revision that the user saw; None for a run.
     revision: int | None = None
     reason: str = ""
     error: str | None = None

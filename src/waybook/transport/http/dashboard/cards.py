@@ -19,7 +19,6 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 
-#: Past-tense text of each review decision.
 DECISION_TEXT = {
     "approve": "approved",
     "modify": "requested changes",
@@ -34,7 +33,6 @@ class FormInput:
 
     feedback: str = ""
     error: str = ""
-    #: Whether the user is asked to confirm the decision.
     confirming: bool = False
 
 
@@ -46,7 +44,6 @@ class DecisionOutcome:
     text: str
     at: datetime | None = None
     feedback: str | None = None
-    #: Whether the decision had no effect, because another user decided first.
     too_late: bool = False
     status: PlanStatus | None = None
 
@@ -61,14 +58,11 @@ class DecisionCard:
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
-    #: The step's result as JSON; None if it is plain text.
     result_json: str | None = None
-    #: Previous review of the step, and how the result has changed since.
     previous: PreviousReview | None = None
     changes: Diff | None = None
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()
-    #: When the review is due; None without a deadline.
     due_at: datetime | None = None
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
@@ -104,11 +98,9 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    #: First documents of the stage, and total number of its documents.
     documents: tuple[DocumentPreview, ...] = ()
     document_count: int = 0
-    #: Models for the next stage as typed, if the user may choose them. If empty, the models stay
-    #: the same.
+    #: Models for the next stage, as the user typed them. If empty, the models stay the same.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None

@@ -1,7 +1,7 @@
 """Pages that copy a plan or run and keep the results before a chosen step or stage.
 
 The form shows the work left to do from the chosen point on, with a forecast. Without JavaScript, a
-button updates both after another point was chosen.
+button updates the work and the forecast after another point was chosen.
 """
 
 import secrets
@@ -52,7 +52,6 @@ class CopyPreview:
 
     work: str
     forecast: Forecast | None
-    #: Reason that is shown if there is no forecast.
     reason: str
 
 
@@ -61,13 +60,10 @@ class CopyView:
     kind: str
     id: str
     original: str
-    #: Name of the copy as typed, and the chosen start.
     name: str
     chosen: str
     points: Sequence[StartPoint]
-    #: Models as typed, one per line; None for a plan.
     models: str | None = None
-    #: Preview of the copy; None if the start or the models are not valid.
     preview: CopyPreview | None = None
     error: str | None = None
 

@@ -12,11 +12,9 @@ from waybook.app.queries.costs import DayUsage, count_costs
 from waybook.core.usage import Totals
 from waybook.transport.http.dashboard.page import PageContext
 
-#: Size of the chart in SVG units; all days have the same width.
 CHART_HEIGHT: Final = 120
 COLUMN_WIDTH: Final = 20
 BAR_WIDTH: Final = 14
-#: Minimum height of the bar of a day with usage.
 MIN_BAR_HEIGHT: Final = 2
 
 

@@ -41,8 +41,8 @@ class FeedbackLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # A browser that comes from another site does not send the forms' cookie, so let one of
-            # our pages open the same address again.
+            # A browser that comes from another site does not send the forms' cookie, so redirect it
+            # through one of our own pages.
             return mark_private(redirect_page(request, request.url.path))
         link = await self.access.find(request, LinkKind.FEEDBACK)
         self.access.dispatcher.require_capacity(link_reader(link))

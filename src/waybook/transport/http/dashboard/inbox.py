@@ -41,7 +41,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: Maximum number of cards shown at a time. More cards appear when these are decided.
+#: The inbox shows at most this many cards. More cards appear when these are decided.
 MAX_CARDS: Final = 20
 
 
@@ -62,7 +62,7 @@ class InboxPage:
         return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 
-#: Values of the decision buttons; `wait` cancels the confirmation of a rejection.
+#: Values of the decision buttons. `wait` cancels the confirmation of a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"

@@ -12,10 +12,9 @@ import orjson
 from waybook.json_values import Json
 
 MAX_DIFF_LENGTH: Final = 200_000
-#: Maximum number of lines to compare in each text, without the lines that both texts have in common
-#: at the beginning and end. The time of a comparison grows with the square of this number.
+#: Texts with more changed lines are not compared, because the time grows with the square of the
+#: number of lines.
 MAX_CHANGED_LINES: Final = 1_000
-#: Number of unchanged lines that are shown before and after a change.
 CONTEXT_LINES: Final = 3
 
 
@@ -23,7 +22,8 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Line that stands for unchanged lines that are left out. Its text is their number.
+    #: Stands for unchanged lines that are left out. The text of the line is the number of these
+    #: lines.
     OMITTED = "omitted"
 
 
@@ -40,7 +40,7 @@ class Diff:
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
-    #: Why the texts are not compared; empty if they are.
+    #: Why the texts were not compared. Empty if they were compared.
     note: str = ""
 
 

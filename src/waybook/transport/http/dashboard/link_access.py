@@ -15,7 +15,7 @@ from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
 from waybook.transport.http.html.layout import render_template
 
-#: Headers of every page opened by a link; they keep search engines from indexing it.
+#: Search engines must not index pages that a link opens.
 LINK_HEADERS: Final = {"x-robots-tag": "noindex, nofollow, noarchive"}
 
 

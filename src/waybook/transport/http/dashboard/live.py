@@ -1,8 +1,8 @@
 """Server-sent events that tell an open page what has changed, in one stream per browser.
 
-An event lists topics, such as `plan:ID` or `inbox`, or `*` if anything may have changed. Its id is
-a position in the sequence of changes: a client that reconnects sends the last one and gets the
-events it missed. The stream has no content; the page fetches changed content itself.
+An event lists topics, such as `plan:ID` or `inbox`, or `*` if anything may have changed. The id of
+an event is a position in the sequence of changes. A client that reconnects sends the last id and
+gets the events it missed. The stream has no content; the page fetches changed content itself.
 """
 
 import asyncio
@@ -22,16 +22,13 @@ from waybook.transport.http.html.layout import PAGE_HEADERS
 from waybook.transport.http.responses import http_status, json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Seconds without events after which an event stream sends a heartbeat.
 HEARTBEAT_SECONDS: Final = 15.0
-#: Minimum time between two events of an event stream, in seconds.
 MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
-#: Maximum number of concurrent event streams, in total and per org.
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age in seconds of a stream's last authorization check. With the heartbeats, the server
-#: notices a revoked credential in less than half a minute.
+#: Maximum age of a stream's last authorization check. With the heartbeats, a revoked credential is
+#: noticed within half a minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
@@ -68,7 +65,7 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            # The maximum number of streams was reached since the first check; the browser gets the
+            # The maximum number of streams was reached after the first check. The browser gets the
             # error when it reconnects.
             return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):

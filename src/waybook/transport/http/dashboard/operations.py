@@ -32,7 +32,6 @@ from waybook.transport.http.dashboard.page import PageContext
 @dataclass(frozen=True, slots=True)
 class HealthPage:
     page_context: PageContext
-    #: Settings of the server; None if the page must not show them.
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:

@@ -20,14 +20,11 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.layout import document_html
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
-#: Column separator for each media type that is shown as a table.
 SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
-#: Maximum number of characters of an output that its page shows.
 MAX_SHOWN_LENGTH: Final = 200_000
-#: Maximum numbers of rows, columns, and characters per cell. The download has everything.
+#: Limits of a table on the page. The download contains everything.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
 MAX_VERSIONS: Final = 20
-#: Number of characters whose rendering takes about as long as drawing one step of a map.
 CHARACTERS_PER_COST: Final = 50
 
 
@@ -37,7 +34,6 @@ class TableView:
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: Sentences that say which rows and columns are not shown.
     notes: Sequence[str]
 
 
@@ -45,7 +41,6 @@ class TableView:
 class OutputView:
     output: ReadableOutput
     plan_name: str
-    #: Latest versions of the output, newest first.
     versions: Sequence[Output]
     #: Content as HTML, as a table or as plain text. Only one of the three is set.
     html: Markup | None

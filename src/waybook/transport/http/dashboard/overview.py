@@ -1,7 +1,7 @@
 """Front page (overview): work that needs a person, has problems, is running, or has finished.
 
-A cookie stores when the browser last requested the page, so that it can list what finished since.
-The page and its forms work without JavaScript.
+A cookie stores when the browser last requested the page, so that the page can list what has
+finished since then. The page and its forms work without JavaScript.
 """
 
 import re
@@ -26,16 +26,14 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of the list of plans. URLs with one of them are redirected to the list.
+#: URLs with such a parameter are redirected to the list of plans.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
-#: Maximum number of entries in the complete list of work with problems.
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Cookie value: two times in seconds since 1970, or 0. The list of finished work starts at the
-#: first time, and the second is the time of the last request.
+#: Value of the cookie: start of the list of finished work, and time of the last request, in seconds
+#: since 1970.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
-#: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
     "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
     "retry": "The failed work can be claimed again.",
@@ -73,7 +71,7 @@ class OverviewPage:
 
     async def _retry_jobs(self, request: Request, form: SubmittedForm) -> Answer:
         run_id, stage = form.text("run"), form.text("stage")
-        # All forms of the page have the same idempotency key, so add the run and the stage.
+        # All forms of the page have the same idempotency key, so add the run and the stage to it.
         key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
         return await self.page_context.call_tool(
             request, "retry_failed", {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
@@ -85,7 +83,7 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # A new browser, or one that was away too long, gets the work finished in a fixed time
+        # A new browser, or one that was away too long, sees the work finished in a fixed time
         # instead.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(

@@ -204,7 +204,6 @@ async def respond(
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-#: Path parameters that contain an id, full or short, and the kind of the id.
 PATH_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,

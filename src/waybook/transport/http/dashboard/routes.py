@@ -70,7 +70,7 @@ def dashboard_routes(
         "/calls": CallsPage(page_context),
         "/health": HealthPage(page_context, visible),
     }
-    # Paths ending in `new` come before paths ending in an id, because the first match wins.
+    # The first match wins, so paths that end in `new` come before paths that end in an id.
     new: dict[str, Endpoint] = {
         "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
         "/runs/new": StartRunPage(page_context),

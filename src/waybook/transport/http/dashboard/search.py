@@ -16,9 +16,7 @@ from waybook.transport.http.html.forms import query_param
 from waybook.transport.http.html.layout import to_rich_text
 from waybook.transport.http.html.run_urls import run_document_url
 
-#: Name of the page part that the command palette fetches.
 OPTIONS: Final = "options"
-#: Maximum number of hits per kind on the page and in the palette.
 MAX_HITS: Final = 10
 MAX_OPTIONS: Final = 4
 
@@ -106,7 +104,7 @@ def hit_url(hit: SearchHit) -> str:
         HitKind.RUN: f"/runs/{hit.id}",
         HitKind.STEP: step,
         HitKind.RESULT: f"{step}#result",
-        # The document may not be rendered, so link to the job that produced it.
+        # Link to the job that produced the document, because the document may not be rendered.
         HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
         HitKind.RESEARCH: f"/research/{hit.id}",
         HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",

@@ -67,8 +67,8 @@ FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 class SignInPage:
     services: Services
     base_url: str
-    #: Identity provider accepted besides tokens. Browsers can use it only if its settings have a
-    #: client id.
+    #: Identity provider that is accepted besides tokens. Browsers can use it only if its settings
+    #: have a client id.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
@@ -94,8 +94,8 @@ class SignInPage:
         if not secret:
             return None
         try:
-            # An open page makes this request by itself, so it is not recorded as activity of the
-            # user.
+            # An open page makes this request by itself, so it does not count as the user's
+            # activity.
             known = await authenticate_session(
                 self.services, secret, notes=request.url.path != "/live"
             )
@@ -156,7 +156,7 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # This header makes the browser delete cached pages, but only over https.
+            # The browser deletes cached pages because of this header, but only over https.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 

@@ -105,7 +105,6 @@ class TokensPage:
         )
 
 
-#: Handles a form; returns the page state to show, or None to redirect.
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
 
-#: Query parameters of each list that a saved view has. The position in the list is not saved.
+#: Query parameters that a saved view keeps for each list. The position in the list is not kept.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
@@ -29,7 +29,6 @@ class ViewLink(NamedTuple):
 class ViewBar:
     page: str
     views: tuple[ViewLink, ...]
-    #: Current filter as a query string; empty without a filter.
     query: str
     max_length: int = MAX_NAME_LENGTH
 

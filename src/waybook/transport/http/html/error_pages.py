@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-#: Path prefixes for programs. All other paths are pages.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "Bad request",
@@ -44,7 +43,6 @@ class ErrorView:
     title: str
     message: str
     hint: str
-    #: URL for a retry, or None if a retry cannot help.
     retry_url: str | None
 
 

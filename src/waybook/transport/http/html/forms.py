@@ -1,9 +1,11 @@
 """HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
 The CSRF token is a random text. It is in a cookie that browsers do not send with requests from
-other sites and, masked, in every form; a request that lacks either one does not come from our page.
-Only url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender
-chooses the character encoding; some encodings take hours to decode a megabyte.
+other sites. It is also in every form, masked. A request without the cookie or without the form
+field does not come from our page.
+
+Only url-encoded forms are accepted, because no form uploads files. In multipart bodies, the sender
+chooses the character encoding, and some encodings take hours to decode a megabyte.
 """
 
 import re
@@ -21,10 +23,9 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: Minimum and maximum length of a CSRF token; new tokens have 43 characters.
+#: Length limits of a CSRF token. New tokens have 43 characters.
 MIN_LENGTH: Final = 32
 MAX_LENGTH: Final = 64
-#: Maximum number of fields in a form; all our forms have fewer.
 MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
 
@@ -56,7 +57,7 @@ def _unmask(text: str) -> bytes:
     except ValueError:
         data = b""
     half = len(data) // 2
-    # A masked token is longer than any unmasked one, so the two cannot be confused.
+    # A masked token is longer than any unmasked token, so the two cannot be confused.
     return _xor(data[:half], data[half:]) if len(text) > MAX_LENGTH else text.encode()
 
 

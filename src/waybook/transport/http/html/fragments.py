@@ -26,18 +26,18 @@ from waybook.dag.diagram.svg import END_MARK, MARK
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Marks in SVG drawings, which may come from a process that does not know `_NONCE`.
+#: Drawings have other marks, because a different process may draw them and does not know `_NONCE`.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
 #: In a request, the page version that the browser has. In a response, the version after the browser
-#: has replaced the fragments in the response.
+#: has replaced the fragments.
 VERSION_HEADER: Final = "waybook-version"
 DIGEST_BYTES: Final = 8
 SIZE_BYTES: Final = 4
-#: Maximum bytes of all remembered page versions; the page of a plan with 200 steps takes 8 kB.
+#: Limit for all remembered page versions. The page of a plan with 200 steps takes 8 kB.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
-#: Parts of the HTML that are left out of the hash, because they change with time.
+#: These parts of the HTML change with time, so the hash leaves them out.
 _AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
 _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
@@ -67,11 +67,9 @@ class Fragment:
     """Element of a page: its own texts and its inner fragments, in order."""
 
     name: str
-    #: Whether browsers must parse the fragment as SVG.
     is_drawn: bool = False
     pieces: list["str | Fragment"] = field(default_factory=list)
     digest: bytes = b""
-    #: Number of fragments in this fragment, including itself.
     size: int = 1
 
     def html(self) -> str:

@@ -44,13 +44,12 @@ from waybook.transport.http.html.run_urls import run_document_url, run_stage_url
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    # These files are loaded only on the pages that need them.
+    # Only the pages that need these files load them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
     *("records.css", "search.css", "edit.css", "order.js"),
-    # These files are loaded by `waybook.js` when a user opens the command palette.
+    # `waybook.js` loads these files when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
-#: Waybook's own scripts, not those of third parties. They are minified when served.
 OWN_SCRIPTS: Final = (
     *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
 )
@@ -133,7 +132,7 @@ async def serve_asset(request: Request) -> Response:
 
 def _has_version(request: Request, tag: str) -> bool:
     tags = request.headers.get("if-none-match", "").split(",")
-    # A proxy that compresses marks the entity tag as weak: ignore the prefix `W/`.
+    # Ignore the prefix `W/`, with which a compressing proxy marks the entity tag as weak.
     return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
@@ -152,7 +151,6 @@ PAGE_HEADERS: Final = {
     "x-frame-options": "DENY",
 }
 
-#: Icons that are not status symbols.
 ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
 
 
@@ -175,7 +173,6 @@ def status_mark(name: str) -> Markup:
     ).format(name, mark.label, mark.label, mark.symbol)
 
 
-#: For each job status, the step status whose icon and color it uses, and its label.
 JOB_BADGES: Final = {
     "processing": ("in_progress", "in progress"),
     "retrying": ("pending", "retrying"),
@@ -244,14 +241,13 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # The macros are global, because a part of a page that is rendered alone cannot import them.
+    # Make the macros global, because a part of a page that is rendered alone cannot import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
 
 
 TEMPLATES: Final = _environment()
-#: Versions of page parts that browsers may still show.
 VERSIONS: Final = VersionMemory()
 
 
@@ -262,7 +258,6 @@ def render_template(
     context = {
         "path": request.url.path,
         "query": dict(request.query_params),
-        # The signed-in user, if sign-in is enabled.
         "person": getattr(request.state, "person", None),
         **view,
     }
@@ -284,9 +279,8 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
-#: Texts with more characters or lines than these are shown collapsed.
 LONG, TALL = 700, 14
-#: Maximum number of characters shown of a text; the plan's page has the rest.
+#: At most this many characters of a text are shown. The plan's page has the rest.
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
@@ -306,7 +300,6 @@ def document_html(markdown: str) -> Markup:
 @dataclass(frozen=True, slots=True)
 class RichText:
     html: Markup
-    #: Whether the text is initially collapsed.
     long: bool
     omitted: int = 0
 

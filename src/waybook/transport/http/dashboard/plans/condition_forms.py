@@ -28,7 +28,6 @@ from waybook.plan.model import (
 from waybook.plan.rows import condition_row
 from waybook.transport.http.dashboard.plans.plan_forms import FormError, is_number
 
-#: Labels of the operators of a comparison.
 OPERATORS: Final = {
     "==": "is",
     "!=": "is not",
@@ -40,7 +39,6 @@ OPERATORS: Final = {
     "startsWith": "starts with the text",
     "endsWith": "ends with the text",
 }
-#: Labels of the actions of a condition.
 ACTIONS: Final = {
     "continue": "continue, and record the condition",
     "skip_to": "skip to a later step",
@@ -48,19 +46,15 @@ ACTIONS: Final = {
     "repeat": "repeat steps up to this one",
     "fail": "fail the plan",
 }
-#: Fields that the form of a condition suggests for the comparison.
 SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
-#: Value of the form field `condition` for a new condition.
 NEW: Final = "new"
 NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForm:
-    #: Index of the condition in the list of the step's conditions, or `new`.
     key: str
     values: Mapping[str, str]
-    #: The condition as text, if the form cannot show it.
     text: str = ""
     faults: Mapping[str, str] = field(default_factory=dict)
     is_open: bool = False
@@ -78,7 +72,6 @@ class ConditionForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForms:
     forms: Sequence[ConditionForm]
-    #: All conditions of the step as JSON for the tool; empty if it has none.
     json: str
     operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
     actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)

@@ -30,11 +30,11 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.responses import http_status
 
-#: Start of a list, heading, diagram, code block or JSON. An import can read these formats.
+#: Start of a list, heading, diagram, code block or JSON. Text with such a start can be imported.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Hints about command-line options in the importers' error messages. The page removes them.
+#: Error messages of the importers mention command-line options. The page removes these hints.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
@@ -85,15 +85,16 @@ class NewPlanView:
     form: PlanForm
     max_steps: int = MAX_STEPS
     error: str | None = None
-    #: Arguments of `create_research_plan` for the user to confirm; None while the form is filled
-    #: in.
+    #: Arguments of `create_research_plan` for the user to confirm. None while the user fills in the
+    #: form.
     preview: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlanPage:
     page_context: PageContext
-    #: Folder of saved templates; None on a server with several orgs, which must not share them.
+    #: Folder of saved templates. None on a server with several orgs, because orgs must not share
+    #: templates.
     data_dir: Path | None
 
     async def __call__(self, request: Request) -> Response:
@@ -138,8 +139,8 @@ class NewPlanPage:
             "new_plan",
             status_code=status,
             view=view,
-            # Each confirmation form has its own key, so submitting the same form twice creates one
-            # plan, and submitting two forms creates two.
+            # Each confirmation form has its own key, so submitting the same form twice creates only
+            # one plan.
             key=secrets.token_urlsafe(16),
         )
 

@@ -36,7 +36,7 @@ class EditRow:
     name: str
     status: str
     is_movable: bool
-    #: Move button (`up` or `down`) that was pressed last and gets the keyboard focus, if any.
+    #: Move button (`up` or `down`) that gets the keyboard focus, because the user pressed it last.
     focus: str = ""
 
 

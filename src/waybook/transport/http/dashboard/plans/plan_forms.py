@@ -59,7 +59,7 @@ def modification_arguments(
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # All our forms have a revision. Without one, -1 matches no plan, so the form is refused.
+    # Without a revision, -1 matches no plan, so the form is refused. All our forms have a revision.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 

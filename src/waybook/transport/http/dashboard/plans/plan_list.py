@@ -19,7 +19,6 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: Filter values that match more than one state.
 OPEN, ALL = "open", "all"
 
 

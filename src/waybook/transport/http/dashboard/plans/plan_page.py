@@ -56,7 +56,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     text = request.query_params.get("page", "")
-    # Nine digits are enough: no plan has more pages.
+    # No plan has more pages than nine digits can express.
     return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 

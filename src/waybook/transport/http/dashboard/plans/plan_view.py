@@ -81,14 +81,12 @@ def _row(number: int, steps: Sequence[Step], width: int) -> GridRow:
     return GridRow(number, first, first + len(steps) - 1, streaks)
 
 
-#: Width that is available for the map on the page, in pixels.
 MAX_MAP_WIDTH = 1250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMap:
     svg: Markup
-    #: Box that the page scrolls into view; None for no scrolling.
     center: str | None
     shown: int
     total: int
@@ -131,7 +129,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The function that draws the map escapes every text, so the SVG is safe.
+        # The drawing function escapes every text, so the SVG is safe.
         svg=Markup(mark_drawing(drawn)),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),

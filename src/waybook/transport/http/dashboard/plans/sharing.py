@@ -34,8 +34,8 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.responses import http_status
 
-#: Headers of a shared snapshot. Agents wrote its texts, so nothing in it may run or load, and only
-#: its own styles apply.
+#: Agents wrote the texts of a snapshot, so nothing in it may run or load, and only its own styles
+#: apply.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (

@@ -23,7 +23,6 @@ from waybook.transport.http.dashboard.activity import (
 from waybook.transport.http.dashboard.plans.plan_view import holder_of
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: Number of characters shown of a collapsed text.
 PREVIEW_LENGTH = 300
 FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
@@ -60,7 +59,6 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step of the condition; None if it is the step of this page.
     of: StepLink | None
     target: StepLink | None
     reason: str | None

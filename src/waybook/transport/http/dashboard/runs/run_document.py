@@ -34,7 +34,6 @@ class Choice:
 class Comparison:
     about: DocumentVersion
     html: Markup
-    #: Differences from the document chosen for comparison.
     changes: Diff
 
 
@@ -44,7 +43,6 @@ class DocumentView:
     stage_name: str
     step_name: str
     html: Markup
-    #: Documents for comparison, by heading.
     choices: Sequence[tuple[str, Sequence[Choice]]]
     comparison: Comparison | None
 
@@ -76,10 +74,6 @@ def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
 
 
 def _choice(item: DocumentVersion, names: Mapping[tuple[str, str, int], int]) -> Choice:
-    """Return a document as a choice.
-
-    The label has the lineage if another choice has the same name.
-    """
     origin = ""
     if names[_choice_name(item)] > 1:
         reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""

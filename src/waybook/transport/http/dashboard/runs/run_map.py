@@ -15,9 +15,9 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: Maximum number of boxes per stage. A larger stage is drawn only around its current step.
+#: A stage with more boxes is drawn only around its current step.
 MAX_BOXES: Final = 100
-#: Layout width at which text keeps its size on a usual page.
+#: At this layout width, text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
 MAX_PARAMETER_LENGTH: Final = 400
 
@@ -25,21 +25,19 @@ MAX_PARAMETER_LENGTH: Final = 400
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMap:
     svg: Markup
-    #: Value of the query parameter `map` that keeps the same stages expanded.
     parameter: str
     center: str | None
-    #: Positions of the stage and step around which a large stage is drawn, such as "1.45"; empty if
-    #: all steps are drawn. With this value, an update of an open page draws the same steps.
+    #: Stage and step around which a large stage is drawn, such as "1.45". Empty if all steps are
+    #: drawn.
     near: str
     omitted: int
-    #: URLs of the page with all stages expanded, and with only the current stages.
     expand_url: str
     current_url: str
 
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """Content of a run's map: the expanded stages, and their steps that are drawn."""
+    """Content of a run's map: the expanded stages, and which of their steps are drawn."""
 
     job: DrawingJob
     parameter: str
@@ -98,7 +96,7 @@ def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) 
 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
     return RunMap(
-        # Waybook drew the SVG and escaped every text in it.
+        # The drawing function escapes every text, so the SVG is safe.
         svg=Markup(mark_drawing(svg)),  # noqa: S704
         parameter=plan.parameter,
         center=plan.center,

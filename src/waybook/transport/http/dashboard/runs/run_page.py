@@ -63,8 +63,8 @@ class RunPage:
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on the page have the same idempotency key. Add the stage, step or document, so
-        # that different forms are not taken for the same call.
+        # All forms on the page have the same idempotency key, so add the stage, step or document to
+        # it.
         place = "/".join(filter(None, (_field(fields, name) for name in FORM_PLACES)))
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
@@ -94,7 +94,7 @@ class RunPage:
         )
 
 
-#: Form fields that identify the stage, step or document of a form.
+#: Hidden fields that say which stage, step or document a form is about.
 FORM_PLACES: Final = ("stage", "step", "document")
 
 
@@ -118,7 +118,6 @@ def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
     return export_drawing(form, run_drawing(detail))
 
 
-#: Media type and renderer of each export format, by file extension.
 EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
     {
         "json": ("application/json", _report),

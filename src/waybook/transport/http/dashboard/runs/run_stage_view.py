@@ -12,12 +12,9 @@ from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.html.run_urls import run_document_url, run_step_url
 
-#: Maximum number of documents linked in one cell (a step and a model).
 MAX_CELL_DOCUMENTS: Final = 3
-#: Maximum number of steps listed per stage, and in total.
 MAX_STAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 60
-#: Job statuses in display order. Each has the step status whose icon and color it uses.
 CELL_STATUSES: Final = (
     ("failed", "failed"),
     ("retry_loop_failed", "failed"),
@@ -28,7 +25,6 @@ CELL_STATUSES: Final = (
     ("completed", "completed"),
     ("superseded", "skipped"),
 )
-#: Step statuses in the order in which steps of a large stage are selected for the page.
 ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
@@ -44,18 +40,15 @@ class Cell:
     """One model's work on one step: job status, and latest documents."""
 
     model: str
-    #: Status of the jobs; empty if the model has no jobs in this step.
     status: str
     done: int
     total: int
     documents: tuple[DocumentLink, ...]
-    #: Number of documents of this cell that are not linked.
     more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    #: HTML id of the row, made from the positions of stage and step.
     anchor: str
     url: str
     key: str
@@ -83,7 +76,6 @@ class StageView:
     expected: int | None
     available: int
     warnings: tuple[str, ...]
-    #: The steps shown, in the order of the workflow.
     steps: tuple[StepView, ...]
     failures: tuple[FailedJob, ...]
     #: Whether the stage is initially expanded.

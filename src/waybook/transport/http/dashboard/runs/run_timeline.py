@@ -9,11 +9,10 @@ from waybook.app.queries.runs.run import RunDetail
 from waybook.core.durations import format_duration
 from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 
-#: Width of the drawing in SVG units, height of a row, and height of a bar.
 WIDTH: Final = 1000
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
-#: Maximum number of rows for concurrent jobs of a model. Further jobs share the last row.
+#: Concurrent jobs of a model get at most this many rows. Further jobs share the last row.
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
 TICKS: Final = 4
@@ -59,11 +58,8 @@ class RunTimeline:
     rows: tuple[ModelRow, ...]
     ticks: tuple[Tick, ...]
     start: datetime
-    #: Time from the start of the first job to the end of the last one, or to now if a job has not
-    #: ended.
     length: timedelta
     shown: int
-    #: Total number of started jobs. The timeline shows only the latest jobs.
     total: int
 
 

@@ -31,7 +31,7 @@ STEPS_PER_PAGE = 60
 
 def page_number(request: Request, name: str = "page") -> int:
     text = request.query_params.get(name, "")
-    # Five digits are enough: no list of a run has more pages.
+    # No list of a run has more pages than five digits can express.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 

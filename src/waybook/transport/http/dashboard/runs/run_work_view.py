@@ -12,7 +12,6 @@ from waybook.dag.progress.report import Jobs
 from waybook.run.model import Run, step_id
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 
-#: Prompts longer than this are shown collapsed.
 MAX_OPEN_PROMPT_LENGTH = 4_000
 MAX_INPUTS_LISTED = 50
 
@@ -31,9 +30,7 @@ class RunStepView:
     name: str
     stage_name: str
     status: str
-    #: Numbers of jobs by state; None if the stage has not started.
     jobs: Jobs | None
-    #: Expected number of jobs; 0 if the step has not started.
     total: int
     started_at: datetime | None
     completed_at: datetime | None

@@ -25,7 +25,6 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param, read_form
 
-#: Input field of a workflow whose definition names no inputs.
 FREE_INPUT: Final = "input"
 MAX_INPUT_FIELDS: Final = 20
 
@@ -87,7 +86,7 @@ class StartRunView:
     max_models: int = MAX_MODELS
     max_jobs: int = MAX_JOBS
     error: str | None = None
-    #: Expected jobs and forecast for the user to confirm; None while the form is filled in.
+    #: Expected jobs and forecast for the user to confirm. None while the user fills in the form.
     preview: StartPreview | None = None
 
     @property
@@ -164,7 +163,7 @@ class StartRunPage:
             status_code=status,
             view=view,
             named=stage_name,
-            # Each confirmation form has its own key, so submitting the same form twice starts one
-            # run, and submitting two forms starts two.
+            # Each confirmation form has its own key, so submitting the same form twice starts only
+            # one run.
             key=secrets.token_urlsafe(16),
         )

@@ -33,23 +33,19 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 MAX_VERSION_DIGITS: Final = 9
 
 
-#: Maximum number of steps drawn and listed on one page: as many as a stage can have.
+#: A page draws at most this many steps, as many as a stage can have.
 MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowView:
-    #: URL of each stage's own page, by slug.
     stage_urls: Mapping[str, str]
-    #: Job that draws the map; None if the map is too large to draw.
     map_job: DrawingJob | None
     steps: Mapping[str, Sequence[RecipeStep]] = field(default_factory=dict)
-    #: Stage that is shown alone; None if all stages are shown.
     chosen: str | None = None
     previous: str | None = None
     next: str | None = None
-    #: URL of the page with all stages; None if this page shows them.
     all_stages_url: str | None = None
 
 
@@ -87,7 +83,7 @@ class WorkflowsPage:
     async def _map(self, request: Request, view: WorkflowView) -> Markup | None:
         if view.map_job is None:
             return None
-        # Waybook drew the SVG and escaped every text in it.
+        # The drawing function escapes every text, so the SVG is safe.
         return Markup(await self.page_context.picture(request, view.map_job))  # noqa: S704
 
 
@@ -113,7 +109,7 @@ def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Reques
             all_stages_url=current_url_with(request, stage=None, page=None),
         )
     if sum(len(stage.recipe.steps) for stage in compiled_dag.stages.values()) > MAX_DRAWN_STEPS:
-        # Here, the stages are drawn as the steps of one unnamed stage.
+        # Here, each stage is drawn as a step of one unnamed stage.
         links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
         return WorkflowView(
             stage_urls=urls, map_job=DrawingJob(Drawing(diagram_of_stages(structure)), links=links)
