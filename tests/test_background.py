@@ -120,7 +120,7 @@ async def test_every_background_loop_continues_after_an_unexpected_error(
     assert turns.errors == []
 
 
-def test_health_check_fails_after_repeated_failures_of_a_background_loop(alone: OrgEnv) -> None:
+def test_health_check_fails_after_a_background_loop_fails_repeatedly(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     assert [check.state for check in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))

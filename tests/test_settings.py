@@ -63,7 +63,7 @@ def test_settings_repr_hides_model_key_from_the_file(tmp_path: Path) -> None:
 # Webhooks
 
 
-def test_base_url_is_public_url_or_listen_url() -> None:
+def test_base_url_setting_is_public_url_or_listening_address() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
     loaded = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
     assert (loaded.base_url, loaded.listen_url) == (

@@ -182,7 +182,7 @@ def test_builtin_skill_text_names_only_existing_tools_with_valid_arguments(name:
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_builtin_skill_text_links_exactly_the_files_in_the_folder(name: str) -> None:
+def test_builtin_skill_text_links_to_every_file_of_the_skill(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}

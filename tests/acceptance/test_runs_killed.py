@@ -159,7 +159,7 @@ def difference(before: list[int], after: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_call_retried_after_an_abort_at_any_statement_counts_once(
+async def test_call_aborted_at_any_sql_statement_counts_once_when_retried(
     alone: OrgEnv, act: Act
 ) -> None:
     world = alone

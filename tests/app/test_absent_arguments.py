@@ -108,7 +108,7 @@ async def test_new_plan_with_blank_name_or_question_is_refused(
     assert [fault["at"] for fault in error["details"]["faults"]] == [name]
 
 
-async def test_new_plan_ignores_arguments_for_copies_unless_copying(
+async def test_copy_arguments_are_ignored_if_no_plan_is_copied(
     agent: AgentClient,
 ) -> None:
     filled = {"copyOf": "", "upToStep": 1, "atAuditSeq": 1}

@@ -14,7 +14,7 @@ async def test_get_next_step_names_the_author_of_the_plan(world: OrgEnv) -> None
     assert (context["createdBy"], context["createdAt"]) == ("ann", NOON)
 
 
-async def test_author_is_the_same_for_cached_and_stored_plans(world: OrgEnv) -> None:
+async def test_get_next_step_names_same_author_for_cached_plan(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     first = await world.agent.take(plan)
     second = await world.agent.elsewhere().take(plan)
@@ -63,7 +63,7 @@ async def test_approved_step_is_completed_by_the_review_requester(
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_name_the_user_that_completed_the_step(world: OrgEnv) -> None:
+async def test_formatting_notes_of_a_step_name_the_completing_user(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

@@ -73,7 +73,7 @@ def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]
     return {fault["at"]: fault["fault"] for fault in faults}
 
 
-def test_boolean_test_covers_nested_numeric_arguments() -> None:
+def test_list_of_numeric_tool_arguments_includes_nested_arguments() -> None:
     numeric_places = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
     assert ("submit_step_result", "confidence") in numeric_places
     assert ("submit_step_result", "usage.costUsd") in numeric_places
@@ -85,7 +85,7 @@ def test_boolean_test_covers_nested_numeric_arguments() -> None:
 
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize(("tool", "path"), PLACES, ids=str)
-def test_boolean_where_a_number_is_expected_is_refused(
+def test_boolean_passed_for_a_numeric_argument_is_refused(
     tool: str, path: Path, *, value: bool
 ) -> None:
     at = ".".join(map(str, path))
@@ -96,7 +96,7 @@ def test_boolean_where_a_number_is_expected_is_refused(
         assert refused_places(tool, as_text)[at] == "must be a number, not true or false"
 
 
-def test_fields_accept_numbers_and_booleans_of_the_right_type() -> None:
+def test_arguments_accept_numbers_and_booleans_of_the_declared_type() -> None:
     arguments = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
     args = parse_arguments(SubmitStepResult, arguments)
     assert (args.result_summary, args.confidence) == (True, 1.0)

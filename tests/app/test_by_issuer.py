@@ -124,7 +124,7 @@ async def test_issuer_token_expiry_is_checked_against_database_clock(team: Team)
         await caller(team, text)
 
 
-async def test_claims_expired_by_the_database_clock_are_rejected(
+async def test_issuer_claims_expired_by_the_database_clock_are_rejected(
     team: Team,
 ) -> None:
     services, issuer = team.world.dispatcher.services, team.issuer

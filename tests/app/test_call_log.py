@@ -143,7 +143,7 @@ async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: Agen
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_successful_calls_of_a_user_and_channel_share_a_row(
+async def test_successful_calls_of_a_user_share_a_call_log_row(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)

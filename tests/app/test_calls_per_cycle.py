@@ -44,7 +44,9 @@ def counted_calls() -> Iterator[list[int]]:
         sys.setprofile(before)
 
 
-async def test_claim_and_submit_on_cached_plan_stay_within_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_cached_plan_limit_python_function_calls(
+    agent: AgentClient,
+) -> None:
     plan, numbers = await agent.plan(10), []
     for number in count():
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
@@ -58,7 +60,7 @@ async def test_claim_and_submit_on_cached_plan_stay_within_call_limit(agent: Age
     assert sorted(numbers[2:-1])[3] <= MAX_CALLS
 
 
-async def test_submit_with_take_next_stays_within_python_call_limit(
+async def test_python_calls_of_submit_with_take_next_are_limited(
     agent: AgentClient,
 ) -> None:
     plan, numbers = await agent.plan(10), []
@@ -71,7 +73,7 @@ async def test_submit_with_take_next_stays_within_python_call_limit(
     assert sorted(numbers[2:])[3] <= MAX_TAKE_NEXT_CALLS
 
 
-async def test_claim_and_submit_on_uncached_plan_stay_within_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_uncached_plan_limit_python_function_calls(agent: AgentClient) -> None:
     plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.shared(PlanCache)
     for number in range(9):
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
@@ -84,7 +86,7 @@ async def test_claim_and_submit_on_uncached_plan_stay_within_call_limit(agent: A
     assert sorted(numbers[2:])[3] <= MAX_UNCACHED_CALLS
 
 
-async def test_claim_and_submit_in_alternating_processes_stay_within_call_limit(
+async def test_claim_and_submit_in_alternating_processes_limit_python_calls(
     world: OrgEnv,
 ) -> None:
     world.clock.advance(microseconds=1)  # Only times with microseconds are packed in the audit.
@@ -102,7 +104,9 @@ async def test_claim_and_submit_in_alternating_processes_stay_within_call_limit(
     assert sorted(numbers[2:])[3] <= MAX_ALTERNATING_CALLS
 
 
-async def test_claim_and_submit_on_cached_run_stay_within_call_limit(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_cached_run_limit_python_function_calls(
+    agent: AgentClient,
+) -> None:
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     await agent.call("add_dag", definition=make_definition("wide", stage))
     run, numbers = await agent.run("wide", [f"m{number}" for number in range(12)]), []

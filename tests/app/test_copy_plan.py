@@ -74,7 +74,7 @@ async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
     assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
 
 
-async def test_plan_copied_at_an_audit_entry_has_the_steps_then(
+async def test_plan_copied_at_earlier_audit_entry_has_the_earlier_steps(
     agent: AgentClient, original: Body
 ) -> None:
     added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}

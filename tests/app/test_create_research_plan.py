@@ -142,7 +142,7 @@ async def test_error_for_condition_without_result_prefix_suggests_the_prefix(
     assert "result.sources" in error["message"]
 
 
-async def test_plan_with_200_steps_is_accepted_and_201_refused(
+async def test_plan_with_200_steps_is_accepted_and_with_201_refused(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(200, branchingConditions=[make_condition(1)] * 50)

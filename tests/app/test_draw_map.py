@@ -103,7 +103,7 @@ async def test_decision_for_superseded_review_returns_not_awaiting_review(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_map_of_failed_plan_shows_reason_and_that_plan_ended(
+async def test_map_of_failed_plan_shows_failure_reason_and_ended_status(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -141,7 +141,7 @@ async def test_draw_map_offers_feedback_call_while_run_awaits_feedback(
     assert "Lakes too." in drawing["svg"]
 
 
-async def test_draw_map_of_dag_shows_no_progress(agent: AgentClient) -> None:
+async def test_draw_map_of_a_workflow_shows_no_progress(agent: AgentClient) -> None:
     drawing = await agent.call("draw_map", dagSlug="deep-research")
     assert "progress" not in drawing
     assert drawing["svg"].count('class="step"') == 4

@@ -63,7 +63,7 @@ async def test_extract_data_parses_candidate_passed_as_json_text(agent: AgentCli
     assert reply["data"] == NILE
 
 
-async def test_json_candidate_stays_text_if_schema_is_string(
+async def test_candidate_in_json_syntax_stays_text_if_schema_requires_string(
     agent: AgentClient,
 ) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
@@ -198,7 +198,7 @@ async def test_extract_data_refuses_artifact_of_other_org_as_missing(
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
-async def test_extract_data_pages_through_long_text_without_loss(
+async def test_pages_of_extract_data_together_cover_a_long_text(
     agent: AgentClient, letter: str
 ) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))

@@ -161,7 +161,7 @@ async def test_extract_data_reports_a_refusal_by_the_model(world: OrgEnv) -> Non
     assert "the model refused to answer" in error["message"]
 
 
-async def test_suggested_call_after_model_failure_succeeds(
+async def test_call_suggested_by_extract_data_after_model_failure_succeeds(
     world: OrgEnv,
 ) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:

@@ -59,7 +59,7 @@ async def theirs(world: OrgEnv) -> Mapping[str, str]:
     return in_both_forms(await create_foreign_records(world))
 
 
-def test_isolation_tests_classify_every_tool_argument() -> None:
+def test_isolation_tests_know_which_tool_arguments_contain_ids() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
     argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
     assert argument_names - known == set()

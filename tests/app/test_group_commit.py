@@ -68,7 +68,7 @@ async def test_concurrent_reads_of_uncached_plans_share_a_database_message(
     assert MAX_READS + 1 in messages
 
 
-async def test_calls_on_outdated_cached_plans_share_messages_and_succeed(
+async def test_calls_on_outdated_cached_plans_succeed_with_shared_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call fails: it learns that another process changes the plans."""
@@ -110,7 +110,7 @@ async def test_outdated_cached_plan_in_a_shared_commit_is_reloaded(agent: AgentC
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
-async def test_calls_of_a_lost_shared_commit_count_once_when_retried(
+async def test_calls_retried_after_broken_connection_in_shared_commit_count_once(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, is_committed: bool
 ) -> None:
     agent = own_world.agent
@@ -135,7 +135,7 @@ async def test_calls_of_a_lost_shared_commit_count_once_when_retried(
     assert [reply.get("replayed", False) for reply in replies] == [is_committed] * 4
 
 
-async def test_canceled_call_in_a_shared_commit_still_publishes_the_change(
+async def test_canceled_call_in_a_shared_commit_still_publishes_change_event(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = own_world.agent

@@ -94,7 +94,7 @@ async def test_token_of_disabled_user_is_rejected(world: OrgEnv) -> None:
     assert (await authenticate_token(services, issued.secret, Channel.MCP)).user == "ann"
 
 
-async def test_changed_scopes_apply_at_once_to_every_token_and_process(
+async def test_changed_scopes_apply_immediately_to_every_token_and_process(
     world: OrgEnv,
 ) -> None:
     wide = await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))

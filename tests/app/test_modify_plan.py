@@ -25,7 +25,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_removal_wins_if_modify_plan_rewrites_and_removes_a_step(
+async def test_step_rewritten_and_removed_in_same_call_is_removed(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(2)
@@ -100,7 +100,7 @@ async def test_modify_plan_writes_an_audit_entry_for_each_modification(
 
 
 @decision("A31")
-async def test_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -> None:
+async def test_reorder_steps_requires_every_step_id_exactly_once(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     a, b, c = plan["stepIds"]
     reply = await modify(agent, plan, {"action": "reorder_steps", "stepIds": [c, a, b]})
@@ -110,7 +110,7 @@ async def test_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -
         assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
 
 
-async def test_invalid_modification_cancels_the_complete_modify_plan_call(
+async def test_invalid_modification_makes_the_modify_plan_call_change_nothing(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -205,7 +205,7 @@ async def test_failing_or_removing_last_open_step_completes_plan(agent: AgentCli
     assert (await modify(agent, plan, removing))["planStatus"] == "completed"
 
 
-async def test_modify_plan_is_refused_during_review_and_after_closing(
+async def test_modify_plan_is_refused_during_review_and_on_closed_plan(
     agent: AgentClient,
 ) -> None:
     adding = {"action": "add_steps", "steps": [make_step()]}
@@ -230,7 +230,7 @@ WRONG: list[tuple[Body, str]] = [
 
 
 @pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
-async def test_modify_plan_error_names_wrong_fields_of_modification(
+async def test_error_for_malformed_modification_names_the_wrong_fields(
     agent: AgentClient, modification: Body, said: str
 ) -> None:
     plan = await agent.plan()

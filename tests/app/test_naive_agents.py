@@ -12,7 +12,7 @@ from waybook.core.decision_context import ReviewPolicy
 PLANS = int(os.environ.get("WAYBOOK_NAIVE_PLANS", "25"))
 
 
-async def test_every_plan_ends_although_obedient_agents_die_randomly(
+async def test_plans_end_if_agents_follow_suggested_calls_and_die_randomly(
     world: OrgEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()

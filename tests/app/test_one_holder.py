@@ -28,7 +28,7 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_session_name_shared_by_users_gives_different_jobs(
+async def test_users_with_the_same_session_name_get_different_jobs(
     agent: AgentClient,
 ) -> None:
     run = await make_wide_run(agent)
@@ -41,7 +41,7 @@ async def test_session_name_shared_by_users_gives_different_jobs(
     assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
 
 
-async def test_shared_session_name_gives_different_jobs_without_run_id(
+async def test_users_with_same_session_get_different_jobs_without_run_id(
     agent: AgentClient,
 ) -> None:
     await make_wide_run(agent)
@@ -51,7 +51,7 @@ async def test_shared_session_name_gives_different_jobs_without_run_id(
 
 
 @pytest.mark.parametrize("tool", ID_OF)
-async def test_two_users_with_the_same_idempotency_key_never_collide(
+async def test_users_with_same_idempotency_key_get_different_steps_or_jobs(
     agent: AgentClient, tool: str
 ) -> None:
     plan, run = await agent.plan(), await make_wide_run(agent)

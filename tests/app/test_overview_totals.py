@@ -11,7 +11,7 @@ from waybook.plan.states import StepStatus
 from waybook.store import overview as overview_rows
 
 
-async def test_overview_marks_the_running_total_as_minimum_beyond_the_limit(
+async def test_overview_marks_number_of_running_plans_as_minimum_beyond_limit(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = looking(own_world.agent)
@@ -25,7 +25,7 @@ async def test_overview_marks_the_running_total_as_minimum_beyond_the_limit(
     assert (await read_overview(ctx, LastLook())).totals.running.is_minimum
 
 
-async def test_overview_lists_open_troubled_plans_despite_many_closed_ones(
+async def test_overview_prefers_open_plans_with_failed_steps_to_closed_plans(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, ctx = own_world.agent, looking(own_world.agent)

@@ -279,7 +279,7 @@ async def test_context_part_of_another_org_cannot_be_read(world: OrgEnv) -> None
     assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
 
 
-async def test_research_context_with_since_lists_only_new_artifacts(
+async def test_research_context_with_since_argument_lists_only_new_artifacts(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -290,7 +290,7 @@ async def test_research_context_with_since_lists_only_new_artifacts(
     assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
 
 
-async def test_research_context_of_large_plan_shows_steps_near_first_open(
+async def test_context_of_large_plan_shows_steps_near_first_open_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step("z" * 2_000) for _ in range(120)])

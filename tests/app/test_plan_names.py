@@ -90,7 +90,7 @@ async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> 
     assert await search_names(ctx, "lakes", creator="bob") == []
 
 
-async def test_second_page_of_a_search_starts_after_the_first(ctx: RequestContext) -> None:
+async def test_second_page_of_plans_by_name_starts_after_the_first(ctx: RequestContext) -> None:
     wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text="river")
     first = await plan_summaries(ctx, wanted, limit=1)
     assert first.last is not None

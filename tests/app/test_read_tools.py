@@ -288,7 +288,7 @@ async def test_research_context_returns_full_state_to_new_session(
     assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
 
 
-async def test_research_context_with_since_returns_only_changes(
+async def test_research_context_with_since_argument_returns_only_changes(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(5)
@@ -303,7 +303,7 @@ async def test_research_context_with_since_returns_only_changes(
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_replies_about_a_plan_of_maximum_size_stay_bounded(
+async def test_replies_about_a_plan_of_maximum_size_have_limited_size(
     agent: AgentClient,
 ) -> None:
     """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""

@@ -58,7 +58,7 @@ async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
     assert len(messages) == 3
 
 
-async def test_calls_alternating_between_processes_send_two_database_messages(
+async def test_alternating_processes_send_two_database_messages_per_call(
     agent: AgentClient, messages: list[int]
 ) -> None:
     """The first calls are not counted: with them, each process learns that the plan is shared.
@@ -76,7 +76,7 @@ async def test_calls_alternating_between_processes_send_two_database_messages(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_claiming_a_step_without_cached_text_reads_the_next_texts(
+async def test_claim_without_cached_step_text_reads_texts_of_next_steps(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(MAX_TEXTS + 20)
@@ -205,7 +205,9 @@ async def test_concurrent_processes_never_hand_out_same_step(agent: AgentClient)
     assert sorted(order for taken in batches for order in taken) == list(range(1, 25))
 
 
-async def test_audit_time_ignores_a_wrong_local_clock(agent: AgentClient, world: OrgEnv) -> None:
+async def test_audit_times_come_from_the_database_not_the_local_clock(
+    agent: AgentClient, world: OrgEnv
+) -> None:
     database = world.database
     noon, database.frozen_now = world.clock.now, None
     plan = await agent.plan(2)

@@ -106,7 +106,7 @@ async def test_duplicate_source_counts_once_toward_required_sources(agent: Agent
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_sources_of_other_steps_or_orgs_do_not_count(
+async def test_sources_of_other_steps_and_orgs_do_not_fulfill_requirement(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await make_demanding_step(agent)

@@ -67,7 +67,7 @@ async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
     assert (read["content"], read["left"]) == (FLOOD, 0)
 
 
-async def test_store_research_with_only_a_step_id_links_the_plan(agent: AgentClient) -> None:
+async def test_store_research_with_step_id_links_plan_of_the_step(agent: AgentClient) -> None:
     taken = await agent.take(await agent.plan())
     stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
     assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])

@@ -35,7 +35,7 @@ def test_retry_advice_in_error_names_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_failed_write_without_idempotency_key_suggests_a_read_call(tool: str) -> None:
+def test_error_of_write_without_idempotency_key_suggests_a_read_call(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
@@ -43,7 +43,7 @@ def test_failed_write_without_idempotency_key_suggests_a_read_call(tool: str) ->
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-def test_failed_write_with_blank_idempotency_key_suggests_no_retry(key: str | None) -> None:
+def test_error_of_write_with_blank_idempotency_key_suggests_no_retry(key: str | None) -> None:
     call = retry_call(Unavailable(), TOOLS["create_research_plan"], {"idempotencyKey": key})
     assert call is not None
     assert call.tool == "list_active_plans"

@@ -86,7 +86,7 @@ async def test_review_overdue_for_over_a_week_gets_no_reminder(
         assert await remind_of_reviews(teller.call) == 0
 
 
-async def test_no_reminder_is_stored_if_deadline_or_event_is_off(
+async def test_no_reminder_is_stored_if_deadline_or_notification_is_disabled(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     others = EVERY_EVENT - {"plan.review_overdue"}

@@ -79,7 +79,7 @@ async def test_cached_run_is_locked_only_during_the_write(
     await check_chain(world, agent, run)
 
 
-async def test_take_next_on_cached_run_uses_one_transaction(
+async def test_submit_with_take_next_on_cached_run_uses_one_transaction(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     # The jobs of one step are in no fixed order, so any model may have been first.
@@ -111,7 +111,7 @@ async def make_chained_run(agent: AgentClient, more: str = "") -> Body:
     return run
 
 
-async def test_claim_and_submit_on_cached_run_send_a_message_each(
+async def test_cached_run_claim_and_submit_each_send_a_database_message(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await make_chained_run(agent)
@@ -126,7 +126,7 @@ async def test_claim_and_submit_on_cached_run_send_a_message_each(
     await check_chain(world, agent, run)
 
 
-async def test_cached_run_follows_a_change_by_another_process(
+async def test_cached_run_is_updated_after_a_change_by_another_process(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     other = agent.elsewhere()
@@ -140,7 +140,7 @@ async def test_cached_run_follows_a_change_by_another_process(
     await check_chain(world, agent, run)
 
 
-async def test_cached_run_is_used_again_some_calls_after_a_conflict(
+async def test_cached_run_is_used_again_a_few_calls_after_conflict(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.elsewhere().job(run)
@@ -161,7 +161,9 @@ async def test_concurrent_claims_of_a_session_return_the_same_job(
     assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
 
 
-async def test_repeated_claim_on_cached_run_counts_once(agent: AgentClient, run: Body) -> None:
+async def test_repeated_claim_with_same_key_on_cached_run_counts_once(
+    agent: AgentClient, run: Body
+) -> None:
     named = {"another": True, "sessionId": "s", "idempotencyKey": "k"}
     claims = [agent.job(run, **named) for _ in range(3)]
     assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
@@ -220,7 +222,7 @@ async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: Agen
 
 
 @pytest.mark.parametrize("length", [0, 10, 4_000, 8_500, 9_500, 20_000])
-async def test_job_context_is_equal_with_and_without_the_size_fitting(
+async def test_job_context_is_same_whether_fitted_to_size_or_not(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

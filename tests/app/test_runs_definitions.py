@@ -258,7 +258,7 @@ async def test_run_completes_without_jobs_for_the_skipped_step(agent: AgentClien
     assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
 
 
-async def test_stage_after_parallel_stages_waits_for_feedback_on_each(
+async def test_stage_after_parallel_stages_waits_for_feedback_on_each_stage(
     agent: AgentClient,
 ) -> None:
     """The forked stages run in parallel; the last stage waits for the feedback on both of them."""

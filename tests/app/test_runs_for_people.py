@@ -95,7 +95,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     ).run.seq == seq
 
 
-async def test_only_open_run_or_exact_name_selects_a_run(agent: AgentClient) -> None:
+async def test_exact_name_or_being_the_only_open_run_selects_run(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")

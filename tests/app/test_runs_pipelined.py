@@ -152,7 +152,7 @@ async def test_lost_connection_fails_only_the_calls_in_flight(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_calls_that_waited_behind_a_repeated_call_still_succeed(
+async def test_calls_queued_behind_a_repeated_idempotency_key_still_succeed(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The repeated call decides on the cached run, and its key makes its message fail."""
@@ -175,7 +175,7 @@ async def test_calls_that_waited_behind_a_repeated_call_still_succeed(
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-async def test_job_claimed_by_another_process_meanwhile_is_not_claimed_again(
+async def test_job_just_claimed_by_another_process_is_not_claimed_again(
     world: OrgEnv, agent: AgentClient, run: Body, *, is_before: bool
 ) -> None:
     """The other process claims a job before the first message, or between it and the next one."""
@@ -197,7 +197,7 @@ async def test_job_claimed_by_another_process_meanwhile_is_not_claimed_again(
     assert await claimed_jobs(world, agent, run) == before + 2 + WAITING
 
 
-async def test_run_canceled_by_another_process_meanwhile_hands_out_no_jobs(
+async def test_run_just_canceled_by_another_process_hands_out_no_jobs(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     before = await claimed_jobs(world, agent, run)
@@ -215,7 +215,7 @@ async def test_run_canceled_by_another_process_meanwhile_hands_out_no_jobs(
     assert await claimed_jobs(world, agent, run) == before + 1
 
 
-async def test_result_of_a_job_reclaimed_meanwhile_is_refused(
+async def test_result_of_job_just_claimed_by_another_process_is_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The attempt of the job fences the result, which was decided before the other claim."""
@@ -239,7 +239,7 @@ async def test_result_of_a_job_reclaimed_meanwhile_is_refused(
     assert outcome_of(refused) == "STALE_ATTEMPT"
 
 
-async def test_canceled_call_waiting_for_a_commit_does_not_affect_others(
+async def test_canceled_call_waiting_for_commit_does_not_affect_other_calls(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def cancel(_: DbConnection, send: Send) -> Results:

@@ -174,7 +174,7 @@ async def test_get_next_job_cuts_long_prompt_and_offers_the_rest(agent: AgentCli
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_returns_only_the_end_of_long_drafts(
+async def test_get_next_job_returns_only_the_end_of_partial_results(
     agent: AgentClient,
 ) -> None:
     run = await reading(agent)

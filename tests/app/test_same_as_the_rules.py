@@ -297,7 +297,7 @@ def check_taken(body: Body, reply: object) -> None:
         assert ("takenOver" in body) == (reply.replaced is not None)
 
 
-def test_tool_calls_in_any_order_match_the_plan_rules(
+def test_random_tool_calls_change_the_plan_as_the_rules_predict(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh: deque[str] = deque()

@@ -100,7 +100,7 @@ async def make_review(asker: AgentClient) -> Body:
     return plan
 
 
-async def test_relayed_policy_lets_an_agent_submit_a_decision(world: OrgEnv) -> None:
+async def test_review_policy_relayed_lets_an_agent_submit_a_decision(world: OrgEnv) -> None:
     agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await make_review(agent)
     reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
@@ -117,7 +117,7 @@ async def test_relayed_policy_lets_an_agent_submit_a_decision(world: OrgEnv) -> 
     ],
     ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
 )
-async def test_human_policy_refuses_a_decision_by_an_agent(
+async def test_review_policy_human_refuses_a_decision_by_an_agent(
     world: OrgEnv, scopes: list[Scope], credential: str
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -135,7 +135,9 @@ async def test_human_policy_refuses_a_decision_by_an_agent(
 
 
 @pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
-async def test_human_policy_accepts_a_decision_by_a_person(world: OrgEnv, channel: Channel) -> None:
+async def test_review_policy_human_accepts_a_decision_by_a_person(
+    world: OrgEnv, channel: Channel
+) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     asker = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await make_review(asker)
@@ -146,7 +148,7 @@ async def test_human_policy_accepts_a_decision_by_a_person(world: OrgEnv, channe
     assert json.loads(last.details)["decidedAs"] == "session:9"
 
 
-async def test_human_policy_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
+async def test_review_policy_human_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
     run = await worker.run()

@@ -53,7 +53,7 @@ async def test_user_of_an_issuer_can_sign_in_to_a_cluster(world: OrgEnv) -> None
     assert known.caller.org_id == world.agent.org_id == org_in(started.secret)
 
 
-async def test_secret_with_code_of_another_org_is_refused(world: OrgEnv) -> None:
+async def test_secret_with_org_code_of_another_org_is_refused(world: OrgEnv) -> None:
     services = world.dispatcher.services
     token = without_org((await make_token(world.agent)).secret)
     session = without_org((await start_by_token(services, token)).secret)

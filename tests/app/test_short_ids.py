@@ -74,7 +74,9 @@ async def test_replies_and_errors_contain_no_full_id(world: OrgEnv) -> None:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_full_ids_is_replayed(agent: AgentClient, tool: str) -> None:
+async def test_call_repeated_with_full_instead_of_short_ids_is_replayed(
+    agent: AgentClient, tool: str
+) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
     first = await agent.call(tool, **args)
     again = await agent.call(tool, **with_full_ids(args))
@@ -82,7 +84,9 @@ async def test_call_repeated_with_full_ids_is_replayed(agent: AgentClient, tool:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool: str) -> None:
+async def test_call_repeated_with_short_instead_of_full_ids_is_replayed(
+    agent: AgentClient, tool: str
+) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
     first = await agent.call(tool, **with_full_ids(args))
     again = await agent.elsewhere().call(tool, **args)
@@ -90,7 +94,7 @@ async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_json_with_short_ids_otherwise_equals_the_pydantic_json(
+async def test_reply_json_equals_pydantic_json_except_for_short_ids(
     agent: AgentClient, tool: str
 ) -> None:
     call = await valid_call(agent, tool)

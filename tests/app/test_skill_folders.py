@@ -49,7 +49,7 @@ def fault_of(place: Path) -> str:
 # Tests of the format of a skill.
 
 
-def test_parse_skill_returns_all_front_matter_and_body() -> None:
+def test_skill_parser_returns_all_front_matter_and_body() -> None:
     extra: dict[str, Any] = {
         "license": "MIT",
         "compatibility": "Needs git",
@@ -206,7 +206,7 @@ def test_skills_beyond_the_maximum_number_are_reported_as_errors(
 # Tests of the additional files of a skill.
 
 
-def test_read_skill_reads_extra_files_but_not_hidden_ones(tmp_path: Path) -> None:
+def test_skill_reader_includes_extra_files_but_no_hidden_files(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder / "references").mkdir()
     (folder / "references" / "more.md").write_text("More.")

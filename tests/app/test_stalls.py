@@ -277,7 +277,7 @@ def test_background_stall_sweep_is_audited_without_session(world: OrgEnv) -> Non
     assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
 
 
-async def test_progress_of_a_plan_lists_stalled_steps_with_minutes(
+async def test_plan_progress_lists_stalled_steps_with_minutes_of_inactivity(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -321,7 +321,7 @@ async def next_checks(world: OrgEnv) -> dict[str, bool]:
     return {name: bool(is_set) for name, is_set in rows}
 
 
-async def test_stall_sweep_finds_short_threshold_step_claimed_after_check(
+async def test_stall_sweep_finds_short_threshold_step_claimed_after_last_sweep(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services
@@ -346,7 +346,7 @@ async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgE
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_keeps_the_next_check_of_active_plans(
+async def test_stall_sweep_schedules_checks_only_for_plans_with_claimed_steps(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services

@@ -7,7 +7,7 @@ from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from waybook.core.decision_context import Channel, ReviewPolicy
 
 
-async def test_take_next_returns_the_next_step(agent: AgentClient) -> None:
+async def test_submit_with_take_next_returns_the_next_step(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     first = await agent.take(plan, sessionId="a")
     reply = await agent.submit(first, takeNext=True, sessionId="a")
@@ -23,7 +23,7 @@ async def test_take_next_returns_the_next_step(agent: AgentClient) -> None:
     }
 
 
-async def test_take_next_after_the_last_step_completes_the_plan(
+async def test_submitting_last_step_with_take_next_completes_the_plan(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1, outputFormattingNotes="As a table.")
@@ -33,7 +33,7 @@ async def test_take_next_after_the_last_step_completes_the_plan(
     assert [note["notes"] for note in reply["stepFormattingNotes"]] == ["In bold."]
 
 
-async def test_repeated_take_next_claims_one_step(agent: AgentClient) -> None:
+async def test_repeated_submit_with_take_next_claims_only_one_step(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     first = await agent.take(plan)
     replies = [await agent.submit(first, takeNext=True, idempotencyKey="k") for _ in range(2)]
@@ -42,7 +42,7 @@ async def test_repeated_take_next_claims_one_step(agent: AgentClient) -> None:
     assert [step["stepOrder"] for step in status["activeSteps"]] == [2]
 
 
-async def test_take_next_returns_a_step_added_by_a_condition(
+async def test_submit_with_take_next_returns_a_step_added_by_condition(
     agent: AgentClient,
 ) -> None:
     condition = {
@@ -75,7 +75,7 @@ async def test_repeat_condition_copies_instructions_that_are_not_cached(
     assert (last["instructions"], last["stepOrder"]) == ("Look up 2.", 4)
 
 
-async def test_human_policy_requires_approval_of_checkpoint_steps(world: OrgEnv) -> None:
+async def test_review_policy_human_requires_approval_of_checkpoint_steps(world: OrgEnv) -> None:
     agent, person = world.agent, world.agent.acting_as("pat", Channel.DASHBOARD)
     plan = await agent.plan([make_step(stepType="checkpoint"), make_step()])
     taken = await agent.take(plan)
@@ -90,7 +90,7 @@ async def test_human_policy_requires_approval_of_checkpoint_steps(world: OrgEnv)
     assert reply["stepStatus"] == "completed"
 
 
-async def test_step_of_inactive_holder_comes_with_stored_artifacts(
+async def test_step_taken_from_inactive_holder_lists_stored_artifacts(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)
@@ -111,7 +111,7 @@ async def test_step_of_inactive_holder_comes_with_stored_artifacts(
     assert error["code"] == "STALE_ATTEMPT"
 
 
-async def test_heartbeat_in_another_process_prevents_takeover(
+async def test_heartbeat_in_another_process_prevents_takeover_of_a_step(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)
@@ -123,7 +123,7 @@ async def test_heartbeat_in_another_process_prevents_takeover(
     assert reply["status"] == "no_pending_steps"
 
 
-async def test_take_next_returns_the_next_job(agent: AgentClient) -> None:
+async def test_submit_with_take_next_returns_the_next_job(agent: AgentClient) -> None:
     run = await agent.run("dialectic", "a")
     first = await agent.job(run, sessionId="a")
     reply = await agent.submit_documents(first, takeNext=True, sessionId="a")
@@ -135,7 +135,7 @@ async def test_take_next_returns_the_next_job(agent: AgentClient) -> None:
     assert (again["jobId"], again["resumed"]) == (reply["jobId"], True)
 
 
-async def test_take_next_with_an_empty_result_stores_no_result(
+async def test_submitting_null_with_take_next_stores_no_result(
     world: OrgEnv,
 ) -> None:
     plan = await world.agent.plan(2)
@@ -147,7 +147,7 @@ async def test_take_next_with_an_empty_result_stores_no_result(
         assert rows.fetchall() == []
 
 
-async def test_take_next_writes_nothing_if_a_step_row_has_changed(
+async def test_submit_writes_nothing_if_step_row_differs_from_cached_plan(
     world: OrgEnv,
 ) -> None:
     plan = await world.agent.plan(2)

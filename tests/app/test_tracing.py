@@ -58,7 +58,7 @@ async def test_trace_span_of_call_has_child_span_per_database_message(
         assert attributes(message).keys() == {"db.system.name", "waybook.statements"}
 
 
-async def test_span_of_failed_call_has_the_error_code(
+async def test_trace_span_of_failed_call_has_the_error_code(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     await world.agent.refused("get_plan_status", planId="nowhere")
@@ -78,7 +78,7 @@ async def test_call_within_a_remote_trace_keeps_the_trace_id(
     } == {TRACE_ID}
 
 
-async def test_unsampled_call_has_no_spans(world: OrgEnv) -> None:
+async def test_call_not_sampled_for_tracing_has_no_spans(world: OrgEnv) -> None:
     exporter = start_tracing(ALWAYS_OFF)
     try:
         await world.agent.plan()

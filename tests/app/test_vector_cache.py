@@ -194,7 +194,7 @@ async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
 # Bounds
 
 
-async def test_org_above_cache_limit_is_searched_page_by_page(
+async def test_org_too_large_for_vector_cache_is_searched_in_pages(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, vector_cache, portable_search):
@@ -294,7 +294,7 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     assert nearest_hits == await near(another_process(library), FLOOD)
 
 
-async def test_search_of_preselected_candidates_finds_the_same_top_hits(
+async def test_vector_search_of_few_candidates_finds_the_same_top_hits(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nearest are among the candidates, even if only a few of all passages are candidates."""
@@ -306,7 +306,7 @@ async def test_search_of_preselected_candidates_finds_the_same_top_hits(
         assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
 
 
-async def test_search_ranks_vectors_stored_without_full_precision_almost_equally(
+async def test_vectors_without_full_precision_get_nearly_the_same_similarity(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for number, text in enumerate(NOTES):

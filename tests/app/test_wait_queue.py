@@ -90,7 +90,7 @@ def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) 
     queue.stop_trying()
 
 
-def test_only_the_first_waiting_call_is_woken(queue: WaitQueue, waiters: list[Waiter]) -> None:
+def test_change_wakes_only_the_first_waiting_call(queue: WaitQueue, waiters: list[Waiter]) -> None:
     queue.wake()
     queue.wake()
     assert woken(waiters) == [True, False, False]
@@ -106,7 +106,7 @@ def test_next_waiting_call_is_woken_after_the_first_is_answered(
     assert woken(waiters[2:]) == [True]
 
 
-def test_call_that_leaves_the_wait_queue_unwoken_wakes_no_other(
+def test_waiting_call_that_leaves_the_queue_wakes_no_other_call(
     queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.leave(waiters[0])
@@ -126,7 +126,7 @@ def test_call_that_finds_no_work_stays_first_in_queue(
     assert woken(waiters) == [True, False, False]
 
 
-def test_call_that_found_no_work_is_woken_only_after_pause(
+def test_call_that_found_no_work_is_woken_after_a_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -138,7 +138,7 @@ def test_call_that_found_no_work_is_woken_only_after_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_while_a_call_looks_for_work_causes_another_look(
+def test_change_while_a_call_looks_for_work_wakes_call_again(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -152,7 +152,7 @@ def test_change_while_a_call_looks_for_work_causes_another_look(
     assert woken(waiters) == [True, False, False]
 
 
-def test_first_call_is_woken_when_work_becomes_free(
+def test_first_waiting_call_is_woken_when_work_becomes_free(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.note_nothing(nothing(30), {})
@@ -164,7 +164,7 @@ def test_first_call_is_woken_when_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_work_already_overdue_wakes_a_call_after_a_second(
+def test_overdue_work_wakes_the_waiting_call_after_a_second(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -129,7 +129,7 @@ async def test_change_makes_only_one_waiting_call_look_for_work(env: WaitingEnv)
         await canceled(task)
 
 
-async def test_timed_out_wait_returns_retry_after_seconds(
+async def test_timed_out_wait_for_a_step_returns_retry_after_seconds(
     env: WaitingEnv,
 ) -> None:
     plan = await env.agent.plan(1)
@@ -143,7 +143,7 @@ async def test_timed_out_wait_returns_retry_after_seconds(
     assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 1)
 
 
-async def test_reply_without_wait_returns_retry_after_seconds(
+async def test_reply_without_a_step_contains_retry_after_seconds(
     env: WaitingEnv,
 ) -> None:
     plan = await env.agent.plan(1, stallMinutes=0.05)
@@ -176,7 +176,7 @@ async def test_waiting_get_next_job_returns_a_freed_job(env: WaitingEnv) -> None
     assert (await answered(waiting))["stepKey"] == "do"
 
 
-async def test_waiting_for_one_model_does_not_delay_another(
+async def test_waiting_for_jobs_of_one_model_does_not_delay_others(
     env: WaitingEnv,
 ) -> None:
     run = await two_models(env.agent)
@@ -248,7 +248,7 @@ async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: Wai
     assert (await answered(second))["stepOrder"] == 2
 
 
-async def test_waiting_call_canceled_when_woken_lets_the_next_look(env: WaitingEnv) -> None:
+async def test_next_waiting_call_is_woken_if_woken_call_is_canceled(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
@@ -324,7 +324,7 @@ async def test_delay_before_execution_shortens_the_waiting_time(env: WaitingEnv)
 
 
 @pytest.mark.parametrize(("most", "most_of_org"), [(1, 100), (100, 1)])
-async def test_call_beyond_the_waiting_limit_is_answered_at_once(
+async def test_call_beyond_the_limit_of_waiting_calls_is_answered_immediately(
     world: OrgEnv, most: int, most_of_org: int
 ) -> None:
     env = WaitingEnv(world, most, most_of_org)
@@ -337,7 +337,7 @@ async def test_call_beyond_the_waiting_limit_is_answered_at_once(
     await canceled(await env.started("get_next_step", planId=plan["planId"]))
 
 
-async def test_error_of_a_waiting_call_lets_the_next_call_look(env: WaitingEnv) -> None:
+async def test_next_waiting_call_is_woken_if_woken_call_fails(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     args = {"planId": plan["planId"], "waitSeconds": 55}
@@ -419,7 +419,7 @@ async def unreachable(org: int | None) -> object:
 # Tests of database connections and server processes.
 
 
-async def test_change_just_before_a_call_waits_is_not_missed(env: WaitingEnv) -> None:
+async def test_change_just_before_a_call_starts_waiting_answers_the_call(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

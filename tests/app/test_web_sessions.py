@@ -119,7 +119,7 @@ async def test_disabling_a_user_ends_only_web_sessions_of_that_user(
     assert not await counts(world, persons)
 
 
-async def test_changed_scopes_apply_at_once_to_web_sessions(
+async def test_changed_scopes_apply_immediately_to_web_sessions(
     world: OrgEnv, secret: str, persons: str
 ) -> None:
     services = world.dispatcher.services

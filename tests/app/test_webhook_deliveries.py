@@ -164,7 +164,7 @@ async def test_webhook_delivery_is_abandoned_after_maximum_time_and_logged(
     assert delivery.id in error_record.getMessage()
 
 
-async def test_webhook_delivery_is_abandoned_at_once_after_410_answer(world: OrgEnv) -> None:
+async def test_webhook_delivery_is_abandoned_immediately_after_410_answer(world: OrgEnv) -> None:
     async with received_events(world, answer("", 410)) as (_, teller):
         await make_review(teller.agent)
         await teller.deliver()
@@ -191,7 +191,7 @@ async def test_sending_a_test_notification_reports_delivery_status(world: OrgEnv
     assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
 
 
-async def test_settled_webhook_deliveries_are_deleted_after_retention_period(
+async def test_finished_webhook_deliveries_are_deleted_after_retention_period(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (_, teller):

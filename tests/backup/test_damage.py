@@ -186,7 +186,7 @@ async def test_backup_killed_midway_leaves_no_archive(alone: OrgEnv, tmp_path: P
     assert contents(file)
 
 
-def test_restore_refuses_a_missing_file_or_one_of_another_kind(
+def test_restore_refuses_a_missing_file_or_another_kind_of_file(
     copy: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "letter.txt"

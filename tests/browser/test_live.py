@@ -110,7 +110,9 @@ async def _shows(tab: Page, done: str) -> None:
     await expect(tab.get_by_role("row").filter(has_text="Rivers")).to_contain_text(done)
 
 
-async def test_plan_page_replaces_only_changed_elements(page: Page, site: Site) -> None:
+async def test_live_update_of_plan_page_replaces_only_changed_elements(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     plan = await agent.plan(20, name="Rivers of the north")
     await page.goto(f"{site.address}/plans/{plan['planId']}")

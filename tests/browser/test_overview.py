@@ -81,7 +81,9 @@ async def test_overview_page_shows_newly_failed_run_without_reload(page: Page, s
     await expect(page.locator("#trouble")).to_contain_text("Deep rivers")
 
 
-async def test_relative_times_advance_and_show_local_time(browser: Browser, site: Site) -> None:
+async def test_relative_times_advance_and_show_local_time_on_hover(
+    browser: Browser, site: Site
+) -> None:
     await make_stalled_plan(site)
     context = await browser.new_context(timezone_id="Asia/Tokyo", locale="en-US")
     page = await context.new_page()
@@ -101,7 +103,9 @@ async def test_relative_times_advance_and_show_local_time(browser: Browser, site
     assert site.faults == []
 
 
-async def test_tab_title_and_notification_count_inbox_items(browser: Browser, site: Site) -> None:
+async def test_tab_title_and_notification_show_number_of_inbox_items(
+    browser: Browser, site: Site
+) -> None:
     agent = site.world.agent
     context = await browser.new_context(permissions=["notifications"])
     page = await context.new_page()

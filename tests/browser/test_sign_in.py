@@ -132,7 +132,7 @@ async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
         await context.close()
 
 
-async def test_header_of_signed_in_user_stays_one_row(tab: Page, door: Door) -> None:
+async def test_page_header_of_signed_in_user_fits_in_one_row(tab: Page, door: Door) -> None:
     pat = await make_token(door.world.agent, "pat.of.the.research.team", scopes=(Scope.REVIEW,))
     await tab.goto(door.address)
     await sign_in(tab, pat.secret)

@@ -32,7 +32,7 @@ LEFT_OUT: Final = {
         "tests/app/test_quarantine.py::test_passage_",
     ),
     "the database has the extension Citus, with its views and an event trigger": (
-        "tests/store/test_distribute.py::test_distribute_without_the_extension_citus_is_refused",
+        "tests/store/test_distribute.py::test_distributing_a_database_without_the_citus_extension_is_refused",
         "tests/store/test_tenancy.py::test_database_has_no_rules_and_no_triggers",
         "tests/store/test_tenancy.py::test_public_schema_contains_only_tables_and_indexes",
     ),

@@ -159,7 +159,7 @@ def test_audit_as_of_command_prints_error_for_time_before_creation(
     assert terminal.run("audit", "as-of", worked_on, "tomorrow").exit_code == 1
 
 
-def test_audit_as_of_shows_run_at_that_time(terminal: Terminal) -> None:
+def test_audit_as_of_command_shows_run_at_an_earlier_time(terminal: Terminal) -> None:
     run_id = run_in_progress(terminal, "As of a run")
     last = terminal.json_output("audit", "list", run_id, "--limit", "1")[0]["seq"]
     now = terminal.json_output("audit", "as-of", run_id, str(last))
@@ -199,7 +199,7 @@ def test_audit_verify_of_missing_file_names_the_file(terminal: Terminal) -> None
 
 
 @pytest.mark.parametrize(("old", "new"), [("Nile", "Mile"), ('"seq":2', '"seq":3'), ("{", "")])
-def test_audit_verify_of_changed_file_fails(
+def test_audit_verify_of_a_changed_export_file_fails(
     terminal: Terminal, worked_on: str, tmp_path: Path, old: str, new: str
 ) -> None:
     file = tmp_path / "export.json"

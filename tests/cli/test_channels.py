@@ -108,7 +108,7 @@ main()
 """
 
 
-def test_serve_exits_with_zero_on_sigterm_at_first_output(
+def test_serve_exits_with_zero_on_sigterm_right_after_first_output(
     terminal: Terminal,
 ) -> None:
     arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]

@@ -231,7 +231,7 @@ def test_error_for_broken_toml_config_names_the_line(text: str, message: str) ->
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
+def test_waybook_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return
@@ -266,7 +266,7 @@ def test_user_config_path_depends_on_platform_and_environment(
     assert config_file(CLIENTS[name], ConfigScope.USER, places) == Path(expected)
 
 
-def test_project_config_is_in_the_project_folder() -> None:
+def test_client_config_of_a_project_is_in_the_project_folder() -> None:
     places = Places(Path("/users/me"), Path("/project"), "linux", {})
     configs = {
         name: config_file(client, ConfigScope.PROJECT, places) for name, client in CLIENTS.items()

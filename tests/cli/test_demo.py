@@ -136,7 +136,7 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_demo_command_shows_the_export_line_that_works() -> None:
+def test_demo_command_prints_an_export_line_that_works() -> None:
     program = Path(sys.executable).with_name("waybook")
     bare = {**os.environ, "PATH": os.defpath}
 
@@ -162,7 +162,7 @@ async def nothing() -> None:
     """Do nothing, in place of updating a live display."""
 
 
-async def test_demo_clock_wakes_scripted_agents_in_time_order() -> None:
+async def test_demo_clock_wakes_scripted_agents_in_order_of_wake_time() -> None:
     clock = make_clock()
     heard: list[tuple[str, timedelta]] = []
 
@@ -262,7 +262,7 @@ async def test_demo_clock_times_out_if_agents_wait_forever() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_demo_clock_updates_screen_only_at_pauses_for_reading() -> None:
+async def test_demo_clock_redraws_screen_only_at_reading_pauses() -> None:
     clock = make_clock()
     drawn: list[timedelta] = []
 

@@ -153,7 +153,7 @@ def test_interrupted_first_start_prints_nothing_and_can_be_repeated(
     assert [*empty.rglob("cluster.unfinished-*")] == []
 
 
-def test_every_output_can_be_printed_on_an_ascii_terminal(terminal: Terminal) -> None:
+def test_output_of_every_command_can_be_printed_in_ascii(terminal: Terminal) -> None:
     plan_id = terminal.plan("Größe der Elbe → Ergebnis ✓")
     environment = os.environ | ASCII_ONLY | {"WAYBOOK_DATA_DIR": str(terminal.data_dir)}
     for words in ("doctor", f"status {plan_id}"):
@@ -194,7 +194,7 @@ def test_mcp_command_answers_all_calls_before_exit(terminal: Terminal) -> None:
     assert not answers[2]["result"]["isError"]
 
 
-def test_mcp_command_with_input_ended_at_once_prints_no_traceback(empty: Path) -> None:
+def test_mcp_command_prints_no_traceback_if_input_ends_immediately(empty: Path) -> None:
     calls = (
         {"name": "get_next_step", "arguments": {"waitSeconds": wait_seconds}}
         for wait_seconds in (0, 55)

@@ -131,7 +131,7 @@ def test_token_add_with_more_scopes_than_user_fails(terminal: Terminal, org: str
     assert (failed.exit_code, "plan:write" in failed.stderr) == (1, True)
 
 
-def test_token_list_shows_revoked_token_only_with_all(terminal: Terminal, org: str) -> None:
+def test_token_list_shows_revoked_token_only_with_all_option(terminal: Terminal, org: str) -> None:
     token = make_token(terminal, org)
     assert "revoked" in terminal.say("token", "revoke", token["tokenId"], "--org", org)
     assert terminal.json_output("token", "list", "--org", org) == []

@@ -65,7 +65,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     assert not is_listening(port)
 
 
-def test_another_process_serves_the_dashboard_after_a_kill(data_dir: Path) -> None:
+def test_dashboard_is_served_again_after_serving_process_is_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -125,7 +125,7 @@ def test_stdio_process_links_to_running_server_and_serves_no_pages(data_dir: Pat
         agent.end()
 
 
-def test_serve_takes_the_port_of_a_stdio_process_while_running(data_dir: Path) -> None:
+def test_serve_command_takes_over_dashboard_port_from_stdio_process(data_dir: Path) -> None:
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
@@ -165,7 +165,7 @@ def test_stdio_process_with_pages_setting_off_serves_no_pages(data_dir: Path) ->
         agent.end()
 
 
-def test_tools_answer_even_if_pages_cannot_be_served(data_dir: Path) -> None:
+def test_tools_answer_even_if_dashboard_pages_cannot_be_served(data_dir: Path) -> None:
     record = ControlDirectory(data_dir).pages_record
     record.mkdir()
     port = find_free_port()

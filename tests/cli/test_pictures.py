@@ -34,7 +34,7 @@ def test_progress_bar_shows_every_status_in_at_least_one_cell(
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
 
-def test_timeline_separates_work_from_waiting_for_review() -> None:
+def test_terminal_timeline_separates_work_from_waiting_for_review() -> None:
     moves = [
         StepStatusChange("a", minutes(0), StepStatus.IN_PROGRESS, "ann", None),
         StepStatusChange("a", minutes(5), StepStatus.FAILED, "ann", None),
@@ -54,7 +54,7 @@ def test_timeline_separates_work_from_waiting_for_review() -> None:
     assert time_spent(spans["a"]) == timedelta(minutes=6)
 
 
-def test_timeline_shortens_long_pause() -> None:
+def test_terminal_timeline_shortens_a_long_pause() -> None:
     monday = Span(minutes(0), minutes(10), StepStatus.COMPLETED)
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])

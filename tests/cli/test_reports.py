@@ -76,7 +76,7 @@ def test_report_and_map_commands_print_json_error_for_invalid_input(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_command_still_answers_input_after_an_invalid_line() -> None:
+def test_report_command_answers_the_lines_after_an_invalid_line() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0
@@ -95,7 +95,7 @@ def test_map_command_with_lines_option_answers_each_input_line() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_each_line_before_reading_the_next() -> None:
+def test_report_command_answers_each_line_before_reading_next_line() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -213,7 +213,7 @@ def test_report_and_map_output_fits_terminal_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("system", ["airflow", "argo", "langgraph"])
-def test_report_and_map_detect_the_export_format(system: str) -> None:
+def test_report_and_map_commands_detect_format_of_an_export(system: str) -> None:
     path = EXAMPLES / f"{system}.json"
     export = json.loads(path.read_text())
     for command, door in (("report", report_from_snapshot), ("map", map_from_snapshot)):
@@ -235,7 +235,7 @@ def test_error_for_unknown_state_in_an_export_names_the_path() -> None:
         assert error["message"].startswith("task_instances[3].state: 'zombie' is not a known state")
 
 
-def test_report_refuses_a_file_in_another_format() -> None:
+def test_report_command_refuses_export_not_in_the_requested_format() -> None:
     result = run("report", str(EXAMPLES / "argo.json"), "--format", "langgraph")
     assert result.exit_code == 1
     message = json.loads(result.stdout)["error"]["message"]

@@ -163,7 +163,7 @@ def complete_stage(terminal: Terminal, name: str) -> None:
 
 
 @pytest.mark.usefixtures("receiver")
-def test_revoke_links_revokes_links_of_one_run_or_all(terminal: Terminal) -> None:
+def test_revoke_links_command_revokes_links_of_one_or_all_runs(terminal: Terminal) -> None:
     for name in ("River run", "Lake run"):
         complete_stage(terminal, name)
     revoked = "The links of 1 message are revoked; nothing is decided.\n"

@@ -117,7 +117,7 @@ async def test_client_raises_permanent_error_after_a_single_request(
     assert len(requests) == 1
 
 
-async def test_client_raises_at_once_if_retry_after_exceeds_deadline() -> None:
+async def test_client_raises_immediately_if_retry_after_exceeds_deadline() -> None:
     async with proxy((503, "retry-after: 3600\r\n", ""), OK) as (client, requests):
         with pytest.raises(Unreachable) as late:
             await client.call("ping")

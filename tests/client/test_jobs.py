@@ -22,7 +22,7 @@ async def client(address: str) -> AsyncIterator[Client]:
         yield opened
 
 
-async def test_client_jobs_for_a_model_yields_only_matching_jobs(
+async def test_client_jobs_loop_for_a_model_yields_only_matching_jobs(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="ab")
@@ -116,7 +116,7 @@ async def test_client_can_submit_a_job_again_after_a_refused_document(
     assert done["jobStatus"] == "completed"
 
 
-async def test_failing_a_client_job_returns_attempts_left(
+async def test_failing_a_client_job_returns_number_of_attempts_left(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

@@ -79,7 +79,9 @@ async def test_error_in_step_block_returns_step_with_the_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_with_on_error_fail_fails_the_step(client: Client, agent: AgentClient) -> None:
+async def test_error_in_step_block_with_on_error_fail_fails_step(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(2)
     with pytest.raises(ZeroDivisionError):
         async with client.step(plan["planId"], on_error="fail"):
@@ -88,7 +90,7 @@ async def test_error_with_on_error_fail_fails_the_step(client: Client, agent: Ag
     assert (failed["stepOrder"], failed["reason"]) == (1, "ZeroDivisionError:")
 
 
-async def test_error_with_on_error_keep_keeps_the_step_claimed(
+async def test_error_in_step_block_with_on_error_keep_keeps_claim(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -49,7 +49,7 @@ def test_cost_of_comparing_lists_or_maps_grows_with_size(kind: str, size: int) -
 
 
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_comparison_of_too_large_values_exceeds_the_budget(kind: str) -> None:
+def test_comparing_too_large_values_in_condition_exceeds_the_cost_budget(kind: str) -> None:
     keys = [f"k{number}" for number in range(BUDGET // COMPARED_PAIR)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})

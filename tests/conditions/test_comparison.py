@@ -29,7 +29,7 @@ def fires(expression: str, result: Json) -> bool:
 
 
 @given(TEXTS)
-def test_any_text_survives_writing_as_a_comparison_and_reading(text: str) -> None:
+def test_text_value_in_condition_form_is_read_back_unchanged(text: str) -> None:
     for operator in ("==", "contains"):
         quoted = write_comparison(Comparison(field="result", operator=operator, value=text))
         read = read_comparison(quoted)
@@ -51,13 +51,15 @@ def _quoted(text: str) -> str:
 
 
 @given(FIELDS, st.sampled_from([str(o) for o in COMPARISONS]), st.integers(-(2**53), 2**53))
-def test_number_survives_writing_and_reading(field: str, operator: str, number: int) -> None:
+def test_integer_value_in_condition_form_is_read_back_unchanged(
+    field: str, operator: str, number: int
+) -> None:
     comparison = Comparison(field=field, operator=operator, value=str(number))
     assert read_comparison(write_comparison(comparison)) == comparison
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_fraction_keeps_the_value_after_writing_and_reading(number: float) -> None:
+def test_float_value_in_condition_form_is_read_back_unchanged(number: float) -> None:
     read = read_comparison(write_comparison(_equal(repr(number))))
     assert read is not None
     assert float(read.value) == number
@@ -83,7 +85,7 @@ def _equal(value: str) -> Comparison:
         ("[1]", "[1]"),
     ],
 )
-def test_condition_form_writes_the_value_as_json_scalar_or_text(value: str, result: Json) -> None:
+def test_value_typed_in_condition_form_is_json_scalar_or_text(value: str, result: Json) -> None:
     expression = write_comparison(_equal(value))
     assert fires(expression, result)
     read = read_comparison(expression)
@@ -92,7 +94,7 @@ def test_condition_form_writes_the_value_as_json_scalar_or_text(value: str, resu
 
 
 @pytest.mark.parametrize("function", TEXT_FUNCTIONS)
-def test_condition_form_compares_text_functions_with_text_even_for_digits(function: str) -> None:
+def test_digits_typed_for_a_text_function_are_compared_as_text(function: str) -> None:
     expression = write_comparison(Comparison(field="result", operator=function, value="42"))
     assert fires(expression, "42")
     read = read_comparison(expression)
@@ -115,10 +117,10 @@ def test_condition_form_compares_text_functions_with_text_even_for_digits(functi
         "result ==",
     ],
 )
-def test_condition_form_reads_no_complex_expression_as_a_comparison(source: str) -> None:
+def test_complex_expression_is_not_shown_as_comparison_in_condition_form(source: str) -> None:
     assert read_comparison(source) is None
 
 
 @pytest.mark.parametrize("text", ["", "result.", "1", "size(result)", "result == 1", "result[x]"])
-def test_condition_form_refuses_a_field_that_is_no_path(text: str) -> None:
+def test_condition_form_refuses_a_field_that_is_not_a_path(text: str) -> None:
     assert not is_field(text)

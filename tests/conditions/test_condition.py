@@ -102,7 +102,7 @@ def test_condition_over_a_value_that_is_not_json_returns_error() -> None:
         assert "is no JSON value" in error
 
 
-def test_condition_reads_enums_and_float_subclasses_as_plain_values() -> None:
+def test_condition_treats_enums_and_float_subclasses_as_plain_values() -> None:
     class Step(StrEnum):
         AGENT = "agent"
 

@@ -30,7 +30,7 @@ def test_json_of_a_change_contains_old_and_new_value() -> None:
     }
 
 
-def test_changed_values_convert_times_enums_and_tuples_to_json() -> None:
+def test_audit_changes_convert_times_enums_and_tuples_to_json() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     assert as_json((noon, StepStatus.FAILED, None, {"a": [1]})) == [
         "2030-01-01T12:00:00+00:00",

@@ -105,7 +105,7 @@ def test_each_kind_of_hidden_character_is_counted_separately() -> None:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
-def test_hidden_character_report_masks_keys_of_results() -> None:
+def test_hidden_character_report_does_not_show_keys_of_results() -> None:
     hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],

@@ -47,13 +47,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", TAKEN)
-def test_check_json_accepts_value_at_the_size_or_depth_limit(kind: str) -> None:
+def test_json_check_accepts_value_at_the_size_or_depth_limit(kind: str) -> None:
     assert check_json({"value": [TAKEN[kind]]} if kind != "as deep as may be" else TAKEN[kind])
 
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("where", ["alone", "in a list", "by a name"])
-def test_check_json_rejects_unstorable_value_at_any_position(kind: str, where: str) -> None:
+def test_json_check_rejects_unstorable_value_at_any_position(kind: str, where: str) -> None:
     value: Any = REFUSED[kind]
     placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
     assert not is_plain_json({"value": placed})
@@ -76,7 +76,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_check_json_accepts_every_plain_value(value: object) -> None:
+def test_json_check_accepts_every_plain_value(value: object) -> None:
     if is_plain_json(value):
         assert check_json(value)
 

@@ -12,7 +12,7 @@ OTHER_SECRETS = st.from_regex(f"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", fullmatch=Tru
 
 
 @given(TOKENS | OTHER_SECRETS, st.uuids())
-def test_secret_with_org_code_keeps_the_hash(secret: str, org_id: object) -> None:
+def test_adding_org_code_to_secret_does_not_change_the_hash(secret: str, org_id: object) -> None:
     routed = with_org(secret, org_id)  # type: ignore[arg-type]  # ids of any version
     assert org_in(routed) == org_id
     assert without_org(routed) == secret
@@ -22,6 +22,6 @@ def test_secret_with_org_code_keeps_the_hash(secret: str, org_id: object) -> Non
 
 
 @given(st.text(max_size=SECRET_LENGTH + CODE_LENGTH + 2))
-def test_org_in_accepts_any_text(text: str) -> None:
+def test_reading_org_code_from_any_text_raises_no_error(text: str) -> None:
     org_id = org_in(text)
     assert org_id is None or with_org(text[:SECRET_LENGTH], org_id) == text

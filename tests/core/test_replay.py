@@ -95,7 +95,7 @@ def test_audited_rows_omit_the_last_seen_time() -> None:
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
 
-def test_grouped_changes_keep_the_order_of_repeated_fields() -> None:
+def test_grouping_audit_changes_keeps_order_of_changes_to_a_field() -> None:
     changes = [
         Change(Entity.STEP, "1", "status", "pending", "in_progress"),
         Change(Entity.STEP, "1", "held_by", None, "ann"),

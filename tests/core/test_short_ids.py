@@ -20,7 +20,7 @@ keys = st.integers(0, KEYS - 1)
 
 
 @given(keys)
-def test_parse_short_id_returns_the_encoded_key(key: int) -> None:
+def test_short_id_is_parsed_back_to_the_same_key(key: int) -> None:
     text = encode_key(key)
     assert len(text) == LENGTH
     assert set(text) <= set(ALPHABET)
@@ -28,7 +28,7 @@ def test_parse_short_id_returns_the_encoded_key(key: int) -> None:
 
 
 @given(keys)
-def test_parse_short_id_returns_none_if_one_character_is_wrong(key: int) -> None:
+def test_short_id_with_one_wrong_character_is_not_accepted(key: int) -> None:
     text = encode_key(key)
     wrong = [
         f"{text[:place]}{other}{text[place + 1 :]}"
@@ -41,7 +41,7 @@ def test_parse_short_id_returns_none_if_one_character_is_wrong(key: int) -> None
 
 
 @given(keys)
-def test_parse_short_id_returns_none_if_two_characters_are_swapped(key: int) -> None:
+def test_short_id_with_two_swapped_characters_is_not_accepted(key: int) -> None:
     text = encode_key(key)
     for first, second in combinations(range(LENGTH), 2):
         swapped = list(text)
@@ -59,7 +59,7 @@ def test_short_id_ignores_the_letter_case_of_a_uuid(uuid: object) -> None:
     "text",
     ["", "9y79wg3e8", "9y79wg3e8xx", "0y79wg3e8x", "9y79wg3e8é", "9y79wg3e-x", "9y7 wg3e8x"],
 )
-def test_parse_short_id_returns_none_for_text_without_short_id(text: str) -> None:
+def test_other_text_is_not_accepted_as_a_short_id(text: str) -> None:
     assert parse_short_id(text) is None
 
 

@@ -46,7 +46,7 @@ def test_dialectic_workflow_with_three_models_has_221_expected_jobs() -> None:
 
 
 @decision("B10")
-def test_document_lineage_with_several_authors_is_passed_on_once() -> None:
+def test_lineage_with_documents_of_several_authors_is_passed_on_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -54,7 +54,7 @@ def test_document_lineage_with_several_authors_is_passed_on_once() -> None:
 
 
 @decision("B10")
-def test_last_steps_of_a_stage_start_a_document_lineage_each() -> None:
+def test_each_last_step_of_a_stage_starts_a_document_lineage() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
@@ -195,7 +195,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(
 
 
 @decision("B10")
-def test_stage_with_10000_last_steps_passes_each_document_lineage_once() -> None:
+def test_stage_with_10000_last_steps_passes_on_each_lineage_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))

@@ -44,7 +44,7 @@ def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, co
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_strategies_that_multiply_jobs_by_model_or_lineage_say_so() -> None:
+def test_strategy_fields_agree_whether_jobs_multiply_by_model_or_lineage() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -74,7 +74,7 @@ def test_indirect_per_document_step_does_not_multiply_plan_job_outputs() -> None
     assert not fans_out(steps[0], run.graph)
 
 
-def test_documents_of_removed_models_go_to_current_models_in_turn() -> None:
+def test_lineages_of_removed_models_go_to_current_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

@@ -93,7 +93,7 @@ def test_all_to_one_job_receives_documents_of_all_models() -> None:
     assert authors(resolved_input) == MODELS
 
 
-def test_per_model_job_receives_own_documents_of_the_same_stage() -> None:
+def test_per_model_job_receives_documents_of_same_model_and_stage() -> None:
     here = make_resolved_dag(make_step("x"), make_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):
         [resolved_input] = here.inputs_of("s", unit)
@@ -112,7 +112,7 @@ def test_per_model_job_receives_all_documents_of_an_earlier_stage() -> None:
         assert authors(resolved_input) == MODELS
 
 
-def test_per_model_job_without_own_documents_receives_all_documents() -> None:
+def test_per_model_job_receives_all_documents_if_model_wrote_none() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -144,7 +144,7 @@ def test_per_document_job_gets_the_first_input_from_the_predecessor() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_each_job_after_a_pairwise_step_gets_a_pair_document() -> None:
+def test_each_job_after_pairwise_step_gets_document_of_a_pair() -> None:
     steps = [
         make_step("x", S.PAIRWISE_BY_ORIGIN),
         make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),

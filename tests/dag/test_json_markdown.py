@@ -101,7 +101,7 @@ def test_code_fence_is_longer_than_any_fence_in_the_text() -> None:
     assert code_block("````\nb") == "`````\n````\nb\n`````"
 
 
-def test_json_text_of_a_too_large_number_is_a_placeholder() -> None:
+def test_too_large_number_is_shown_as_placeholder_in_json_text() -> None:
     assert as_json([10**5000]) == "a number too large to be written"
 
 

@@ -115,7 +115,7 @@ def test_skipped_step_is_completed_after_all_predecessors_are_completed() -> Non
     assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
 
 
-def test_skipped_first_step_is_completed_at_once() -> None:
+def test_skipped_first_step_of_a_stage_is_completed_immediately() -> None:
     assert overlay(graph_of(make_recipe(make_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 

@@ -65,7 +65,7 @@ def test_template_renders_all_supported_syntax(template: str, expected: str) -> 
     assert rendered(template, content=content) == expected
 
 
-def test_template_blocks_on_own_lines_leave_no_blank_lines() -> None:
+def test_template_blocks_on_separate_lines_leave_no_blank_lines() -> None:
     template = "a\n  {% if text %}\nb\n  {% endif %}\nc"
     assert rendered(template) == "a\nb\nc"
 
@@ -125,7 +125,7 @@ def test_template_check_reports_forbidden_syntax_with_the_line(
         assert (template_error(template, kind) or "").startswith(expected)
 
 
-def test_prompt_and_document_templates_accept_only_own_names() -> None:
+def test_each_kind_of_template_accepts_only_names_for_that_kind() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None

@@ -184,7 +184,7 @@ def test_step_opens_while_a_parallel_step_is_still_running() -> None:
     assert walk(branches, states, two) == Walk(("a",), ("b",))
 
 
-def test_step_without_jobs_closes_at_once_and_opens_the_successor() -> None:
+def test_step_without_jobs_closes_immediately_and_opens_the_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*make_chain(*"abcd"))
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))

@@ -73,7 +73,9 @@ def test_database_server_continues_while_killed_supervisor_is_replaced(used: Pat
     eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
 
 
-def test_database_supervisor_runs_in_own_session_and_survives_sigint(used: Path) -> None:
+def test_database_supervisor_has_separate_session_and_survives_sigint(
+    used: Path,
+) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -113,7 +115,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_server_without_supervisor_is_reused_by_the_next_client(used: Path) -> None:
+def test_database_server_without_supervisor_is_reused_by_next_client(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = make_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -122,7 +124,7 @@ def test_server_without_supervisor_is_reused_by_the_next_client(used: Path) -> N
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
 
 
-def test_server_stops_with_last_client_if_supervisor_was_killed(used: Path) -> None:
+def test_database_server_without_supervisor_stops_with_the_last_client(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0):
         kill_keeper(used)
@@ -205,7 +207,7 @@ def test_database_starts_after_supervisor_was_killed_while_starting(
     check_complete(data_dir)
 
 
-def test_process_killed_while_starting_does_not_block_the_next(data_dir: Path) -> None:
+def test_process_killed_while_starting_database_does_not_block_another(data_dir: Path) -> None:
     first = begin(data_dir, "the keeper has begun")
     second = start_client(data_dir)
     first.kill()

@@ -59,14 +59,14 @@ def test_committed_rows_survive_a_restart_of_the_database_server(used: Path) -> 
             assert connection.execute("select word from kept").fetchall() == [("still here",)]
 
 
-def test_attaching_returns_data_directory_and_server_version(used: Path) -> None:
+def test_attaching_to_embedded_database_returns_directory_and_version(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert attachment.data_dir == used
         with psycopg.connect(attachment.app_dsn) as connection:
             assert connection.info.parameter_status("server_version") == attachment.version
 
 
-def test_server_without_durability_is_refused_by_default(used: Path) -> None:
+def test_database_server_without_durability_is_refused_by_default(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0),
         pytest.raises(Misconfigured, match="without durability"),

@@ -153,7 +153,7 @@ def test_github_task_list_is_imported_from_every_json_form(wrapped: Any) -> None
     assert plan.question == f"Ship\n\n{SITE}/issues/5"
 
 
-def test_sub_issues_and_task_list_both_become_steps() -> None:
+def test_github_sub_issues_and_task_list_items_both_become_steps() -> None:
     body = "- [ ] #12\n- [ ] Announce (depends on #13)\n- [ ] #14 Docs"
     subs = nodes(node(12, "CLOSED"), node(13), node(14))
     plan = read(gh_issue(10, "Ship", body, subIssues=subs))

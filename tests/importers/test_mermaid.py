@@ -38,7 +38,7 @@ flowchart TD
     assert plan.lines[:2] == (7, 7)
 
 
-def test_arrow_between_mermaid_subgraphs_connects_all_nodes_of_both() -> None:
+def test_arrow_between_mermaid_subgraphs_connects_every_pair_of_nodes() -> None:
     text = "graph LR\nsubgraph one\na-->b\nend\nsubgraph two[Second]\nc\nend\none --> two\n"
     plan = read_plan(text)
     assert names(plan) == ["a", "b", "c"]

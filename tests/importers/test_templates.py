@@ -106,7 +106,7 @@ def test_template_saved_from_a_plan_recreates_the_plan(texts: list[str], value: 
     assert read_template(template_source(template)) == template
 
 
-def test_saving_a_template_with_an_absent_value_is_refused() -> None:
+def test_saving_template_with_value_not_in_the_plan_is_refused() -> None:
     plan = {"name": "a", "researchQuestion": "b", "steps": []}
     with pytest.raises(
         InvalidInput, match="“Nile”, the value of topic, does not occur in the plan"

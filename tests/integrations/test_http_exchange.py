@@ -57,7 +57,7 @@ async def test_http_client_posts_json_with_headers_and_returns_json() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_http_client_can_post_twice() -> None:
+async def test_http_client_can_send_a_second_request() -> None:
     async with open_exchange(answer(1)) as (other, exchange):
         first, second = [await exchange.post(n, seconds=SECONDS) for n in (1, 2)]
         assert (first, second, len(other.requests)) == (1, 1, 2)
@@ -77,7 +77,7 @@ async def test_http_client_fails_if_response_is_incomplete_at_the_timeout(play: 
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_zero_or_negative_timeout_sends_no_request(seconds: float) -> None:
+async def test_http_client_with_zero_or_negative_timeout_sends_no_request(seconds: float) -> None:
     failed, request_count = await failure(answer(1), seconds=seconds)
     assert (failed.message, request_count) == ("it did not finish answering within 0 s", 0)
 
@@ -88,7 +88,7 @@ async def test_http_client_stops_an_endless_response_at_byte_limit() -> None:
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-async def test_only_responses_above_the_byte_limit_are_refused(beyond: int) -> None:
+async def test_http_client_refuses_only_responses_above_the_byte_limit(beyond: int) -> None:
     body, most = ["x" * (98 + beyond)], 98 + len('[""]')
     async with open_exchange(answer(body)) as (_, exchange):
         exchange.most_bytes = most
@@ -146,7 +146,7 @@ async def test_http_client_error_contains_the_error_message_of_the_response(body
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_error_shows_only_status_if_response_has_no_message(
+async def test_http_client_error_shows_only_status_without_response_message(
     body: object,
 ) -> None:
     failed, request_count = await failure(answer(body, 500))
@@ -169,7 +169,7 @@ async def test_http_client_error_does_not_contain_the_api_key(
 
 
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
-def test_invalid_api_key_is_not_shown_in_the_error(key: str) -> None:
+def test_http_client_error_does_not_show_an_invalid_api_key(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")

@@ -192,7 +192,7 @@ def test_public_key_without_algorithm_allows_every_algorithm_of_key_type(algorit
     assert key.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
-def test_unusable_public_key_is_not_accepted() -> None:
+def test_unusable_public_key_of_an_issuer_is_not_accepted() -> None:
     good = make_key("RS256")
     assert parse_key(good.published()) is not None
     secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
@@ -315,7 +315,7 @@ async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(
 # Subjects
 
 
-def test_identity_of_a_token_has_org_name_and_scopes() -> None:
+def test_identity_from_issuer_token_has_org_name_and_scopes() -> None:
     read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
     claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
     who = identity_from_claims(claims, read)
@@ -329,7 +329,7 @@ def test_identity_of_a_token_has_org_name_and_scopes() -> None:
         identity_from_claims({"sub": "1"}, read)
 
 
-def test_identity_of_a_token_uses_email_only_if_verified() -> None:
+def test_identity_from_issuer_token_uses_email_only_if_verified() -> None:
     read = settings("https://id.example.org")
     claims: Body = {"sub": "1", "email": "ann@example.org"}
     assert identity_from_claims(claims, read).name == "1"

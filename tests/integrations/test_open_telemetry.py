@@ -42,7 +42,7 @@ def run(**variables: str) -> str:
     return done.stdout
 
 
-def test_spans_are_exported_before_the_process_ends() -> None:
+def test_trace_spans_are_exported_before_the_process_ends() -> None:
     output, decoder, spans = (
         run(OTEL_RESOURCE_ATTRIBUTES="team=red").strip(),
         json.JSONDecoder(),

@@ -133,7 +133,7 @@ def test_plan_copy_omits_a_condition_that_fired_later() -> None:
     assert [(row["action"], row["outcome"]) for row in again.values()] == [("skip_to", "not_fired")]
 
 
-def test_plan_copy_at_an_audit_entry_equals_the_plan_then() -> None:
+def test_plan_copy_at_audit_entry_equals_plan_at_that_entry() -> None:
     history = History()
     history.work(1)
     before = len(history.entries)

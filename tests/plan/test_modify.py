@@ -212,7 +212,7 @@ def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_instructions_can_be_updated_in_any_status(
+def test_instructions_of_a_step_can_be_updated_in_any_status(
     status: StepStatus,
 ) -> None:
     plan = make_plan(make_step(status), make_step(), status=PlanStatus.EXECUTING)
@@ -292,7 +292,7 @@ def test_only_failed_or_running_steps_can_be_retried(status: StepStatus) -> None
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_plan_status_is_derived_only_after_the_last_modification() -> None:
+def test_plan_stays_open_if_call_fails_and_retries_last_step() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING
@@ -327,7 +327,7 @@ def test_modification_after_cancel_plan_is_refused() -> None:
 
 
 @pytest.mark.parametrize("status", [None, PlanStatus.STALLED, PlanStatus.AWAITING_REVIEW])
-def test_cancel_plan_ends_an_open_plan_for_good(status: PlanStatus | None) -> None:
+def test_cancel_plan_ends_an_open_plan_permanently(status: PlanStatus | None) -> None:
     waiting = status is PlanStatus.AWAITING_REVIEW
     step = make_step(S.AWAITING_INPUT if waiting else S.IN_PROGRESS)
     plan = make_plan(step, make_step(), status=status, review=make_review(1) if waiting else None)

@@ -105,7 +105,7 @@ def test_next_step_returns_the_held_step_to_the_session() -> None:
 
 
 @decision("A10")
-def test_next_step_gives_a_second_step_if_asked_for_another() -> None:
+def test_next_step_with_another_argument_gives_a_second_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 

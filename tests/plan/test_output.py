@@ -115,7 +115,7 @@ def test_output_is_missing_until_required_media_type_is_stored() -> None:
     assert not is_missing([], None)
 
 
-def test_output_records_a_new_session_only_on_open_plan() -> None:
+def test_storing_output_records_new_session_only_on_open_plan() -> None:
     open_plan = make_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
     assert ANN.session == "a"
     noted = store_output(open_plan, REPORT, [], make_context())

@@ -24,7 +24,7 @@ MUTATIONS: list[Callable[[Plan], object]] = [
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_mutation_of_closed_plan_raises_plan_terminal(
+def test_every_change_of_a_closed_plan_raises_plan_terminal(
     status: PlanStatus, mutation: Callable[[Plan], object]
 ) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, fail_reason="enough")
@@ -47,7 +47,7 @@ def test_closed_plan_without_open_steps_suggests_no_copy() -> None:
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_closed_plan_ignores_claims_stall_checks_and_resumes(status: PlanStatus) -> None:
+def test_claim_stall_check_and_resumption_leave_closed_plan_unchanged(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()
@@ -55,7 +55,7 @@ def test_closed_plan_ignores_claims_stall_checks_and_resumes(status: PlanStatus)
     assert resume_session(plan, late).entries == ()
 
 
-def test_open_plan_is_not_refused_as_closed() -> None:
+def test_check_for_closed_plans_accepts_an_open_plan() -> None:
     require_open(make_plan(make_step()))
 
 

@@ -230,7 +230,7 @@ def test_condition_of_a_step_added_by_a_branch_is_evaluated() -> None:
     assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.SKIPPED, S.PENDING]
 
 
-def test_dependents_also_wait_for_steps_added_by_a_condition() -> None:
+def test_dependent_steps_also_wait_for_steps_added_by_a_condition() -> None:
     more = NewCondition(
         after_step_order=1,
         expression="true",

@@ -197,7 +197,7 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
     ("place", "holder"),
     [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
 )
-def test_holder_keeps_the_step_after_modify_in_chat_form_only(
+def test_modify_decision_keeps_holder_only_if_relayed_or_in_form(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

@@ -148,7 +148,7 @@ def test_error_for_a_result_lists_the_violations_of_the_schema() -> None:
     assert refusal.value.details["resultSchema"] == PEOPLE
 
 
-def test_error_with_a_single_violation_mentions_no_others() -> None:
+def test_error_for_single_schema_violation_mentions_no_further_violations() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result(PEOPLE, {})
     assert "more)" not in refusal.value.message

@@ -69,7 +69,7 @@ def test_closed_plan_stays_closed_despite_a_step_in_progress(status: PlanStatus)
         (P.COMPLETED, [S.PENDING], False),
     ],
 )
-def test_plan_status_is_derivable_from_the_step_statuses(
+def test_plan_status_may_not_contradict_the_step_statuses(
     status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
     assert is_derivable(status, steps) == allowed

@@ -50,7 +50,7 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
     assert is_plan_stalled(plan, now=now) == stalled
 
 
-def test_step_threshold_takes_precedence_over_plan_and_server() -> None:
+def test_stall_threshold_of_step_overrides_those_of_plan_and_server() -> None:
     plan = make_plan(make_step(), stall_seconds=120)
     assert stall_threshold(plan, make_step(stall_seconds=60)) == timedelta(minutes=1)
     assert stall_threshold(plan, make_step(stall_seconds=0)) == timedelta(0)
@@ -67,7 +67,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_time_until_stall_is_that_of_the_earliest_stalling_step() -> None:
+def test_time_until_plan_stalls_is_that_of_first_stalling_step() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())
@@ -77,7 +77,7 @@ def test_time_until_stall_is_that_of_the_earliest_stalling_step() -> None:
     assert time_until_stall(make_plan(make_step()), now=NOON) is None
 
 
-def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
+def test_stall_detection_sets_plan_to_stalled_and_records_minutes() -> None:
     detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=45.9))
     assert detected.reply is True
     assert detected.plan.status is PlanStatus.STALLED

@@ -57,7 +57,7 @@ def test_plan_transition_table_is_read_only() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), PLAN_PAIRS)
-def test_move_plan_allows_only_transitions_of_documented_table(
+def test_plan_status_changes_only_as_in_the_documented_table(
     old: PlanStatus, new: PlanStatus
 ) -> None:
     documented = new in PLAN_TABLE[old]
@@ -72,7 +72,7 @@ def test_move_plan_allows_only_transitions_of_documented_table(
 
 
 @pytest.mark.parametrize(("old", "new"), STEP_PAIRS)
-def test_move_step_allows_only_transitions_of_documented_table(
+def test_step_status_changes_only_as_in_the_documented_table(
     old: StepStatus, new: StepStatus
 ) -> None:
     documented = new in STEP_TABLE[old]

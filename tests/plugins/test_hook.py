@@ -100,7 +100,7 @@ def test_file_that_counts_blocked_stops_is_readable_by_owner_only(
     assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
 
 
-def test_hook_offers_plan_of_ended_conversation_to_the_next(
+def test_hook_offers_plan_of_ended_conversation_to_the_next_conversation(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
@@ -274,6 +274,6 @@ def test_plugin_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_that_stands_for_an_ended_process_is_unused() -> None:
+def test_process_id_used_for_an_ended_process_does_not_exist() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

@@ -51,23 +51,23 @@ def test_benchmark_check_fails_only_for_changes_beyond_the_noise(
     assert format_checks([check]).splitlines()[1].endswith(verdict)
 
 
-def test_benchmark_noise_is_half_the_range_of_the_measurements() -> None:
+def test_benchmark_noise_is_half_the_range_of_the_measured_values() -> None:
     assert noise([3.0, 1.0, 2.0]) == 1.0
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.key)
-def test_compared_system_has_a_driver_and_a_locked_version(system: System) -> None:
+def test_system_in_the_comparison_has_a_driver_and_locked_version(system: System) -> None:
     assert system.script.exists()
     assert bool(system.version) == (system.package is not None)
 
 
-def test_drivers_of_compared_systems_do_not_import_waybook() -> None:
+def test_benchmark_drivers_of_other_systems_do_not_import_waybook() -> None:
     for system in SYSTEMS:
         if system.package is not None:
             assert not re.search(r"^(from|import) waybook", system.script.read_text(), re.MULTILINE)
 
 
-def test_makefile_and_benchmarks_name_the_same_compared_systems() -> None:
+def test_makefile_and_benchmarks_name_same_systems_for_the_comparison() -> None:
     (names,) = re.findall(r"^PEERS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(names.split()) == {system.driver for system in SYSTEMS if system.package}
 

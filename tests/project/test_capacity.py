@@ -29,7 +29,7 @@ def test_predicted_load_is_step_rate_times_cost_per_step() -> None:
     assert (size.workers, size.database_cores, size.connections) == (1, 1, 12)
 
 
-def test_size_for_12000_agents_has_several_workers_and_connections() -> None:
+def test_recommended_size_for_12000_agents_has_workers_and_connections() -> None:
     size = size_for_agents(12_000, 2.0, COSTS)
     assert size.steps_per_second == pytest.approx(400)
     assert (size.workers, size.database_cores, size.connections) == (2, 1, 23)
@@ -64,7 +64,7 @@ def make_measured(calls: int, servers: float, database: float) -> Measured:
     )
 
 
-def test_fitted_costs_predict_both_rates_of_the_calibration() -> None:
+def test_fitted_step_costs_predict_both_rates_of_the_calibration() -> None:
     slow, fast = make_measured(500, 2.5, 1.5), make_measured(2_000, 6.25, 3.0)
     costs = fit(slow, fast, 2)
     for measured in (slow, fast):
@@ -73,12 +73,12 @@ def test_fitted_costs_predict_both_rates_of_the_calibration() -> None:
         assert 20 * size.database_load == pytest.approx(measured.database)
 
 
-def test_fitted_costs_never_have_a_negative_fixed_part() -> None:
+def test_fitted_step_costs_never_have_a_negative_fixed_part() -> None:
     costs = fit(make_measured(500, 1.0, 1.0), make_measured(1_000, 3.0, 3.0), 2)
     assert (costs.fixed_server, costs.fixed_database) == (0.0, 0.0)
 
 
-def test_combining_measurements_adds_up_calls_seconds_and_servers() -> None:
+def test_combined_capacity_measurements_add_up_calls_seconds_and_servers() -> None:
     first = make_measured(2_000, 4.0, 3.0)
     second = first._replace(calls=1_000, bytes_per_call=4_000.0)
     both = combine([first, second])

@@ -15,7 +15,7 @@ def packages() -> set[str]:
     return {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-def test_documented_commit_areas_are_the_packages_and_few_others() -> None:
+def test_documented_commit_areas_are_the_packages_and_few_other_words() -> None:
     lines = sections(PAGE, 2)["Commits"].splitlines()
     (listed,) = [line for line in lines if line.startswith("- The area is")]
     assert re.findall(r"`(\w+)`", listed) == [*sorted(packages()), *sorted(OTHER_AREAS)]

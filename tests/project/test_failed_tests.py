@@ -61,7 +61,7 @@ def test_after():
 '''
 
 
-def test_a_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
+def test_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> None:
     # The process of the endless test exits, and another one takes its place.
     limit = ("-o", "faulthandler_timeout=3")
     done = run_planted(tmp_path, "-n", "1", "--dist", "worksteal", "-q", *limit, plan=PLANTED)
@@ -72,7 +72,7 @@ def test_a_failed_or_endless_test_does_not_end_other_tests(tmp_path: Path) -> No
     assert "ZeroDivisionError" in done.stdout
 
 
-def test_a_path_that_does_not_exist_is_refused_before_workers_start(tmp_path: Path) -> None:
+def test_missing_test_path_is_refused_before_test_workers_start(tmp_path: Path) -> None:
     done = run_planted(tmp_path, "-n", "2", "gone/test_gone.py", plan=PLANTED)
     assert done.returncode == 4
     assert f"file or directory not found: {tmp_path}/gone/test_gone.py" in done.stderr

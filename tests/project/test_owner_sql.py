@@ -70,7 +70,7 @@ def forgotten(query: Query) -> str | None:
     return None
 
 
-def test_every_owner_query_filters_by_org() -> None:
+def test_every_query_of_the_database_owner_filters_by_org() -> None:
     files = {file for file, _ in owner_queries()}
     names = ("erasure", "user_erasure", "retention", "archived_plans", "archived_runs")
     assert files >= {f"maintenance/{name}" for name in names}

@@ -70,7 +70,7 @@ def test_package_classifiers_list_the_supported_python_versions() -> None:
     assert PROJECT["requires-python"] == f">={listed[0]}"
 
 
-def test_make_test_pythons_uses_the_oldest_patch_release_of_each_version(tmp_path: Path) -> None:
+def test_make_test_pythons_uses_oldest_patch_release_of_each_version(tmp_path: Path) -> None:
     versions = {"a": "3.12.9", "b": "3.12.1", "c": "3.11.0", "shim": ""}
     for name, version in versions.items():
         program = tmp_path / name

@@ -91,7 +91,7 @@ def test_glossary_terms_are_sorted_and_used_in_source() -> None:
     assert unused(words) == []
 
 
-def test_glossary_has_few_terms_and_none_that_only_the_code_uses() -> None:
+def test_glossary_has_few_terms_and_none_used_only_in_code() -> None:
     table = sections(read("architecture.md"), 2)["Terms in the code"]
     internal = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]
     assert unused(internal) == []
@@ -115,7 +115,7 @@ def unused(words: list[str]) -> list[str]:
 KINDS = {".py", ".sql"}
 
 
-def test_pages_that_list_the_actions_of_conditions_name_all() -> None:
+def test_docs_pages_that_list_condition_actions_name_every_action() -> None:
     actions = get_args(ConditionArgument.model_fields["if_true_action"].annotation)
     named = ", ".join(f"`{action}`" for action in actions[:-1]) + f" or `{actions[-1]}`"
     assert named in read("glossary.md")

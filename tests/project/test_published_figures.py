@@ -20,7 +20,7 @@ NUMBER = (
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_published_figures_are_those_of_the_measurements(name: str) -> None:
+def test_published_figures_equal_the_measured_figures(name: str) -> None:
     assert render(name) == read(name), "run `python -m tools.published_figures`"
 
 
@@ -36,7 +36,7 @@ def test_published_figure_without_measurement_is_refused() -> None:
         read_cell(TABLE, "rate", "noise")
 
 
-def test_page_for_operators_of_a_fleet_stays_short() -> None:
+def test_docs_page_for_fleet_operators_stays_short() -> None:
     assert len(read("operate.md").split()) <= MAX_WORDS
 
 

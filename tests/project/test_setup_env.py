@@ -128,7 +128,9 @@ def test_first_setup_that_fails_leaves_no_environment_behind(checkout: Checkout)
 
 
 @pytest.mark.parametrize("damage", ["no stamp", "no interpreter", "other python", "moved"])
-def test_damaged_environment_counts_as_not_installed(tmp_path: Path, damage: str) -> None:
+def test_damaged_python_environment_is_treated_as_not_installed(
+    tmp_path: Path, damage: str
+) -> None:
     environment = Environment(tmp_path / "env")
     environment.python.parent.mkdir(parents=True)
     environment.python.symlink_to(sys.executable)
@@ -145,7 +147,7 @@ def test_damaged_environment_counts_as_not_installed(tmp_path: Path, damage: str
     assert environment.installed() is None
 
 
-def test_index_settings_of_pip_are_passed_on_to_uv() -> None:
+def test_package_index_settings_of_pip_are_passed_on_to_uv() -> None:
     listed = (
         ":env:.extra-index-url='https://two/simple'\n"
         "global.extra-index-url='https://one/simple'\n"

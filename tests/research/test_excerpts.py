@@ -23,7 +23,7 @@ def test_excerpt_is_the_sentence_with_most_query_words() -> None:
     assert text_of(text, "moraine dams fail") == wanted
 
 
-def test_short_sentence_in_an_excerpt_is_extended_by_the_next() -> None:
+def test_short_sentence_in_an_excerpt_is_extended_by_next_sentence() -> None:
     assert text_of("Rain. Dams broke. The valley flooded.", "dam") == (
         "Dams broke. The valley flooded."
     )

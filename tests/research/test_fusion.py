@@ -50,7 +50,7 @@ def test_order_of_lists_does_not_change_the_fused_ranking(
     assert [hit.subject_id for hit in forth] == [hit.subject_id for hit in back]
 
 
-def test_hit_in_two_lists_ranks_above_top_hit_of_one() -> None:
+def test_hit_in_two_lists_ranks_above_top_of_one_list() -> None:
     hits = fuse({"words": ranked("x", "both"), "meaning": ranked("y", "both")})
     assert hits[0].subject_id == "both"
 

@@ -42,7 +42,7 @@ def test_text_is_split_into_passages_at_paragraph_boundaries() -> None:
     assert second.startswith("The next paragraph.")
 
 
-def test_long_text_gives_at_most_the_maximum_of_passages() -> None:
+def test_long_text_is_split_into_limited_number_of_passages() -> None:
     made = passages("Many words. " * 90_000)
     assert len(made) == MAX_PASSAGES
     assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH

@@ -81,7 +81,7 @@ def index(records: bytes) -> VectorIndex:
     return VectorIndex(records)
 
 
-def test_candidates_are_ordered_about_like_exact_similarities(
+def test_vector_search_candidates_include_the_fifty_most_similar_vectors(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     for n in (0, 4_096, MANY - 1):
@@ -167,7 +167,7 @@ def test_exact_ranking_equals_a_ranking_of_floats(seed: int, count: int, most: i
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_ranking_without_remainders_equals_ranking_by_codes(seed: int) -> None:
+def test_vectors_without_extra_bits_are_ranked_by_8_bit_codes(seed: int) -> None:
     query, stored = unit_vectors(1, seed)[0], unit_vectors(80, seed + 1)
     records = records_of(stored)
     records["remainders"] = ZERO_REMAINDER << 4 | ZERO_REMAINDER
@@ -196,7 +196,7 @@ def test_vectors_quantized_together_or_alone_are_equal() -> None:
     assert exact(vectors) == b"".join(singly)
 
 
-def test_equally_similar_vectors_are_ordered_by_key() -> None:
+def test_equally_similar_vectors_are_ranked_in_key_order() -> None:
     same = unit_vectors(1).repeat(300, axis=0)
     query = same[0].tolist()
     index = VectorIndex(packed(same[:200], first=100))
@@ -207,7 +207,7 @@ def test_equally_similar_vectors_are_ordered_by_key() -> None:
     assert hits[0].measure == pytest.approx(1, abs=0.001)
 
 
-def test_record_that_occurs_twice_is_ranked_once() -> None:
+def test_duplicate_vector_record_is_ranked_only_once() -> None:
     records = exact(unit_vectors(3))
     hits = rank_exactly(records + records, unit_vectors(1)[0].tolist(), 5)
     assert sorted(numbers(hits)) == [0, 1, 2]

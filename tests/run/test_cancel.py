@@ -54,7 +54,7 @@ def test_canceling_a_run_changes_no_job(world: RunEnv) -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_holder_of_a_canceled_run_gets_run_canceled(world: RunEnv) -> None:
+def test_holder_of_a_job_in_canceled_run_gets_run_canceled(world: RunEnv) -> None:
     world.claim()
     cancel(world)
     reply = world.ask()

@@ -64,7 +64,7 @@ def test_setting_the_same_value_records_no_change() -> None:
     ]
 
 
-def test_recorded_changes_use_column_names_and_json_values() -> None:
+def test_audited_run_changes_use_column_names_and_json_values() -> None:
     world = make_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]

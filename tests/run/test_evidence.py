@@ -21,7 +21,7 @@ def test_progress_data_of_a_run_omits_unstarted_stages() -> None:
     }
 
 
-def test_progress_data_of_a_run_covers_only_opened_steps() -> None:
+def test_progress_data_of_a_run_includes_only_opened_steps() -> None:
     steps = [make_step("a"), make_step("b"), make_step("c"), make_step("d")]
     world = make_run(make_dag(make_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")

@@ -49,7 +49,7 @@ def test_job_failure_is_audited_with_error_and_status() -> None:
     }
 
 
-def test_job_that_fails_on_the_last_attempt_fails_for_good() -> None:
+def test_job_that_fails_on_the_last_attempt_fails_permanently() -> None:
     world = single_job()
     waits = []
     for _ in range(MAX_ATTEMPTS - 1):
@@ -63,7 +63,7 @@ def test_job_that_fails_on_the_last_attempt_fails_for_good() -> None:
     assert world.step("a").failed == 1
 
 
-def test_failure_that_is_not_retryable_fails_the_job_at_once() -> None:
+def test_failure_that_is_not_retryable_fails_the_job_immediately() -> None:
     world = single_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)

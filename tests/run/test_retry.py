@@ -73,7 +73,7 @@ def test_retry_of_a_step_leaves_failed_jobs_of_others_unchanged() -> None:
     assert (world.step("a").failed, world.step("b").failed) == (2, 0)
 
 
-def test_retry_without_failed_jobs_changes_nothing() -> None:
+def test_retry_of_a_stage_without_failed_jobs_changes_nothing() -> None:
     world = two_steps()
     assert world.retry("only") == ()
     assert world.events() == []
@@ -220,7 +220,7 @@ def test_new_version_of_a_regenerated_document_is_rendered_again() -> None:
 
 
 @pytest.mark.parametrize("units", [1, 2])
-def test_document_cannot_be_regenerated_twice_at_once(units: int) -> None:
+def test_document_cannot_be_regenerated_while_regeneration_is_open(units: int) -> None:
     world = two_steps()
     for _ in range(units):
         world.submit(world.claim(), "text")

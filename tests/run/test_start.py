@@ -194,7 +194,9 @@ def test_feedback_on_a_stage_starts_every_direct_successor_stage() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("left", "right"), ("right", "left")])
-def test_stage_with_two_predecessors_starts_after_feedback_on_both(first: str, second: str) -> None:
+def test_stage_with_two_predecessor_stages_starts_after_feedback_on_both(
+    first: str, second: str
+) -> None:
     world = through_the_top()
     world.work()
     assert world.feedback(first) == ()

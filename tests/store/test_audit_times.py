@@ -72,7 +72,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
-async def test_clock_moved_back_gives_equal_start_and_completion_time(
+async def test_clock_moved_back_makes_start_and_completion_times_equal(
     world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)

@@ -98,7 +98,7 @@ async def test_change_to_a_row_of_another_org_has_no_effect(
     # The end of `make_env` compares the rows of both orgs with their audit.
 
 
-async def test_statement_with_another_org_returns_no_rows(
+async def test_query_for_rows_of_another_org_returns_no_rows(
     world: OrgEnv,
 ) -> None:
     """Row-level security also applies to a wrong org parameter."""
@@ -111,7 +111,7 @@ async def test_statement_with_another_org_returns_no_rows(
                 assert bool(rows) == (asked is agent)
 
 
-async def test_statement_that_takes_the_org_needs_an_org(world: OrgEnv) -> None:
+async def test_query_that_needs_the_current_org_fails_without_org(world: OrgEnv) -> None:
     statement = SQL["plan_of_step"](step_id=world.agent.org_id)
     with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="no org"):
         await world.database.read_global(statement)

@@ -71,7 +71,7 @@ async def test_connection_pool_works_after_25_connection_resets(
 
 
 @pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
-async def test_pool_recovers_after_reset_during_or_after_an_answer(
+async def test_connection_pool_recovers_after_reset_during_or_after_an_answer(
     linked: tuple[FaultLink, Database], bytes_before_reset: int
 ) -> None:
     link, database = linked
@@ -220,7 +220,7 @@ async def test_calls_share_open_connections_if_server_refuses_new_connections(
     assert await waiting == [True] * CALLS
 
 
-async def test_call_uses_returned_connection_if_new_one_is_refused(
+async def test_waiting_call_reuses_connection_if_a_new_connection_is_refused(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiting call uses a connection that is returned while the call tries to open another."""

@@ -10,7 +10,9 @@ from waybook.store.maintenance.distribute import distribute
 from waybook.store.maintenance.org_tables import org_tables
 
 
-def test_distribute_without_the_extension_citus_is_refused(shared_place: ServerDatabase) -> None:
+def test_distributing_a_database_without_the_citus_extension_is_refused(
+    shared_place: ServerDatabase,
+) -> None:
     with pytest.raises(Misconfigured, match="no extension citus"):
         distribute(shared_place.owner_dsn)
 

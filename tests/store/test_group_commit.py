@@ -73,7 +73,7 @@ async def test_calls_without_messages_in_flight_share_no_transaction(
     assert len({rows[0][0][0] for rows in results}) == MAX_IN_FLIGHT
 
 
-async def test_calls_of_an_event_loop_turn_share_a_transaction(
+async def test_calls_made_in_one_event_loop_turn_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -94,7 +94,7 @@ async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) ->
     assert {org for _, org in reported} == {*orgs}
 
 
-async def test_failing_call_in_a_shared_transaction_does_not_affect_others(
+async def test_failing_call_in_shared_transaction_does_not_affect_other_calls(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -109,7 +109,7 @@ async def test_failing_call_in_a_shared_transaction_does_not_affect_others(
     assert first[0][0][0] != third[0][0][0]
 
 
-async def test_two_calls_on_one_plan_never_share_a_transaction(
+async def test_two_calls_on_the_same_plan_never_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -165,7 +165,7 @@ async def test_call_canceled_before_the_shared_transaction_is_not_sent(own_world
     assert committed == []
 
 
-async def test_call_canceled_in_flight_is_committed_with_the_others(own_world: OrgEnv) -> None:
+async def test_call_canceled_in_flight_is_committed_with_the_other_calls(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     sent, may_answer, committed = asyncio.Event(), asyncio.Event(), list[str]()
     write = database._groups._write
@@ -326,7 +326,7 @@ async def test_call_waiting_too_long_is_sent_despite_many_in_flight(
     await asyncio.gather(*tasks)
 
 
-async def test_callers_learn_whether_others_shared_the_transaction() -> None:
+async def test_call_can_tell_whether_other_calls_shared_the_transaction() -> None:
     writes = RecordedWrites()
     writes.may_answer.set()
     groups = group_commit.GroupCommit(writes)
@@ -347,7 +347,7 @@ async def test_shared_transaction_is_limited_in_bytes() -> None:
     assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [3, 1]
 
 
-async def test_call_too_large_for_shared_transaction_is_sent_at_once() -> None:
+async def test_call_too_large_for_shared_transaction_is_sent_immediately() -> None:
     writes = RecordedWrites()
     huge = Call(ORG, "a", [REPORT(text="x" * (MAX_BYTES + 1))], no_effect)
     groups = group_commit.GroupCommit(writes)

@@ -61,7 +61,7 @@ def test_database_url_with_several_hosts_selects_the_primary() -> None:
     assert "target_session_attrs" not in conninfo_to_dict(bounded_dsn("postgresql://u@a/d"))
 
 
-async def test_second_host_is_used_if_the_first_is_silent(
+async def test_second_database_host_is_used_if_the_first_is_silent(
     place: ServerDatabase,
 ) -> None:
     with two_hosts(place.app_dsn) as (first, _, dsn):

@@ -119,7 +119,7 @@ async def test_exhausted_connection_pool_serves_waiting_calls_in_order(
         await used(database)
 
 
-async def test_many_calls_of_an_org_do_not_delay_others(
+async def test_many_calls_of_an_org_do_not_delay_other_orgs(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:

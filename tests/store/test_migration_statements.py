@@ -38,7 +38,7 @@ def test_splitting_statements_leaves_out_lone_comments() -> None:
     assert split_statements("; -- nothing;\n ; /* ; */") == []
 
 
-def test_migration_without_a_cluster_form_has_no_cluster_text() -> None:
+def test_migration_without_a_cluster_version_has_no_cluster_sql() -> None:
     assert cluster_text("0001_plans") is None
 
 

@@ -19,7 +19,7 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_transaction_of_an_org_uses_serving_role_and_org(
+async def test_transaction_of_an_org_sets_serving_role_and_current_org(
     world: OrgEnv,
 ) -> None:
     database, org_id = world.database, world.agent.org_id
@@ -31,7 +31,7 @@ async def test_transaction_of_an_org_uses_serving_role_and_org(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_without_an_org_uses_the_serving_role_only(world: OrgEnv, look: str) -> None:
+async def test_read_without_an_org_sets_only_the_serving_role(world: OrgEnv, look: str) -> None:
     # Read within an org first, so that the test reuses a connection on which an org was set.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)

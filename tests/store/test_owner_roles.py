@@ -77,7 +77,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 # Tests with each kind of database owner.
 
 
-async def test_erasing_an_org_spares_another_with_the_same_ids(filled: OrgEnv) -> None:
+async def test_erasing_an_org_spares_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     # Renaming the user creates tombstones, so that the test covers them too.
     await rename_ours(filled, LEAVING)
@@ -99,7 +99,7 @@ async def test_erasing_a_user_spares_another_org_with_same_ids(filled: OrgEnv) -
     assert rows_of(place, twin) == before
 
 
-async def test_retention_spares_another_org_with_the_same_ids(filled: OrgEnv) -> None:
+async def test_retention_spares_rows_of_another_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)

@@ -71,7 +71,7 @@ def test_plan_cache_does_not_return_a_plan_in_use() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_new_session_needs_a_plan_cached_with_all_sessions() -> None:
+def test_plan_cached_without_all_sessions_is_unusable_for_new_session() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
@@ -105,7 +105,7 @@ def test_plan_with_a_conflict_is_cached_again_after_several_reloads() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_plan_changed_by_other_processes_is_checked_until_unchanged() -> None:
+def test_plan_changed_by_other_processes_is_checked_until_stable() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_changed(which(plan))
@@ -117,7 +117,7 @@ def test_plan_changed_by_other_processes_is_checked_until_unchanged() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_new_plans_in_the_cache_are_checked_while_others_change() -> None:
+def test_newly_cached_plan_is_checked_in_database_while_others_change() -> None:
     first, new, later = [make_plan(make_step())._replace(id=PlanId(name)) for name in "abc"]
     memory = make_cache(first)
     memory.mark_changed(which(first))
@@ -129,7 +129,7 @@ def test_new_plans_in_the_cache_are_checked_while_others_change() -> None:
     assert recalled(memory, later) is not None
 
 
-def test_change_by_another_process_makes_cached_plans_be_checked() -> None:
+def test_cached_plans_are_checked_after_changes_by_another_process() -> None:
     changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
     memory = make_cache(changed)
     memory.put(which(old), loaded(old))
@@ -145,7 +145,7 @@ def test_change_by_another_process_makes_cached_plans_be_checked() -> None:
     assert recalled(memory, old) is not None
 
 
-def test_cached_plans_are_checked_again_after_a_time_without_changes() -> None:
+def test_cached_plans_are_checked_again_if_changes_resume_after_pause() -> None:
     changed, old = [make_plan(make_step())._replace(id=PlanId(name)) for name in "ab"]
     memory = make_cache(changed)
     memory.put(which(old), loaded(old))

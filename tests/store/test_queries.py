@@ -134,7 +134,7 @@ def test_every_named_query_is_used_exactly_once(file: str) -> None:
     assert {name: mentions()[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
 
-def test_shared_sql_part_is_used_twice_and_always_expanded() -> None:
+def test_shared_sql_part_is_used_several_times_and_always_expanded() -> None:
     texts = [query.text for file in FILES for query in load(file).values()]
     for name, part in load("parts").items():
         assert sum(text.count(part.text) for text in texts) > 1, name
@@ -171,7 +171,7 @@ class Outer(NamedTuple):
     c: int
 
 
-def test_row_class_that_extends_another_has_all_columns_of_both() -> None:
+def test_row_class_that_extends_another_has_columns_of_both_classes() -> None:
     query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
     assert column_names(Outer) == ("a", "b", "c")
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)

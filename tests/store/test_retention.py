@@ -27,7 +27,7 @@ def admin(own_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 # Answers
 
 
-async def test_answer_is_replayed_until_the_retention_ends(
+async def test_stored_answer_is_replayed_until_the_retention_period_ends(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, other_org = own_world.agent, own_world.other_org

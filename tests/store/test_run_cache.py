@@ -106,7 +106,7 @@ def test_new_claimable_job_makes_the_run_cache_reload_free_jobs() -> None:
     assert slot.reserve(WANTED) is None
 
 
-def test_decision_based_on_an_outdated_run_empties_the_cache() -> None:
+def test_decision_on_an_outdated_run_removes_run_from_cache() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None
@@ -125,7 +125,7 @@ def test_ended_or_too_large_run_is_removed_from_cache(ended: Run) -> None:
     assert slot.cached is None
 
 
-def test_run_cache_reloads_free_jobs_if_used_up_or_old() -> None:
+def test_run_cache_reloads_free_jobs_if_none_left_or_old() -> None:
     slot = make_slot(make_job("1"))
     assert not slot.needs_load(WANTED, NOW)
     assert slot.needs_load(WANTED, LATER)
@@ -136,7 +136,7 @@ def test_run_cache_reloads_free_jobs_if_used_up_or_old() -> None:
     assert RunSlot().needs_load(WANTED, NOW)
 
 
-def test_run_cache_reads_more_free_jobs_if_used_up_soon() -> None:
+def test_run_cache_reads_more_jobs_if_last_batch_ended_quickly() -> None:
     slot = make_slot()
     counts = [slot.begin_load(WANTED, NOW) for _ in range(3)]
     assert counts == [64, 128, cache.MAX_FREE_JOB_COUNT]
@@ -185,7 +185,7 @@ async def test_run_cache_evicts_neither_runs_in_use_nor_recent_runs() -> None:
     assert runs.slot((org, "2")) is not second
 
 
-def test_run_cache_first_evicts_entries_without_a_run() -> None:
+def test_run_cache_first_evicts_entries_that_hold_no_run() -> None:
     runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     first.cached = make_slot().cached

@@ -113,7 +113,7 @@ async def test_next_batch_of_calls_is_prepared_while_one_commits() -> None:
     assert slot.cached == make_state(4)
 
 
-async def test_twelve_workers_on_a_run_alternate_in_two_batches() -> None:
+async def test_calls_of_twelve_workers_on_run_alternate_in_two_batches() -> None:
     slot, send = make_slot(), Sender()
 
     async def work_on(name: str) -> None:
@@ -125,14 +125,14 @@ async def test_twelve_workers_on_a_run_alternate_in_two_batches() -> None:
     assert (first, {*sizes}) == (1, {6})
 
 
-async def test_batch_of_calls_on_a_run_is_limited() -> None:
+async def test_number_of_calls_in_batch_on_a_run_is_limited() -> None:
     slot, send = make_slot(), Sender()
     await asyncio.gather(*(work(slot, send, str(number)) for number in range(3 * MAX_CALLS)))
     sizes = [len(message) for message in send.messages]
     assert (sum(sizes), max(sizes)) == (3 * MAX_CALLS, MAX_CALLS)
 
 
-async def test_only_a_limited_number_of_calls_run_ahead_of_commit() -> None:
+async def test_number_of_calls_decided_before_the_commit_is_limited() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     calls = start(*(work(slot, send, str(number)) for number in range(MAX_SHARED + 3)))
@@ -177,7 +177,7 @@ async def test_call_that_changes_nothing_does_not_stop_other_calls() -> None:
     await alone
 
 
-async def test_canceled_call_that_waits_for_a_batch_stops_no_other() -> None:
+async def test_canceled_call_that_waits_for_batch_stops_no_other_call() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first, canceled, other = start(*(work(slot, send, name) for name in ("0", "1", "2")))
@@ -190,7 +190,7 @@ async def test_canceled_call_that_waits_for_a_batch_stops_no_other() -> None:
     assert (canceled.cancelled(), slot.is_in_use) == (True, False)
 
 
-async def test_canceling_the_call_that_commits_drops_the_later_calls() -> None:
+async def test_canceling_the_committing_call_drops_the_calls_queued_behind() -> None:
     slot, send = make_slot(), Sender()
     send.gate.clear()
     first, *others = start(*(work(slot, send, name) for name in ("0", "1", "2")))
@@ -219,7 +219,7 @@ async def test_canceled_wait_for_the_lock_lets_later_calls_continue() -> None:
 
 
 @pytest.mark.parametrize("error", [StaleCache(), Busy(), Unavailable("lost")])
-async def test_failed_commit_on_a_run_drops_the_later_calls(error: Exception) -> None:
+async def test_failed_commit_on_a_run_drops_the_calls_queued_behind(error: Exception) -> None:
     slot, send = make_slot(), Sender(error)
     started = start(*(work(slot, send, str(number)) for number in range(4)))
     assert await outcomes(*started) == [type(error), *[DroppedDecision] * 3]
@@ -244,7 +244,7 @@ async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
         await work(slot, send, "alone")
 
 
-async def test_used_idempotency_key_in_a_batch_keeps_the_committed_run() -> None:
+async def test_batch_with_repeated_idempotency_key_keeps_committed_run_cached() -> None:
     slot, send = make_slot(), Sender(None, KeyConflict("key"))
     started = start(*(work(slot, send, str(number)) for number in range(4)))
     expected = [type(None), KeyConflict, KeyConflict, DroppedDecision]

@@ -157,7 +157,7 @@ def test_schema_check_accepts_a_query_with_every_org_condition(text: str) -> Non
         "set local app.org_id = {value};",
     ],
 )
-def test_schema_check_accepts_an_owner_query_that_nodes_run(text: str) -> None:
+def test_schema_check_accepts_owner_statements_that_citus_nodes_can_run(text: str) -> None:
     assert [*check_queries({"maintenance/q": text}, CATALOG)] == []
 
 
@@ -190,7 +190,7 @@ def test_schema_check_accepts_migrations_that_citus_executes(statement: str) -> 
     assert list(check_migrations([Migration(99, "planted", statement)])) == []
 
 
-def test_only_migrations_that_citus_refuses_have_a_cluster_form(
+def test_only_migrations_that_citus_refuses_have_a_cluster_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tools.schema_check.migrations.cluster_text", lambda _: None)

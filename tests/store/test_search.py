@@ -136,7 +136,7 @@ async def test_search_never_returns_passages_of_another_org(library: SearchCorpu
         assert set(await library.search(query)) <= set(NOTES)
 
 
-async def test_full_match_ranks_above_a_partial_match(
+async def test_search_ranks_a_full_match_above_a_partial_match(
     library: SearchCorpus,
 ) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")

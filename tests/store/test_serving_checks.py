@@ -43,7 +43,9 @@ async def test_server_with_migrate_always_migrates_the_database_of_a_url(
     assert migrate(empty.owner_dsn) == []
 
 
-async def test_server_with_a_missing_migration_names_the_migration(empty: ServerDatabase) -> None:
+async def test_server_start_without_newest_migration_names_the_migration(
+    empty: ServerDatabase,
+) -> None:
     newest = bundled_migrations()[-1]
     migrate(empty.owner_dsn, up_to=newest.number - 1)
     with pytest.raises(Misconfigured, match=f"{newest.title}; run waybook migrate"):
@@ -65,7 +67,7 @@ async def test_server_starts_on_a_newer_schema_that_states_compatibility(
             await start(empty)
 
 
-def test_edited_migration_is_refused() -> None:
+def test_server_refuses_to_start_if_an_applied_migration_was_edited() -> None:
     ours = Migration(1, "first", "create table a ()")
     with pytest.raises(Misconfigured, match="0001_first was edited"):
         judge_schema([AppliedMigration(1, "other", 1)], [ours])

@@ -43,7 +43,7 @@ async def serve(place: ServerDatabase, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
-async def test_user_without_serving_role_is_shown_the_grant(
+async def test_database_user_without_serving_role_is_shown_the_needed_grant(
     own_place: ServerDatabase, name: str
 ) -> None:
     with open_stranger(own_place, f"{name} {new_id()}") as dsn:
@@ -92,7 +92,7 @@ async def test_start_with_an_unknown_database_user_fails_immediately(
             pass
 
 
-async def test_migrating_as_another_user_names_the_owner_url(
+async def test_error_for_migrating_as_another_user_names_owner_url_setting(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_id()}") as dsn:

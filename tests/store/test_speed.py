@@ -254,7 +254,7 @@ LISTS_BY_ACTIVITY = {
 
 
 @pytest.mark.parametrize("table", LISTS_BY_ACTIVITY)
-def test_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
+def test_plan_list_by_activity_is_read_in_index_order(full: ServerDatabase, table: str) -> None:
     """Without a limit below the filters, the planner would sort all open plans or runs."""
     query_plan = explain(full, LISTS_BY_ACTIVITY[table], "enable_seqscan = off")
     assert {how for scanned, how in scans(query_plan) if scanned == table} == {"Index Scan"}
@@ -297,7 +297,7 @@ SEARCHES_BY_NAME = {
 
 
 @pytest.mark.parametrize("index", SEARCHES_BY_NAME)
-def test_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
+def test_plan_search_by_name_finds_words_by_index(full: ServerDatabase, index: str) -> None:
     """Under row-level security, only leakproof comparisons are conditions of an index."""
     query_plan = explain(full, SEARCHES_BY_NAME[index], "enable_seqscan = off")
     texts = conditions(query_plan, index)

@@ -66,7 +66,7 @@ def test_repeated_request_gets_the_packed_answer() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x00\x01", (pack({"a": "b"}) or b"")[:-1]])
-def test_unpack_of_damaged_answer_raises_an_error(damaged: bytes) -> None:
+def test_unpacking_a_damaged_answer_raises_an_error(damaged: bytes) -> None:
     with pytest.raises(ValueError, match="stored answer"):
         unpack(damaged)
 

@@ -74,7 +74,7 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
     assert (await reader.get("/agents/mallory")).status_code == 404
 
 
-async def test_agents_page_omits_unnamed_agent_if_sessions_are_known(
+async def test_agents_page_lists_user_without_session_only_if_none_known(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.acting_as("eve").plan(1)

@@ -133,7 +133,9 @@ async def test_call_without_database_message_looks_up_a_cached_token(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_ended_cached_token_is_refused_without_writes(world: OrgEnv, ending: str) -> None:
+async def test_cached_token_that_became_invalid_is_refused_without_writes(
+    world: OrgEnv, ending: str
+) -> None:
     issued = await make_token(world.agent)
     async with open_visitor(world) as client:
         plan = await called(client, issued, "create_research_plan", **PLAN)

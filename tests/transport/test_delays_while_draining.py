@@ -48,7 +48,7 @@ def open_client(world: OrgEnv, drain: Drain) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
 
 
-async def test_draining_ends_the_delay_of_unknown_credentials(
+async def test_draining_server_ends_the_delay_after_unknown_credentials(
     world: OrgEnv,
 ) -> None:
     drain = RecordedDrain()
@@ -61,7 +61,7 @@ async def test_draining_ends_the_delay_of_unknown_credentials(
     assert (statuses[-1], drain.delays) == (429, [DELAY_SECONDS])
 
 
-async def test_draining_ends_the_delay_of_rate_limited_calls(world: OrgEnv) -> None:
+async def test_draining_server_ends_the_delay_of_rate_limited_calls(world: OrgEnv) -> None:
     token, drain = await make_token(world.agent), RecordedDrain()
     async with open_client(world, drain) as client:
         headers = {**LEGACY, **bearer(token)}

@@ -20,7 +20,7 @@ async def breaking(_: PageContext, __: Request) -> Caller:
     raise ZeroDivisionError
 
 
-async def test_unknown_path_returns_html_to_browser_json_to_program(
+async def test_unknown_path_returns_html_to_browsers_and_json_to_programs(
     browser: httpx2.AsyncClient,
 ) -> None:
     page = await browser.get("/nowhere", headers=HTML)

@@ -148,7 +148,7 @@ async def test_request_body_over_the_limit_is_refused() -> None:
     assert writes[0].startswith(b"HTTP/1.1 413 ")
 
 
-async def test_answer_waits_until_the_client_reads() -> None:
+async def test_server_pauses_an_answer_until_the_client_reads() -> None:
     line = Line()
     line.protocol.pause_writing()
     line.protocol.data_received(request())

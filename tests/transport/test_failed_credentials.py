@@ -167,7 +167,7 @@ def test_credential_check_during_a_database_outage_is_not_a_failure(
     assert not is_refused(failures)
 
 
-def test_limited_address_may_try_a_secret_after_an_interval(
+def test_rate_limited_address_may_try_a_secret_after_an_interval(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     exhaust(failures)
@@ -273,7 +273,7 @@ async def no_pause(_: float) -> None:
         ("/plans", {"cookie": f"{SESSION}=guess", "accept": "text/html"}),
     ],
 )
-async def test_too_many_failures_return_429_without_lookup(
+async def test_too_many_failed_credentials_return_429_without_database_lookup(
     path: str, headers: dict[str, str]
 ) -> None:
     lookups = CountedLookups()
@@ -320,7 +320,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_too_many_failures_stop_session_lookup_at_sign_in(world: OrgEnv) -> None:
+async def test_too_many_invalid_session_cookies_stop_lookups_at_sign_in(world: OrgEnv) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:

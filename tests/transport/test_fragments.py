@@ -75,7 +75,7 @@ def test_request_with_a_known_page_version_gets_only_changed_fragments(
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_change_outside_of_page_fragments_sends_the_complete_part(
+def test_change_outside_of_page_fragments_sends_the_complete_page_part(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)

@@ -5,7 +5,7 @@ import httpx2
 from org_env import AgentClient
 
 
-async def test_part_parameter_returns_only_that_part_of_the_list(
+async def test_part_parameter_returns_only_the_named_part_of_the_page(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.plan(3, name="Rivers of the north")

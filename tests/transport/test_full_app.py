@@ -107,7 +107,9 @@ AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"
 
 
 @BOTH_ERAS
-async def test_unknown_argument_of_any_tool_is_named(address: str, era: Era) -> None:
+async def test_error_for_unknown_argument_of_any_tool_names_the_argument(
+    address: str, era: Era
+) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})

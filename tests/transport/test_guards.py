@@ -102,7 +102,7 @@ async def exchange(address: str, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("route", sorted(HEALTH_PATHS))
-async def test_health_check_accepts_every_host_name_and_none(
+async def test_health_check_accepts_any_host_name_and_missing_host_header(
     http: httpx2.AsyncClient, address: str, route: str
 ) -> None:
     for host in (*OUR_HOSTS, *OTHER_HOSTS):

@@ -129,7 +129,7 @@ async def test_unreachable_issuer_without_cached_key_returns_503(
 # Tests of decisions that need a person.
 
 
-async def test_only_a_user_can_decide_a_review_of_an_agent(
+async def test_requesting_agent_cannot_decide_review_but_signed_in_user_can(
     world: OrgEnv,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)

@@ -29,7 +29,7 @@ ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 
 
 @given(st.lists(st.tuples(ORGS, st.booleans()), max_size=60), st.integers(1, 6), st.integers(1, 3))
-def test_stream_is_refused_only_at_org_or_total_limit(
+def test_live_stream_is_refused_only_at_org_or_total_limit(
     moves: list[tuple[UUID, bool]], most: int, most_of_org: int
 ) -> None:
     listeners, inside = StreamLimiter(most, most_of_org), list[tuple[UUID, ExitStack]]()

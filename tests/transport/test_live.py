@@ -72,7 +72,7 @@ async def test_live_stream_sends_only_changes_of_the_same_org(site: Site) -> Non
         assert (await stream.event())[1] == {f"plan:{full_id(plan['planId'])}", "plans"}
 
 
-async def test_reconnected_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
+async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)
@@ -106,7 +106,7 @@ async def test_live_stream_without_events_sends_keep_alive_messages(
 
 
 @pytest.mark.parametrize(("limit", "status"), [("MAX_STREAMS", 503), ("MAX_STREAMS_PER_ORG", 429)])
-async def test_streams_over_the_limit_are_rejected_until_another_closes(
+async def test_live_streams_over_limit_are_rejected_until_another_stream_closes(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:
     monkeypatch.setattr(live, limit, 1)

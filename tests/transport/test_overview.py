@@ -84,7 +84,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
     assert "Is 0 right? a b 1 2" in needs
 
 
-async def test_overview_shows_reason_and_agent_of_troubled_work(
+async def test_overview_shows_reason_and_agent_of_failed_and_stalled_work(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -302,7 +302,7 @@ async def test_front_page_summarizes_activity_since_the_last_visit(
         assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
 
 
-async def test_short_or_uneventful_absence_gives_no_summary(
+async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)

@@ -49,7 +49,7 @@ async def test_time_slider_shows_the_state_after_every_audit_entry(
     assert "One more." in pages[-1]
 
 
-async def test_time_slider_shows_last_entry_by_default(
+async def test_time_slider_shows_state_after_last_audit_entry_by_default(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     plan = await worked_plan(world)
@@ -82,7 +82,7 @@ async def test_time_slider_refuses_an_invalid_position(
     assert "must be" in visible_text(reply.text)
 
 
-async def test_time_before_the_plan_returns_404(
+async def test_time_slider_at_a_time_before_the_plan_returns_404(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

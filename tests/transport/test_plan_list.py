@@ -120,7 +120,7 @@ async def test_status_counts_of_the_plan_list_ignore_the_filter(
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
 )
-async def test_invalid_query_of_plan_list_returns_400(
+async def test_plan_list_url_with_invalid_query_returns_400(
     browser: httpx2.AsyncClient, query: str
 ) -> None:
     page = await browser.get(f"/plans?{query}", headers=HTML)

@@ -92,7 +92,7 @@ async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
     assert [step.get("title") for step in status["pendingSteps"]] == [None, "Weigh", None]
 
 
-async def test_edit_page_stale_form_returns_409_and_preserves_input(
+async def test_edit_form_of_changed_plan_returns_409_and_preserves_input(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

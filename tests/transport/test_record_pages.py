@@ -284,7 +284,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
     )
 
 
-async def test_calls_and_errors_are_counted_per_tool_and_time_window(
+async def test_calls_page_counts_calls_and_errors_per_tool_and_period(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls

@@ -160,7 +160,7 @@ async def test_form_is_read_from_primary_and_shows_the_saved_change(pages: Pages
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_every_page_shows_all_changes_despite_any_lag(
+async def test_every_page_shows_all_changes_despite_lag_of_the_standby(
     pages: Pages, servers: ReplicatedServers, seed: int
 ) -> None:
     pages.replica.max_lag_seconds = 0.02

@@ -143,7 +143,7 @@ async def test_feedback_card_lists_documents_of_completed_stage(
     assert reply.text.count("/api/documents/") == listed.count("/api/documents/")
 
 
-def test_comparison_omits_unchanged_lines_far_from_changes() -> None:
+def test_review_card_comparison_omits_unchanged_lines_far_from_changes() -> None:
     lines = [str(n) for n in range(30)]
     changed = [*lines[:15], "new", *lines[16:]]
     diff = compare_texts("\n".join(lines), "\n".join(changed))
@@ -158,7 +158,7 @@ def test_comparison_omits_unchanged_lines_far_from_changes() -> None:
     assert (diff.added, diff.removed) == (1, 1)
 
 
-def test_too_many_changes_of_long_texts_omit_the_comparison() -> None:
+def test_review_card_omits_comparison_of_texts_with_too_many_changes() -> None:
     lines = [str(n) for n in range(3 * MAX_CHANGED_LINES)]
     assert compare_texts("\n".join(lines), "\n".join([*lines, "end"])).added == 1
     assert compare_texts("\n".join(lines), "\n".join(f"{line}!" for line in lines)).note

@@ -93,7 +93,7 @@ async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
 
 
 @BOTH_ERAS
-async def test_lists_are_available_before_the_database_is_ready(era: Era) -> None:
+async def test_mcp_lists_are_available_before_the_database_is_ready(era: Era) -> None:
     async def never() -> RecordingDispatcher:
         await asyncio.Event().wait()
         raise AssertionError
@@ -124,7 +124,7 @@ async def test_tool_call_returns_an_error_when_the_dispatcher_is_unavailable(era
 
 
 @BOTH_ERAS
-async def test_exception_text_is_logged_but_not_returned(
+async def test_exception_text_of_tool_call_is_logged_but_not_returned(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RecordingDispatcher):

@@ -197,7 +197,7 @@ async def test_sign_out_with_form_token_ends_session(
         assert (await other.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_session_cookie_reads_outputs_but_not_mcp_or_map(
+async def test_session_cookie_gives_access_to_outputs_but_not_mcp(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)

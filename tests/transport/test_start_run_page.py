@@ -92,7 +92,7 @@ async def test_start_run_form_sent_twice_starts_the_run_once(
     assert "Which is longest?" in page.text
 
 
-async def test_forecast_is_the_median_of_earlier_runs(
+async def test_forecast_of_a_new_run_is_median_of_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 3)
@@ -105,7 +105,7 @@ async def test_forecast_is_the_median_of_earlier_runs(
     assert f", ${int(jobs[1]) / 2:.2f} median" in text
 
 
-async def test_forecast_requires_more_than_two_earlier_runs(
+async def test_forecast_of_a_new_run_requires_three_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 2)
@@ -122,7 +122,7 @@ async def test_forecast_requires_more_than_two_earlier_runs(
         ({"input:question": ""}, "Enter the input"),
     ],
 )
-async def test_incomplete_start_run_form_is_refused_and_keeps_input(
+async def test_incomplete_form_to_start_a_run_is_refused_keeping_input(
     browser: httpx2.AsyncClient, changes: dict[str, str], message: str
 ) -> None:
     typed = {**FORM, "name": "Rivers <of> Asia", **changes}
@@ -144,7 +144,7 @@ async def test_start_run_form_keeps_input_when_the_run_is_refused(
     assert "Which is longest?" in reply.text
 
 
-async def test_edit_button_returns_to_the_form_with_input(
+async def test_edit_button_on_confirmation_returns_to_form_with_input(
     browser: httpx2.AsyncClient,
 ) -> None:
     reply = await send(browser, PATH, **FORM, step="edit")
@@ -184,7 +184,7 @@ async def test_run_page_shows_the_forecast_of_an_open_run(
     assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
 
 
-async def test_run_without_earlier_runs_is_forecast_by_own_pace(
+async def test_forecast_without_earlier_runs_uses_pace_of_current_run(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run(models="abcdef")

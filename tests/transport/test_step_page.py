@@ -166,7 +166,7 @@ async def test_step_page_shows_why_an_action_is_unavailable(
     )
 
 
-async def test_stale_step_form_returns_409_with_typed_text(
+async def test_step_form_of_changed_plan_returns_409_with_typed_text(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -133,7 +133,7 @@ async def test_token_that_requested_a_review_cannot_decide_the_review(
         assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
 
 
-async def test_relayed_policy_lets_the_requesting_agent_decide(world: OrgEnv) -> None:
+async def test_review_policy_relayed_lets_the_requesting_agent_decide(world: OrgEnv) -> None:
     agents = await make_token(world.agent)
     async with served(world) as address, open_client(address, agents) as agent:
         plan = await called(agent, "create_research_plan", **PLAN)

@@ -193,7 +193,7 @@ async def test_map_tool_is_listed_only_to_clients_with_apps(
 
 
 @pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
-async def test_map_tool_is_listed_to_older_clients_declaring_apps(
+async def test_map_tool_is_listed_only_to_older_clients_declaring_apps(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")

@@ -102,7 +102,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-        # Ignore the position argument of copies, because some clients fill in every argument.
+        # Some clients fill in every argument, so ignore the position argument of copies.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy gets its steps and conditions from the plan in `copyOf`: leave out `steps` and "
