@@ -75,7 +75,7 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
 
 @pytest.mark.parametrize("settings", [SESSION, ()], ids=["session", "default"])
 @pytest.mark.parametrize("kind", IdKind)
-def test_short_id_is_looked_up_by_its_index_without_statistics(
+def test_short_id_lookup_uses_the_index_without_statistics(
     fresh: ServerDatabase, kind: IdKind, settings: tuple[str, ...]
 ) -> None:
     """Under row-level security, an index on a function of a column would not be used."""
