@@ -40,12 +40,18 @@ SMOKE := tests/acceptance/test_smoke.py
 # Excluded here: what other targets run.
 ONCE := not model and not load and not pg15 and not slow
 
+# The checks of one core run beside the tests. No test here waits, so there is one worker per core.
 fast: env ## while editing: lint, types, tests without a database, one test with it; a minute
+	@$(MAKE) --no-print-directory --jobs=2 fast-checks fast-tests
+
+fast-checks:
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
-	@WAYBOOK_HYPOTHESIS=quick $(PYTEST) -m "not model" --durations=5 $(UNIT) $(SMOKE)
+
+fast-tests:
+	@WAYBOOK_HYPOTHESIS=quick $(PYTEST) -n 2 -m "not model" --durations=5 $(UNIT) $(SMOKE)
 
 quick: env ## lint, types and import rules of all files
 	@$(BIN)/ruff format --check .
