@@ -73,7 +73,9 @@ async def test_python_calls_of_submit_with_take_next_are_limited(
     assert sorted(numbers[2:])[3] <= MAX_TAKE_NEXT_CALLS
 
 
-async def test_claim_and_submit_on_uncached_plan_limit_python_function_calls(agent: AgentClient) -> None:
+async def test_claim_and_submit_on_uncached_plan_limit_python_function_calls(
+    agent: AgentClient,
+) -> None:
     plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.shared(PlanCache)
     for number in range(9):
         key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
