@@ -69,7 +69,7 @@ async def test_long_results_of_a_loop_are_cut_in_the_claim(agent: AgentClient) -
 
 async def test_exhausted_loop_asks_a_person_and_shows_in_status(agent: AgentClient) -> None:
     plan = await make_loop(agent)
-    step = await agent.take(plan, sessionId="s")
+    step, before = await agent.take(plan, sessionId="s"), plan
     for result in ("draft 1", {"score": 3}, "draft 2", {"score": 4}):
         before = await agent.call("get_plan_status", planId=plan["planId"])
         step = await submit_next(agent, step, result)
