@@ -98,7 +98,7 @@ class Caller:
         assert size, head
         return head.split()[1].decode(), await self.reader.readexactly(int(size[1]))
 
-    async def send_one(self, kind: str) -> str:
+    async def send_flood_request(self, kind: str) -> str:
         """Send a request of a flood; return the error code, "ok" or the HTTP status."""
         if kind == "large":
             steps = [{"stepType": "search", "instructions": "Look it up."}] * LARGE_STEPS
@@ -123,7 +123,7 @@ async def flood(address: str, token: str, connections: int, kind: str) -> None:
     async def call_repeatedly() -> None:
         async with Caller(address, token) as caller:
             while True:
-                codes[await caller.send_one(kind)] += 1
+                codes[await caller.send_flood_request(kind)] += 1
 
     tasks = [asyncio.create_task(call_repeatedly()) for _ in range(connections)]
     await asyncio.wait(

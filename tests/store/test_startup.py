@@ -64,7 +64,7 @@ async def test_startup_continues_once_the_database_is_reachable(
     assert reports
 
 
-async def test_startup_succeeds_wherever_one_of_its_connections_is_reset(
+async def test_startup_succeeds_wherever_a_connection_is_reset(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(startup, "PAUSE_SECONDS", 0.0)

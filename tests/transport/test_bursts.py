@@ -58,7 +58,7 @@ def outcome_of(reply: httpx2.Response) -> str:
     return str(body["error"]["code"]) if result.get("isError") else "ok"
 
 
-async def test_burst_of_calls_with_one_token_shares_its_lookup(
+async def test_burst_of_calls_with_one_token_shares_a_lookup(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookups = 0
@@ -140,7 +140,7 @@ class RecordingDispatcher(Dispatcher):
         return await super().dispatch(caller, tool_name, arguments)
 
 
-async def test_waiting_time_of_a_call_counts_from_its_arrival(world: OrgEnv) -> None:
+async def test_waiting_time_counts_from_the_arrival_of_a_call(world: OrgEnv) -> None:
     RecordingDispatcher.delays = []
     headers = LEGACY | bearer(await make_token(world.agent, "cleo"))
     # The second call exceeds the rate limit and is delayed before it is executed.
@@ -155,9 +155,7 @@ async def in_parts(body: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("form", ["declared", "chunked"])
-async def test_large_body_counts_as_many_calls_before_it_is_parsed(
-    world: OrgEnv, form: str
-) -> None:
+async def test_large_body_counts_as_many_calls_before_parsing(world: OrgEnv, form: str) -> None:
     headers = LEGACY | bearer(await make_token(world.agent))
     large = {"x": "y" * 100 * BODY_BYTES_PER_CALL}
     body = make_request("tools/call", name="list_active_plans", arguments=large)

@@ -34,9 +34,9 @@ class RecordedDrain(Drain):
         self.delays.append(seconds)
 
 
-def open_client(world: OrgEnv, drain: Drain) -> httpx2.AsyncClient:
-    """Return a client of the complete application, which admits one call per second."""
-    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, 1))
+def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClient:
+    """Return a client of the complete application, which admits `burst` calls at once."""
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, burst))
     dispatcher = Dispatcher(services, CallLog(services.database))
     dispatcher.clock = lambda: NOW
     settings = Settings(auth="required")
@@ -52,7 +52,7 @@ async def test_draining_server_ends_the_delay_after_unknown_credentials(
     world: OrgEnv,
 ) -> None:
     drain = RecordedDrain()
-    async with open_client(world, drain) as client:
+    async with open_client(world, drain, burst=10 * MAX_FAILURES) as client:
         statuses: list[int] = []
         while 429 not in statuses and len(statuses) < 10 * MAX_FAILURES:
             headers = {**LEGACY, "authorization": f"Bearer unknown-{len(statuses)}"}

@@ -11,7 +11,7 @@ _ESCAPED_TAG: Final = re.compile(r"&(?:amp;)*lt;")
 
 
 def inert(text: str) -> str:
-    r"""Return a text that a Markdown viewer shows as text, whatever HTML it contains.
+    r"""Return a text whose HTML tags a Markdown viewer shows, but does not execute.
 
     >>> inert("<script>\x07"), inert("1 < 2 &lt;")
     ('&lt;script>⟦U+0007⟧', '1 < 2 &amp;lt;')

@@ -219,9 +219,9 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     if not is_plain_json(arguments):
         _check(kind, arguments)
     # Reporting a hundred unknown arguments is enough, and each takes time.
-    given = dict(islice(arguments.items(), MAX_ARGUMENTS))
+    limited = dict(islice(arguments.items(), MAX_ARGUMENTS))
     try:
-        return kind.model_validate(_without_absent(kind, given))
+        return kind.model_validate(_without_absent(kind, limited))
     except ValidationError as error:
         raise refusal(_names(kind), error) from None
 
