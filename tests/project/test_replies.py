@@ -62,6 +62,7 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
     await make_plan_that_ends_well(agent)
     await make_plan_with_limits(agent)
     await make_plan_that_fails(agent)
+    await make_plan_that_repeats(agent)
     await make_plan_that_is_reviewed(agent)
     await make_long_read(agent)
     await make_step_with_a_past(agent)
@@ -176,6 +177,16 @@ async def make_plan_that_fails(agent: AgentClient) -> None:
     await agent.submit(await agent.take(plan))
     await agent.call("get_next_step", planId=plan["planId"])
     await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def make_plan_that_repeats(agent: AgentClient) -> None:
+    params = {"max": 1, "onExhausted": "continue"}
+    again = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "repeat"}
+    loop = {**again, "actionParams": params}
+    plan = await agent.plan(sequential=True, branchingConditions=[loop])
+    await agent.submit(await agent.take(plan))
+    await agent.take(plan)
+    await agent.call("get_plan_status", planId=plan["planId"])
 
 
 async def make_plan_that_is_reviewed(agent: AgentClient) -> None:

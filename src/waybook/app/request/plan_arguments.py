@@ -41,9 +41,7 @@ class StepArgument(Nested):
     result_schema: AnyJson = Field(default=None, description="JSON Schema of the result")
     depends_on: LenientJson[list[WholeNumber]] = Field(
         default=[],
-        description=(
-            "orders (from 1) of the steps to wait for; without it, several agents work at once"
-        ),
+        description="orders (from 1) to wait for; default: none",
     )
     required_sources: int | None = Field(
         default=None,
@@ -82,11 +80,6 @@ AddedSteps = Annotated[
                 "properties": {
                     "stepType": {"type": "string", "description": "as in a new plan"},
                     "instructions": {"type": "string", "description": "what to do"},
-                    "dependsOn": {
-                        "type": "array",
-                        "items": {"type": "integer"},
-                        "description": "orders after the insertion",
-                    },
                 },
                 "required": ["stepType", "instructions"],
             },
@@ -102,9 +95,8 @@ class ActionParams(Nested):
     )
     from_step_order: int | None = Field(default=None, description="for repeat; default: same step")
     max: int | None = Field(default=None, description="for repeat")
-    on_exhausted: Literal["continue", "review", "fail"] | None = Field(
-        default=None, description="for repeat: if still true after max; default: continue"
-    )
+    #: Not published, to keep the tool list small.
+    on_exhausted: SkipJsonSchema[Literal["continue", "review", "fail"] | None] = None
     reason: Line | None = Field(default=None, description="why")
 
 

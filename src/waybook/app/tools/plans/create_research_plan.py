@@ -46,10 +46,7 @@ class CreateResearchPlan(MutatingArguments):
     steps: LenientJson[list[StepArgument]] | None = Field(default=None, description="in order")
     sequential: bool = Field(
         default=False,
-        description=(
-            "true if each step needs the ones before it: a step without dependsOn then waits for "
-            "all of them"
-        ),
+        description="true if each step needs all before it",
     )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
