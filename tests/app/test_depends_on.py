@@ -34,7 +34,7 @@ async def test_removing_a_step_makes_dependent_step_ready(world: OrgEnv) -> None
     assert ready["instructions"] == "Weigh."
 
 
-async def test_agents_of_a_sequential_plan_work_one_after_the_other(world: OrgEnv) -> None:
+async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan(3, sequential=True)
     claim = {"planId": plan["planId"], "another": True}

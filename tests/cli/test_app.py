@@ -50,7 +50,7 @@ def test_importing_a_cli_module_loads_no_unneeded_module(imported: str, spared: 
     assert ran.stdout.strip() == ""
 
 
-def test_server_imports_every_tool_before_its_first_call() -> None:
+def test_server_imports_every_tool_before_the_first_call() -> None:
     look = "import sys, waybook.bootstrap; print(*{*sys.argv[1:]} - {*sys.modules})"
     command = [sys.executable, "-c", look, *MODULES.values()]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)

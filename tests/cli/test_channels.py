@@ -181,6 +181,8 @@ def test_waybook_package_exports_exactly_the_public_names() -> None:
         "can_move_step",
         "compile_condition",
         "derive_plan_status",
+        "detect_stalled_steps",
+        "is_plan_stalled",
         "move_plan",
         "move_step",
         "replay",

@@ -73,7 +73,7 @@ main()
 
 
 @pytest.mark.parametrize("command", NEEDED)
-def test_command_imports_only_the_libraries_that_it_needs(
+def test_command_imports_only_needed_libraries(
     terminal: Terminal, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "PLAN.md").write_text("- [ ] one task\n")

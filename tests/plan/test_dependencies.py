@@ -71,7 +71,7 @@ def test_dependents_of_a_removed_step_inherit_dependencies() -> None:
     assert taken(done(plan, 1))[1] == 2
 
 
-def test_steps_of_a_sequential_plan_are_claimed_one_by_one() -> None:
+def test_steps_of_a_sequential_plan_are_claimed_in_order() -> None:
     plan = make_plan_of(waiting_for(), waiting_for(), waiting_for(), sequential=True)
     plan, first = taken(plan)
     assert (first, taken(plan)[1]) == (1, None)
@@ -95,7 +95,7 @@ def test_step_with_dependencies_need_not_wait_in_a_sequential_plan() -> None:
     assert taken(done(done(plan, 2), 3))[1] == 4
 
 
-def test_sequential_step_passes_one_that_waits_for_a_later_step() -> None:
+def test_sequential_step_passes_a_step_that_waits_for_later_steps() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for(), sequential=True)
     for order in (2, 3, 1):
         plan, claimed = taken(plan)

@@ -12,6 +12,7 @@ from project.repository import ROOT, SOURCE, modules
 #: commands, the Python API, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
+    "src/waybook/app/registry.py",
     "src/waybook/cli/lazy.py",
     "src/waybook/integrations/factory.py",
     "src/waybook/app/request/vector_cache.py",

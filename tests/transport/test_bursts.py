@@ -58,7 +58,7 @@ def outcome_of(reply: httpx2.Response) -> str:
     return str(body["error"]["code"]) if result.get("isError") else "ok"
 
 
-async def test_burst_of_calls_with_one_token_shares_a_lookup(
+async def test_burst_of_calls_with_the_same_token_shares_a_lookup(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookups = 0
@@ -167,7 +167,7 @@ async def test_large_body_counts_as_many_calls_before_parsing(world: OrgEnv, for
     assert (replies[2].status_code, replies[2].json()["id"]) == (429, 1)
 
 
-async def test_requests_without_sign_in_share_one_rate_limit(world: OrgEnv) -> None:
+async def test_requests_without_sign_in_share_a_rate_limit(world: OrgEnv) -> None:
     headers = LEGACY | bearer(await make_token(world.agent))
     async with limited_visitor(world, TokenBuckets(1, 3)) as http:
         paths = ["/sign-in", "/plans", "/mcp", "/.well-known/x", "/healthz", "/static/x"]

@@ -80,7 +80,7 @@ async def test_rendering_pages_of_one_org_does_not_delay_another_org() -> None:
     assert made.begun.count("1") == 20
 
 
-async def test_requests_without_sign_in_are_handled_one_at_a_time() -> None:
+async def test_requests_without_sign_in_are_handled_in_turn() -> None:
     made = Made()
     async with (
         behind_the_gate(made) as client,

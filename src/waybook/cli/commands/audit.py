@@ -47,6 +47,7 @@ async def _entries(
         return await list_audit(here.call, subject, since=since, limit=limit)
 
 
+@click.command("as-of")
 @click.argument("plan", metavar="PLAN|RUN")
 @click.argument("moment", metavar="TIME|SEQ")
 @json_option
