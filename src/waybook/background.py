@@ -18,7 +18,7 @@ from waybook.app.operations.stalls import sweep_stalls
 from waybook.app.operations.work import count_work
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
 from waybook.loops import repeat

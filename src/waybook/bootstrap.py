@@ -15,7 +15,7 @@ from waybook.app.registry import TOOLS
 from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.rate_limit import SharedTimes
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.application import BasicApplication, cancel, open_application
 from waybook.background import (
     delivery_loop,

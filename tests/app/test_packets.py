@@ -9,7 +9,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.json_values import Json
 from waybook.research.cutting import as_text
 from waybook.store.driver.connection import DbConnection

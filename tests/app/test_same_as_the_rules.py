@@ -24,8 +24,8 @@ from plan_invariants import check_state, known_rows
 from plan_modifications import LOOK, MODIFICATIONS, make_branch, modification
 from postgres_servers import ServerDatabase
 from rules_comparison import RulesComparison
-from waybook.app.request import locking
-from waybook.app.request.aggregates import LockedPlan
+from waybook.app.request.locks import locking
+from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.core.changes import Change
 from waybook.core.decision_context import Channel, DecisionContext
 from waybook.core.replay import replay

@@ -12,9 +12,9 @@ import pytest
 from org_env import NOON, open_test_database
 from postgres_servers import ServerDatabase
 from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
-from waybook.app.request import portable_search, vector_cache
-from waybook.app.request.search_backend import SearchBackend
-from waybook.app.request.vector_cache import Held, VectorCache
+from waybook.app.request.search import portable_search, vector_cache
+from waybook.app.request.search.search_backend import SearchBackend
+from waybook.app.request.search.vector_cache import Held, VectorCache
 from waybook.errors import Misconfigured
 from waybook.research.embedding import DIMENSIONS, cosine_similarity
 from waybook.research.embedding_model import Backend

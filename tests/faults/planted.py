@@ -78,7 +78,7 @@ BUGS: Final = (
         _by("single_effect_per_key"),
         (
             Edit(
-                "app/request/locking.py",
+                "app/request/locks/locking.py",
                 COMMIT,
                 """            unanswered = proposal._replace(is_answer=False)
             await self.send_last(self._all_statements(unanswered, written), on_commit)
@@ -145,14 +145,14 @@ BUGS: Final = (
         _by("acknowledged_effects", "single_effect_per_key"),
         (
             Edit(
-                "app/request/locking.py",
+                "app/request/locks/locking.py",
                 "        await self.tx.commit(*statements)\n",
                 """        with suppress(Unavailable):
             await self.tx.commit(*statements)
 """,
             ),
             Edit(
-                "app/request/locking.py",
+                "app/request/locks/locking.py",
                 "from dataclasses import dataclass\n",
                 "from contextlib import suppress\nfrom dataclasses import dataclass\n",
             ),

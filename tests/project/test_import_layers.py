@@ -15,7 +15,7 @@ IMPORTS_BY_NAME = {
     "src/waybook/app/registry.py",
     "src/waybook/cli/lazy.py",
     "src/waybook/integrations/factory.py",
-    "src/waybook/app/request/vector_cache.py",
+    "src/waybook/app/request/search/vector_cache.py",
 }
 
 

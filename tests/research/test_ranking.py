@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from waybook.app.request.portable_search import MIN_CANDIDATES
+from waybook.app.request.search.portable_search import MIN_CANDIDATES
 from waybook.research import ranking, vector_blocks
 from waybook.research.fusion import RankedPassage
 from waybook.research.quantization import ZERO_REMAINDER, quantize

@@ -18,8 +18,8 @@ from waybook.accounts.manage import revoke_token as revoke
 from waybook.accounts.model import Org, Token, TokenUse, User
 from waybook.accounts.tokens import generate_token, hash_token
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locked_org import LockedOrg, OrgDecision
-from waybook.app.request.locking import Commit, Proposal
+from waybook.app.request.locks.locked_org import LockedOrg, OrgDecision
+from waybook.app.request.locks.locking import Commit, Proposal
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope

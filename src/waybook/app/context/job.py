@@ -21,7 +21,7 @@ from waybook.app.context.job_inputs import (
     complete_packet,
     input_header,
 )
-from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import next_call
 from waybook.dag.expansion.inputs import (
     FEEDBACK,

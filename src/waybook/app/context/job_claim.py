@@ -8,8 +8,8 @@ from typing import NamedTuple
 import orjson
 
 from waybook.app.context.job import build_job_packet
-from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import Proposal
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call
 from waybook.json_values import Body, non_empty
 from waybook.run.model import Job

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES
 from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.run.model import Job

@@ -2,7 +2,7 @@
 
 from waybook.app.context.job import load_job_materials
 from waybook.app.context.job_inputs import JobMaterials
-from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import job_not_found
 from waybook.store.runs import jobs

@@ -11,7 +11,7 @@ import random
 from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
-from waybook.app.request.locking import OpenTransaction, Written
+from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import UTC
 
-from waybook.app.request.aggregates import LockedPlan
+from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.outbox import link_statements, notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import NotificationKind

@@ -8,7 +8,7 @@ pass renders them again.
 import asyncio
 import logging
 
-from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import parse_content, render
 from waybook.errors import WaybookError

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from waybook.app.request.aggregates import LockedPlan
+from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.stall_counts import StallCount
 from waybook.errors import Busy

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.research.embedding_model import Backend
 from waybook.research.fusion import Hit, fuse
 from waybook.research.query import SearchQuery, parse_query

@@ -10,7 +10,7 @@ from typing import Final
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput

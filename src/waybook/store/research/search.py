@@ -2,7 +2,7 @@
 
 Full-text search ranks passages by the share of the query that their words cover. Semantic search
 ranks them by vector similarity, either in the database with pgvector or in this process with
-`app.request.portable_search`. `research.fusion` merges the two ranked lists.
+`app.request.search.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the number of passages, so
 PostgreSQL plans these queries again for each set of parameters.

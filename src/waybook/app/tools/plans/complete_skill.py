@@ -5,7 +5,7 @@ from datetime import UTC
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, Line, MutatingArguments
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema

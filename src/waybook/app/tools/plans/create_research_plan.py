@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.arguments import Id, LenientJson, Minutes, MutatingArguments, Name, Text
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_access import cache_steps
 from waybook.app.request.plan_arguments import (
     BudgetArgument,

@@ -7,9 +7,9 @@ from typing import Final, assert_never
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.arguments import MutatingArguments, PlanIdField
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import (
     budget_view,
     completion_view,

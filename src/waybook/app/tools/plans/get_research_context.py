@@ -16,13 +16,13 @@ from waybook.app.context.parts import (
 )
 from waybook.app.context.plan import PlanMaterial, named_list, plan_frame, plan_parts
 from waybook.app.queries.audit import changes_in
-from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import DetailField, Id, PlanIdField, SessionArguments
+from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans.get_step_context import (
     EXCERPT_BYTES,

@@ -18,7 +18,7 @@ from waybook.app.request.arguments import Id, ReadArguments, StepIdField
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call, work_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step, StepId

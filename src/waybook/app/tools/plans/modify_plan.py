@@ -5,7 +5,6 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     Id,
     LenientJson,
@@ -18,7 +17,8 @@ from waybook.app.request.arguments import (
     Text,
     WholeNumber,
 )
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_arguments import (
     AddedSteps,
     BudgetFields,

@@ -2,7 +2,6 @@
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     LenientJson,
@@ -12,7 +11,8 @@ from waybook.app.request.arguments import (
     Text,
     check_result_size,
 )
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.page_urls import review_url
 from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import wait_call

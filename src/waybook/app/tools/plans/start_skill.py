@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, MutatingArguments
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema

@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import MutatingArguments, Name, PlanIdField
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import next_after_completion, next_call, output_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema

@@ -5,7 +5,6 @@ from functools import partial
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     MutatingArguments,
@@ -13,7 +12,8 @@ from waybook.app.request.arguments import (
     Text,
     check_result_size,
 )
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, OptionalPlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import budget_view, next_call

@@ -6,9 +6,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, PlanIdField, StepIdField, Text
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import work_call
 from waybook.app.request.request_context import RequestContext, ToolReply

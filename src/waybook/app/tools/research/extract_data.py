@@ -22,7 +22,7 @@ from waybook.app.request.arguments import (
     ReadArguments,
     decode,
 )
-from waybook.app.request.locking import OpenTransaction, Written
+from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     LenientJson,
@@ -19,11 +18,12 @@ from waybook.app.request.arguments import (
     StepIdField,
     check_result_size,
 )
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty

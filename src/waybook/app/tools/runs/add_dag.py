@@ -14,7 +14,7 @@ from waybook.app.request.definition_cache import (
     definition_hash,
 )
 from waybook.app.request.layout_worker import LayoutWorker
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, Tool, output_schema

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import MutatingArguments, RunIdField, Text
-from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import cancellation_view, next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema

@@ -15,7 +15,7 @@ from waybook.app.context.job import (
 )
 from waybook.app.context.job_inputs import JobInput, JobMaterials, input_header
 from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
-from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import job_not_found, run_of_job

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from waybook.app.context.job_claim import claim_prepared_job, prepare_claim, ready_reply
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
-from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.page_urls import run_url
 from waybook.app.request.reply import cancellation_view, fit_reply, next_call, wait_for_job_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, MutatingArguments, RunIdField, StageSlugField
-from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import next_job_call, stage_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema

@@ -16,7 +16,7 @@ from waybook.app.request.definition_cache import (
     definition_body,
     definition_hash,
 )
-from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
+from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.reply import (
     fit_reply,

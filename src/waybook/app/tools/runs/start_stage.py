@@ -9,8 +9,8 @@ from waybook.app.request.arguments import (
     RunIdField,
     StageSlugField,
 )
-from waybook.app.request.locked_run import LockedRun, RunProposal
-from waybook.app.request.locking import Proposal, update
+from waybook.app.request.locks.locked_run import LockedRun, RunProposal
+from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, stage_view, started_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema

@@ -22,7 +22,7 @@ from waybook.app.operations.settings_display import effective_settings
 from waybook.app.operations.trials import about_quarantine
 from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
 from waybook.app.request.caller import require_scope
-from waybook.app.request.search_backend import search_backend
+from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from waybook.app.request.portable_search import PortableSearch
+from waybook.app.request.search.portable_search import PortableSearch
+from waybook.app.request.search.vector_cache import (
+    DEFAULT_MAX_BYTES,
+    MEGABYTE,
+    VectorCache,
+    make_vectors,
+)
 from waybook.app.request.services import Services
-from waybook.app.request.vector_cache import DEFAULT_MAX_BYTES, MEGABYTE, VectorCache, make_vectors
 from waybook.errors import EndpointFailed
 from waybook.research.embedding import StaticEmbedder, builtin_embedder
 from waybook.research.embedding_model import Backend, EmbeddingModel, Vector

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from waybook.app.request.vector_cache import Held, VectorCache, Vectors, rank_packed
+from waybook.app.request.search.vector_cache import Held, VectorCache, Vectors, rank_packed
 from waybook.research.fusion import RankedPassage
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database

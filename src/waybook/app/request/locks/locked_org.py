@@ -5,7 +5,7 @@ from typing import NamedTuple
 from waybook.accounts.manage import record_org
 from waybook.accounts.model import Org
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locking import Locked, Proposal, Written
+from waybook.app.request.locks.locking import Locked, Proposal, Written
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
