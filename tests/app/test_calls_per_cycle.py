@@ -13,14 +13,14 @@ from waybook.store.plans.cache import PlanCache
 #: Maximum number of function calls for one claim and one submission. The measured number is 7 to
 #: 15 lower. It is independent of the speed of the machine; only an answer of the database that
 #: arrives in several pieces adds about ten calls.
-MAX_CALLS = 1_025
+MAX_CALLS = 1_060
 #: The same for one submission that also claims the next step.
-MAX_TAKE_NEXT_CALLS = 690
+MAX_TAKE_NEXT_CALLS = 705
 #: The same if neither call finds the plan in memory, and for a job of a run in memory.
-MAX_UNCACHED_CALLS = 1_300
-MAX_JOB_CALLS = 1_425
+MAX_UNCACHED_CALLS = 1_330
+MAX_JOB_CALLS = 1_455
 #: The same if another process has changed the plan before each of the two calls.
-MAX_ALTERNATING_CALLS = 1_220
+MAX_ALTERNATING_CALLS = 1_260
 #: Modules whose number of calls depends on how the answers of the database arrive.
 WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
 

@@ -4,5 +4,7 @@
 -- and why a repetition began. Null if nothing happens, and before the first repetition.
 
 alter table branching_condition
-  add column on_exhausted  text check (on_exhausted in ('continue', 'review', 'fail')),
-  add column cause         json;
+  add column on_exhausted text
+    constraint branching_condition_on_exhausted_check
+    check (on_exhausted in ('continue', 'review', 'fail'));
+alter table branching_condition add column cause json;
