@@ -216,7 +216,8 @@ async def test_quick_scan_skill_rejects_a_result_without_sources(
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
-    args = {"stepId": step["stepId"], "resultSummary": "Found a lot."}
+    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    args = {**held, "resultSummary": "Found a lot."}
     error = await skilled.refused("submit_step_result", **args)
     assert error["code"] == "INVALID_INPUT"
 

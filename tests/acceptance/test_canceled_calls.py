@@ -108,6 +108,7 @@ async def test_canceled_tool_call_commits_completely_or_not_at_all(
 async def _end(agent: AgentClient, world: OrgEnv, plan_id: str) -> None:
     """Complete every step of the plan, with one call per step."""
     rows = await world.stored(agent.org_id, plan_id)
-    for step_id in rows["step"]:
-        await agent.call("submit_step_result", stepId=step_id, resultSummary="done")
+    for step_id, step in rows["step"].items():
+        held = {"stepId": step_id, "attempt": step["attempt"]}
+        await agent.call("submit_step_result", **held, resultSummary="done")
     assert (await agent.call("get_next_step", planId=plan_id))["status"] == "plan_complete"

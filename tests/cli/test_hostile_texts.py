@@ -43,7 +43,8 @@ def stored(terminal: Terminal) -> Stored:
         plan_id = (await agent.call("create_research_plan", **named))["planId"]
         first = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
         result = {"resultSummary": {"found": ALL, SHORT: ALL}, "outputFormattingNotes": ALL}
-        await agent.call("submit_step_result", stepId=first["stepId"], **result)
+        held = {"stepId": first["stepId"], "attempt": first["attempt"]}
+        await agent.call("submit_step_result", **held, **result)
         second = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
         failed = {"action": "fail_step", "stepId": second["stepId"], "reason": ALL[:1_900]}
         rationale = {"modificationRationale": ALL[:1_900]}

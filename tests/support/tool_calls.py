@@ -29,6 +29,7 @@ async def _create(_: AgentClient) -> Body:
         "name": "Lakes",
         "researchQuestion": "Which lake is deepest?",
         "steps": [make_step(), make_step(title="Second", stallMinutes=5)],
+        "sequential": True,
         "branchingConditions": [condition],
         "outputFormattingNotes": "As a table.",
         "stallMinutes": 20,

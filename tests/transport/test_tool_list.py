@@ -32,7 +32,7 @@ ACCEPTED: Final = {"type", "description", "properties", "required", "items", "en
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 #: Maximum number of tokens of a profile's tools that a model reads: names, descriptions and input
 #: schemas.
-MAX_TOKENS: Final = {"plan": 2_000, "research": 3_500, "runs": 2_500, "all": 6_000}
+MAX_TOKENS: Final = {"plan": 2_100, "research": 3_500, "runs": 2_500, "all": 6_000}
 #: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 

@@ -46,7 +46,10 @@ class CreateResearchPlan(MutatingArguments):
     steps: LenientJson[list[StepArgument]] | None = Field(default=None, description="in order")
     sequential: bool = Field(
         default=False,
-        description="true if each step needs all before it",
+        description=(
+            "true if each step needs the results of all steps before it; otherwise several agents "
+            "may work at once"
+        ),
     )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
