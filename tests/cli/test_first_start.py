@@ -54,7 +54,7 @@ NEEDED: dict[str, set[str]] = {
     "backup FILE": set(),
     "connect cursor --print": set(),
     "plugin codex": set(),
-    "review": WORKFLOWS,
+    "review": WORKFLOWS | {"markdown_it"},
     "runs": WORKFLOWS,
     "run RUN": WORKFLOWS,
     "outputs PLAN": WORKFLOWS,

@@ -94,9 +94,9 @@ BUGS: Final = (
         _by("no_stale_result"),
         (
             Edit(
-                "plan/submit.py",
-                "if submission.attempt is not None and submission.attempt != step.attempt:",
-                "if submission.attempt is not None and submission.attempt > step.attempt:",
+                "core/attempts.py",
+                "        return attempt == work.attempt\n    return work.holder",
+                "        return attempt <= work.attempt\n    return work.holder",
             ),
         ),
     ),
@@ -153,8 +153,8 @@ BUGS: Final = (
             ),
             Edit(
                 "app/request/locks/locking.py",
-                "from dataclasses import dataclass\n",
-                "from contextlib import suppress\nfrom dataclasses import dataclass\n",
+                "from enum import Enum, auto\n",
+                "from contextlib import suppress\nfrom enum import Enum, auto\n",
             ),
         ),
     ),
