@@ -67,7 +67,7 @@ async def test_plan_markdown_export_has_sections_in_order(
     plan = await make_plan_with_everything(agent)
     text = (await browser.get(f"/plans/{plan['planId']}/export.md")).text
     parts = (
-        '# Rivers "of" <the> north/',
+        '# Rivers "of" &lt;the> north/',
         "> Which river is longest?",
         "**completed**, 3 of 3 steps done",
         "### 1. Look up 1.",
