@@ -118,8 +118,8 @@ test-load: env ## 32 workers on 2,197 jobs, 64 agents on one plan, 1,000 waiting
 	@$(BIN)/python -m pytest -q -m load tests/acceptance tests/browser
 
 # With WAYBOOK_WALK=wide, the walk goes further and takes some minutes more.
-model: env ## model checks: the rules in every reachable state of plans and runs; two minutes
-	@$(PYTEST) -m model tests/conditions tests/plan tests/run
+model: env ## model checks: the rules in every reachable state of plans and runs; ten minutes
+	@$(PYTEST) -o faulthandler_timeout=1800 -m model tests/conditions tests/plan tests/run
 
 # `make test` executes 500 decisions.
 DECISIONS := 10000
