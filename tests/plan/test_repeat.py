@@ -168,6 +168,14 @@ def test_exhausted_loop_can_fail_the_plan() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "fail"
 
 
+def test_names_in_texts_of_a_condition_are_not_values() -> None:
+    loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
+    plan = plan_with(make_new_step(), conditions=(loop,))
+    said = Submission(result_summary={"kind": "step"}, confidence=0.25)
+    done = submit(plan, plan.steps[0].id, said, make_context()).reply
+    assert done.branches[0].values == {"result.kind": "step", "confidence": 0.25}
+
+
 def test_long_values_of_a_repeated_condition_are_cut() -> None:
     loop = replace(repeat(1, None), expression="size(result) > 1")
     plan, done = submitted(plan_with(make_new_step(), conditions=(loop,)), 1, ["x" * 999, 1])

@@ -162,5 +162,28 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
         waiting.extend((child, depth + 1) for child in children(node))
 
 
+def paths(tree: Node) -> Iterator[tuple[str, ...]]:
+    """Yield the name or the chain of fields that each part of a condition reads, in order.
+
+    The variables of macros are included.
+    """
+    path = _path(tree)
+    if path is not None:
+        yield path
+        return
+    for child in children(tree):
+        yield from paths(child)
+
+
+def _path(node: Node) -> tuple[str, ...] | None:
+    match node:
+        case Name(name=name):
+            return (name,)
+        case Select(operand=operand, field=field) | Has(operand=operand, field=field):
+            before = _path(operand)
+            return None if before is None else (*before, field)
+    return None
+
+
 def size(tree: Node) -> int:
     return sum(1 for _ in walk(tree))

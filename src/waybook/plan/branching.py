@@ -104,12 +104,13 @@ def _look(
 ) -> Branch:
     step = draft.plan.step(condition.step_id)
     values = variables(draft.plan, step, submitted)
-    seen = compile_expression(condition.expression).evaluate(values, budget)
+    compiled = compile_expression(condition.expression)
+    seen = compiled.evaluate(values, budget)
     if seen.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:
         return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
-    return _fire(draft, condition, step, values_read(condition.expression, values))
+    return _fire(draft, condition, step, values_read(compiled.tree, values))
 
 
 def _fire(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Branch:

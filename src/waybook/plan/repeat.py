@@ -1,11 +1,12 @@
 """The branch action `repeat`: inserts copies of a range of steps after the range."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from json import dumps
 from typing import Final, NamedTuple, cast
 
+from waybook.conditions.syntax import Node, paths
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import (
@@ -29,7 +30,6 @@ from waybook.plan.states import DONE_STEP, PlanStatus
 #: Maximum number of values that are stored as the cause of a repetition, and their length as JSON.
 MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
-PATH: Final = re.compile(r"\b(?:result|confidence|report|step|plan)\b(?:\.\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +156,24 @@ def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]
     return Repeated(note=f"{why}: not repeated again")
 
 
-def values_read(expression: str, variables: Mapping[str, Json]) -> dict[str, Json]:
+def values_read(tree: Node, variables: Mapping[str, Json]) -> dict[str, Json]:
     """Return the values that a condition reads, by their paths. Long values are cut.
 
-    >>> values_read("confidence < 0.5 || result.tags.contains('x')", {"confidence": 0.3})
+    >>> from waybook.conditions.parser import parse
+    >>> values_read(parse("confidence < 0.5 || 'step' in result.tags"), {"confidence": 0.3})
     {'confidence': 0.3}
     """
     values: dict[str, Json] = {}
-    for path in PATH.findall(expression)[:MAX_VALUES]:
-        value, parts = cast("Json", variables), path.split(".")
-        # Only maps have fields. On any other value, the part is the name of a function.
-        while parts and isinstance(value, dict) and parts[0] in value:
-            value = value[parts.pop(0)]
-        if not parts or not isinstance(value, dict):
+    for path in islice(paths(tree), MAX_VALUES):
+        value: Json = cast("Json", variables)
+        for part in path:
+            if not isinstance(value, dict) or part not in value:
+                break
+            value = value[part]
+        else:
             text = value if isinstance(value, str) else dumps(value)
-            name = path.removesuffix("." + ".".join(parts))
             is_long = len(text) > MAX_VALUE_LENGTH
-            values[name] = f"{text[:MAX_VALUE_LENGTH]}…" if is_long else value
+            values[".".join(path)] = f"{text[:MAX_VALUE_LENGTH]}…" if is_long else value
     return values
 
 
