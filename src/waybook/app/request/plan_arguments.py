@@ -95,8 +95,9 @@ class ActionParams(Nested):
     )
     from_step_order: int | None = Field(default=None, description="for repeat; default: same step")
     max: int | None = Field(default=None, description="for repeat")
-    #: Not published, to keep the tool list small.
-    on_exhausted: SkipJsonSchema[Literal["continue", "review", "fail"] | None] = None
+    on_exhausted: Literal["continue", "review", "fail"] | None = Field(
+        default=None, description="for repeat: if still true after max"
+    )
     reason: Line | None = Field(default=None, description="why")
 
 
