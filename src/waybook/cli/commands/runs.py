@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable
 
 import click
 from rich.cells import cell_len
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -20,14 +18,13 @@ from waybook.cli.diagram_files import export_options, pop_requested_exports, wri
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
+from waybook.cli.runtime import get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import RUN_STYLES, segmented_bar
-from waybook.cli.terminal.console import resize_event, usage_line, wait_or_resize
-from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.console import show_live, usage_line
+from waybook.cli.terminal.plan_board import Viewport, live_viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
-from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
 from waybook.plan.progress import progress_json
 from waybook.plan.states import StepStatus
@@ -154,7 +151,6 @@ def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
     }
 
 
-EVERY_SECONDS = 1.0
 MAX_INPUT_LENGTH = 300
 
 
@@ -202,12 +198,12 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
         run = await resolve_run(here.call, text)
         board = await read_run_detail(here.call, run.id, RunInclude.BOARD)
         if live and not board.is_closed:
-            with Live(console=console, screen=True, auto_refresh=False) as screen:
-                board = await _follow(
-                    here,
-                    board,
-                    lambda b: screen.update(run_display(b, _live(console)), refresh=True),
-                )
+            board = await show_live(
+                console,
+                board,
+                lambda b: run_display(b, live_viewport(console)),
+                lambda b: read_run_detail(here.call, b.run.id, RunInclude.BOARD),
+            )
         console.print(run_display(board, Viewport(width=console.width)))
         console.print(_format_input(board))
         if board.awaiting is not None:
@@ -217,24 +213,6 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
                 console.print(Text(f"       {hint}", style="dim"))
         if board.run.usage.results:
             console.print(usage_line(board.run.usage))
-
-
-async def _follow(
-    here: AppSession, board: RunDetail, show: Callable[[RunDetail], None]
-) -> RunDetail:
-    resized = resize_event()
-    while True:
-        show(board)
-        if board.is_closed:
-            return board
-        await wait_or_resize(resized, EVERY_SECONDS)
-        # If the database is busy or unavailable, the next refresh may succeed.
-        with contextlib.suppress(Busy, Unavailable):
-            board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
-
-
-def _live(console: Console) -> Viewport:
-    return Viewport(width=console.width, height=console.height, live=True)
 
 
 def _format_input(board: RunDetail) -> Text:

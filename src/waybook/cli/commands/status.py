@@ -5,27 +5,22 @@ Watching is read-only, and ends when the plan is completed or failed.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
 import click
-from rich.console import Console, RenderableType
-from rich.live import Live
+from rich.console import Console
 from rich.text import Text
 
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.plans.plan_list import (
-    resolve_plan,
-)
+from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.request.page_urls import review_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
-from waybook.cli.terminal.console import plan_usage_lines, resize_event, wait_or_resize
-from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.cli.runtime import get_console, load_settings, open_app, start_hint
+from waybook.cli.terminal.console import plan_usage_lines, show_live
+from waybook.cli.terminal.plan_board import Viewport, live_viewport, plan_display
 from waybook.core.short_ids import short_id
-from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
 from waybook.settings import Settings
 
@@ -74,9 +69,6 @@ async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
         return (await here.call_tool("get_plan_status", {"planId": plan.id})).body
 
 
-EVERY_SECONDS = 1.0
-
-
 @click.command()
 @click.argument("plan", required=False)
 @click.option("--once", is_flag=True, help="Print once and exit.")
@@ -101,31 +93,13 @@ async def _watch(settings: Settings, text: str | None, console: Console, *, live
         if not live or board.is_closed:
             console.print(plan_display(board, _frame(console)))
             return
-        with Live(console=console, screen=True, auto_refresh=False) as screen:
-            board = await _follow(
-                here, board, lambda b: screen.update(_live(b, console), refresh=True)
-            )
+        board = await show_live(
+            console,
+            board,
+            lambda b: plan_display(b, live_viewport(console)),
+            lambda b: read_plan_detail(here.call, b.plan.id, PlanInclude.BOARD, before=b),
+        )
         console.print(plan_display(board, _frame(console)))
-
-
-async def _follow(
-    here: AppSession, board: PlanDetail, show: Callable[[PlanDetail], None]
-) -> PlanDetail:
-    resized = resize_event()
-    while True:
-        show(board)
-        if board.is_closed:
-            return board
-        await wait_or_resize(resized, EVERY_SECONDS)
-        # If the database is busy or unavailable, the next refresh may succeed.
-        with contextlib.suppress(Busy, Unavailable):
-            board = await read_plan_detail(
-                here.call, board.plan.id, PlanInclude.BOARD, before=board
-            )
-
-
-def _live(board: PlanDetail, console: Console) -> RenderableType:
-    return plan_display(board, Viewport(width=console.width, height=console.height, live=True))
 
 
 def _frame(console: Console) -> Viewport:

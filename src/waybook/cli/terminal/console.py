@@ -7,14 +7,17 @@ it is shown as plain text. After a resize, the screen is redrawn immediately.
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
 from waybook.core.usage import Totals, format_cost
+from waybook.errors import Busy, Unavailable
 from waybook.plan.model import Plan
 from waybook.plan.progress import BudgetShare, shares, warning
 
@@ -32,6 +35,34 @@ class SafeConsole(Console):
             text, style, control = segment
             is_plain = bool(control) or not contains_hidden(text)
             yield segment if is_plain else Segment(escape_hidden(text), style)
+
+
+class Board(Protocol):
+    @property
+    def is_closed(self) -> bool: ...
+
+
+EVERY_SECONDS: Final = 1.0
+
+B = TypeVar("B", bound=Board)
+
+
+async def show_live(
+    console: Console,
+    board: B,
+    display: Callable[[B], RenderableType],
+    read: Callable[[B], Awaitable[B]],
+) -> B:
+    resized = resize_event()
+    with Live(console=console, screen=True, auto_refresh=False) as screen:
+        while True:
+            screen.update(display(board), refresh=True)
+            if board.is_closed:
+                return board
+            await wait_or_resize(resized, EVERY_SECONDS)
+            # If the database is busy or unavailable, the next refresh may succeed.
+            with contextlib.suppress(Busy, Unavailable):
+                board = await read(board)
 
 
 def resize_event() -> asyncio.Event:

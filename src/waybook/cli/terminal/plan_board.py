@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -71,6 +71,10 @@ class Viewport:
     @property
     def is_low(self) -> bool:
         return self.height is not None and self.height < LOW_HEIGHT
+
+
+def live_viewport(console: Console) -> Viewport:
+    return Viewport(width=console.width, height=console.height, live=True)
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
