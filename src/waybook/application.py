@@ -142,7 +142,14 @@ async def open_application(
     async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
 
         async def start() -> BasicApplication:
-            running = _run(settings, postgres, serving, find_base_url, rate_limit_times, check)
+            running = _run(
+                settings,
+                postgres,
+                serving=serving,
+                find_base_url=find_base_url,
+                rate_limit_times=rate_limit_times,
+                check=check,
+            )
             return await stack.enter_async_context(running)
 
         limit = settings.database_wait_seconds
@@ -153,7 +160,8 @@ async def open_application(
 async def _run(
     settings: Settings,
     postgres: DatabaseServer,
-    serving: bool,  # noqa: FBT001 - passed on
+    *,
+    serving: bool,
     find_base_url: Callable[[], str] | None,
     rate_limit_times: SharedTimes | None,
     check: StartCheck | None,
@@ -286,9 +294,8 @@ async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
         yield
     finally:
         await cancel(tasks)
-        with contextlib.suppress(
-            TimeoutError
-        ):  # It is only telemetry, so do not wait for an unreachable database.
+        # It is only telemetry, so do not wait for an unreachable database.
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
