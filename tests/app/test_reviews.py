@@ -138,13 +138,26 @@ async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(
         2,
     )
     assert reply["instructions"] == "Look up 1.\n\n---\n\nUser feedback: Add sources."
-    assert reply["next"]["args"] == {
-        "stepId": taken["stepId"],
-        "attempt": 2,
-        "takeNext": True,
-    }
+    assert reply["next"]["args"] == {"planId": plan["planId"]}
     late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "old"}
     assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
+
+
+async def test_agent_that_relays_modify_decision_gets_the_step_again(agent: AgentClient) -> None:
+    plan, taken = await under_review(agent)
+    await decide(agent, plan, "modify", feedback="Add sources.")
+    again = await agent.take(plan)
+    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 2)
+
+
+async def test_conversation_that_relays_modify_decision_keeps_the_step(agent: AgentClient) -> None:
+    plan, named = await agent.plan(2), {"sessionId": "monday"}
+    taken = await agent.take(plan, **named)
+    request = {"stepId": taken["stepId"], "summary": "Right?", **named}
+    await agent.call("request_user_review", **request)
+    reply = await decide(agent, plan, "modify", feedback="Add sources.", **named)
+    assert reply["next"]["args"] == {"stepId": taken["stepId"], "attempt": 2, "takeNext": True}
+    assert (await agent.take(plan, sessionId="other"))["stepOrder"] == 2
 
 
 @pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])

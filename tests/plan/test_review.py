@@ -197,13 +197,19 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
     ("place", "holder"),
     [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
 )
-def test_modify_decision_keeps_holder_only_if_relayed_or_in_form(
-    place: ReviewSurface, holder: str | None
-) -> None:
+def test_modify_decision_in_form_keeps_the_holder(place: ReviewSurface, holder: str | None) -> None:
     plan = make_waiting_plan(S.PENDING)
     decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=place)
     assert decided.entries[0].details["place"] == str(place)
     assert decided.plan.step(step_id(1)).held_by == holder
-    relayed = decide(plan, K.MODIFY, make_context(), feedback="More.")
+
+
+@pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
+def test_modify_decision_keeps_only_a_holder_that_relays(
+    session: str | None, holder: str | None
+) -> None:
+    plan = make_waiting_plan(S.PENDING)
+    context = make_context(ANN._replace(session=session))
+    relayed = decide(plan, K.MODIFY, context, feedback="More.")
     assert "place" not in relayed.entries[0].details
-    assert relayed.plan.step(step_id(1)).held_by == "ann"
+    assert relayed.plan.step(step_id(1)).held_by == holder

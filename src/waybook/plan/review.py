@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from waybook.core.changes import Entity, Event
-from waybook.core.decision_context import Channel, DecisionContext, require_decider
+from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
@@ -23,10 +23,6 @@ class ReviewSurface(StrEnum):
     APP = "app"
     FORM = "form"
     TASK = "task"
-
-
-#: A decision made in one of these places reaches the agent in the reply to its call.
-RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,16 +182,18 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Set the reviewed step to in progress again, with the feedback in its instructions.
 
-    An agent that relays the decision over MCP gets the step in the same reply. Otherwise the step
-    is unassigned until an agent claims it.
+    The conversation that held the step keeps it if it relays the decision. Otherwise the step is
+    unassigned until an agent claims it.
     """
     actor = draft.moment.actor
-    relayed = actor.channel is Channel.MCP and place in RELAYED_SURFACES
     draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    step = draft.plan.step(step_id)
+    is_holder = place is None and actor.holder.is_same_conversation(step.holder)
+    relayed = is_holder or place is ReviewSurface.FORM
     draft.set_step(
         step_id,
-        attempt=draft.plan.step(step_id).attempt + 1,
+        attempt=step.attempt + 1,
         held_by=actor.user if relayed else None,
         held_session=actor.session if relayed else None,
         silent_holders=None,

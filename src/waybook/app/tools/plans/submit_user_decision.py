@@ -76,7 +76,8 @@ def _reply(decision: Decision[StepDone], decision_kind: str) -> Body:
     if step.status is StepStatus.IN_PROGRESS:
         body["instructions"] = decision.plan.texts[step.id].instructions
         body["attempt"] = step.attempt
-        body["next"] = work_call(step)
+        if step.held_by:
+            body["next"] = work_call(step)
     return body
 
 
