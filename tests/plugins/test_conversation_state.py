@@ -135,8 +135,27 @@ def test_conversation_state_contains_attempt_and_session_of_held_step() -> None:
 
 def test_submitted_result_updates_progress_in_the_conversation_state() -> None:
     state = observe(claim(EMPTY, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
-    assert state.plan == OpenPlan("p", None, "executing", 1, 2)
+    assert state.plan == OpenPlan("p", None, "executing", 1, 2, finished=1)
     assert (state.steps, state.next_tool) == ((), "get_next_step")
+
+
+def test_conversation_state_counts_the_steps_completed_in_one_plan() -> None:
+    state = EMPTY
+    for step in ("a", "b"):
+        state = observe(claim(state, "p", step), "submit_step_result", {}, submitted("p", step))
+    review = {**submitted("p", "c", "awaiting_review"), "stepStatus": "awaiting_input"}
+    state = observe(claim(state, "p", "c"), "request_user_review", {}, review)
+    assert state.plan == OpenPlan("p", None, "awaiting_review", 1, 2, finished=2)
+    read = {"planId": "q", "status": "executing", "next": {"tool": "get_next_step"}}
+    other = observe(state, "get_research_context", {}, read)
+    assert other.plan == OpenPlan("q", None, "executing")
+
+
+def test_conversation_state_shows_that_no_step_is_free() -> None:
+    state = observe(claim(EMPTY, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
+    reply = {"status": "no_pending_steps", "planId": "p", "next": {"tool": "get_next_step"}}
+    after = observe(state, "get_next_step", {"planId": "p"}, reply)
+    assert after.plan == OpenPlan("p", None, "no_pending_steps", 1, 2, finished=1)
 
 
 def test_result_with_next_step_replaces_held_step_in_conversation_state() -> None:

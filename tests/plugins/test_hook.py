@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -75,8 +76,41 @@ def test_hook_blocks_only_a_few_stops_in_a_row(
     assert hold(most + 2, active=False)
 
 
-def test_hook_lets_an_agent_without_a_step_stop(folder: HookFolder) -> None:
-    folder.write("one", steps=[])
+def between(finished: int | None, status: str = "executing") -> dict[str, Any]:
+    """Return the state of a conversation that has completed steps and holds none."""
+    plan = {"planId": PLAN, "name": "Rivers", "status": status, "done": 3, "total": 13}
+    return {"plan": {**plan, "finished": finished}, "steps": [], "next": "get_next_step"}
+
+
+@pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
+def test_hook_blocks_a_stop_once_after_each_completed_step(
+    folder: HookFolder, name: str, decision: str
+) -> None:
+    folder.write("one", **between(1))
+    held = json.loads(folder.event(name))
+    assert held["decision"] == decision
+    assert "3 of 13 steps done" in held["reason"]
+    next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
+    assert f"Do not ask whether to go on: call {next_call}." in held["reason"]
+    assert folder.event(name, stop_hook_active=True) == folder.event(name) == ""
+    folder.write("one", **between(2))
+    assert json.loads(folder.event(name))["decision"] == decision
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        between(None),
+        between(1, "planning"),
+        between(1, "awaiting_review"),
+        between(1, "no_pending_steps"),
+        between(1, "completed"),
+    ],
+)
+def test_hook_lets_an_agent_without_ready_work_stop(
+    folder: HookFolder, state: dict[str, Any]
+) -> None:
+    folder.write("one", **state)
     assert folder.event("Stop") == ""
 
 
@@ -267,7 +301,9 @@ def test_plugin_hook_output_has_limited_length_for_any_text(
         plan={"planId": PLAN, "name": name, "status": "awaiting_review", "done": 1, "total": 200},
         steps=[{**step, "sessionId": session}] * (2 if many else 1),
     )
-    for text in (waybook_hook.describe(state), waybook_hook.describe_ended(state)):
+    between_steps = {**state, "steps": [], "plan": {**state["plan"], **between(1)["plan"]}}
+    texts = [waybook_hook.open_work(each)[1] for each in (state, between_steps)]
+    for text in (waybook_hook.describe(state), waybook_hook.describe_ended(state), *texts):
         assert text is not None
         assert count_tokens(text) <= MAX_TOKENS
         assert len(text) < MAX_CHARACTERS

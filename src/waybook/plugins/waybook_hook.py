@@ -29,7 +29,6 @@ MAX_NAME_LENGTH = 64
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
-AWAITING_REVIEW = "awaiting_review"
 
 
 def main(arguments: list[str]) -> None:
@@ -37,10 +36,8 @@ def main(arguments: list[str]) -> None:
     event = as_mapping(json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES)))
     name = str(event.get("hook_event_name"))
     answer_event = EVENTS.get(name)
-    if answer_event is None:
-        return
     folder = os.path.join(data_directory(arguments), "conversations")
-    answer = answer_event(folder, name, event)
+    answer = answer_event(folder, name, event) if answer_event else None
     if answer:
         sys.stdout.buffer.write(answer.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
@@ -58,28 +55,38 @@ def inject(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | None:
     """Return instructions for the summary that the client writes when it compacts its context."""
-    state = own_state(folder, event)[1]
-    text = describe(state)
+    text = describe(own_state(folder, event)[1])
     return text and f"Copy these facts about the Waybook plan into the summary unchanged:\n{text}"
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return why the agent must not stop while it holds a step, at most once per attempt."""
+    """Return why the agent must go on, at most once per held attempt and per completed step."""
     key, state = own_state(folder, event)
-    steps = held_steps(state)
-    if key is None or not steps:
-        return None
-    step, path = steps[-1], os.path.join(folder, key + ".holds")
-    if not note_hold(path, step, is_repeated=event.get("stop_hook_active") is True):
+    moment, reason = open_work(state)
+    path, is_repeated = os.path.join(folder, f"{key}.holds"), event.get("stop_hook_active") is True
+    if key is None or not moment or not note_hold(path, moment, is_repeated=is_repeated):
         return None
     decision = "deny" if name == "AfterAgent" else "block"
-    reason = (
-        f"You still hold {step_text(step)} of a Waybook plan. Finish it, then call "
-        f"submit_step_result {call_arguments(step)} with its resultSummary. "
-        "If a person must decide, call request_user_review with its stepId. "
-        "If you only wait for an answer of the user, stop again: this notice is given once."
-    )
+    reason += " If you only wait for an answer of the user, stop again: this notice is given once."
     return json.dumps({"decision": decision, "reason": reason}, ensure_ascii=False)
+
+
+def open_work(state: dict[str, object]) -> tuple[str, str]:
+    """Return a key and a text for the work that a stop would leave open; empty if there is none."""
+    plan, steps = as_mapping(state.get("plan")), held_steps(state)
+    if steps:
+        step = steps[-1]
+        return f"{step['stepId']}:{step['attempt']}", (
+            f"You still hold {step_text(step)} of a Waybook plan. Finish it, then call "
+            f"submit_step_result {call_arguments(step)} with its resultSummary. "
+            "If a person must decide, call request_user_review with its stepId."
+        )
+    if plan.get("status") != "executing" or not plan.get("finished") or not describe(state):
+        return "", ""
+    return f"{plan['planId']}:{plan['finished']}", (
+        f"Steps are left in the Waybook {plan_text(plan)}. Do not ask whether to go on: "
+        f"call {next_call(state, plan)}."
+    )
 
 
 EVENTS = {
@@ -139,26 +146,21 @@ def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[s
 
 def ended_state(folder: str, event: dict[str, object]) -> dict[str, object]:
     """Return the newest state of an ended conversation in the client's directory."""
-    directory = working_directory(event)
+    named = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR")
+    directory = os.path.realpath(named or str(event.get("cwd") or os.getcwd()))
     for _, state in all_states(folder):
         if state.get("directory") == directory and not is_running(state.get("process")):
             return state
     return {}
 
 
-def working_directory(event: dict[str, object]) -> str:
-    named = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR")
-    return os.path.realpath(named or str(event.get("cwd") or os.getcwd()))
-
-
 def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
     """Return the name and content of the newest state files with a plan, the newest first."""
     times: dict[str, float] = {}
     for entry in os.scandir(folder):
-        if entry.name.endswith(".json") and entry.is_file():
-            about = entry.stat()
-            if 0 < about.st_size <= MAX_STATE_BYTES:
-                times[entry.path] = about.st_mtime
+        is_state = entry.name.endswith(".json") and entry.is_file()
+        if is_state and 0 < entry.stat().st_size <= MAX_STATE_BYTES:
+            times[entry.path] = entry.stat().st_mtime
     states = []
     for path in sorted(times, key=lambda path: times[path], reverse=True):
         state = read_state(path)
@@ -209,17 +211,16 @@ def is_running(pid: object) -> bool:
     return True
 
 
-def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
+def note_hold(path: str, moment: str, *, is_repeated: bool) -> bool:
     """Record that the hook keeps the agent at work; return False if the agent may stop instead."""
     before = read_state(path)
-    attempt = f"{step['stepId']}:{step['attempt']}"
-    attempts, count = before.get("attempts"), before.get("count")
-    attempts = attempts if isinstance(attempts, list) else []
+    moments, count = before.get("moments"), before.get("count")
+    moments = moments if isinstance(moments, list) else []
     count = count if isinstance(count, int) and is_repeated else 0
-    if attempt in attempts or count >= MAX_CONSECUTIVE_HOLDS:
+    if moment in moments or count >= MAX_CONSECUTIVE_HOLDS:
         return False
-    attempts = [*attempts, attempt][-MAX_REMEMBERED_HOLDS:]
-    after = {"format": FORMAT, "attempts": attempts, "count": count + 1}
+    moments = [*moments, moment][-MAX_REMEMBERED_HOLDS:]
+    after = {"format": FORMAT, "moments": moments, "count": count + 1}
     temporary = f"{path}.{os.getpid()}"
     # If the write fails, the hook ends with an error and does not keep the agent working.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -236,7 +237,7 @@ def describe(state: dict[str, object]) -> str | None:
     if not is_id(plan.get("planId")):
         return None
     lines = [f"Waybook: you work on {plan_text(plan)}."]
-    if plan.get("status") == AWAITING_REVIEW:
+    if plan.get("status") == "awaiting_review":
         lines.append("It waits for a person's decision; never decide for them.")
     if steps:
         step = steps[-1]
@@ -270,9 +271,8 @@ def plan_text(plan: dict[str, object]) -> str:
 
 def step_text(step: dict[str, object]) -> str:
     number = f"step {step['order']} " if is_number(step.get("order")) else "step "
-    return (
-        f"{number}{quoted(step.get('title'))}(stepId {step['stepId']}, attempt {step['attempt']})"
-    )
+    title = quoted(step.get("title"))
+    return f"{number}{title}(stepId {step['stepId']}, attempt {step['attempt']})"
 
 
 def call_arguments(step: dict[str, object]) -> str:

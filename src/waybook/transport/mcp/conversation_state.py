@@ -17,6 +17,7 @@ MAX_HELD_STEPS: Final = 8
 MAX_TEXT_LENGTH: Final = 200
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
+DONE: Final = frozenset({"completed", "skipped"})
 SHORTENED: Final = frozenset({"planId", "stepId"})
 
 Reply = Mapping[str, object]
@@ -31,6 +32,8 @@ class OpenPlan:
     status: str | None = None
     done: int | None = None
     total: int | None = None
+    #: Number of steps that this conversation completed without claiming the next in the same call.
+    finished: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class ConversationState:
                 status=plan.status,
                 done=plan.done,
                 total=plan.total,
+                finished=plan.finished,
             ),
             "steps": [
                 _known(
@@ -163,7 +167,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
             rest = _without(state, _id(review, "stepId"))
             return _with_plan(rest, plan_id, "awaiting_review", reply)
         case _:
-            return _with_plan(state, plan_id, None, reply)
+            return _with_plan(state, plan_id, _id(reply, "status"), reply)
 
 
 def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
@@ -176,9 +180,12 @@ def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> Conversa
         return state
     status = _id(reply, "planStatus")
     rest = _without(state, _id(reply, "stepId"))
-    return (
-        _closed(rest, plan_id) if status == "failed" else _with_plan(rest, plan_id, status, reply)
-    )
+    if status == "failed":
+        return _closed(rest, plan_id)
+    after = _with_plan(rest, plan_id, status, reply)
+    if after.plan is None or reply.get("stepStatus") not in DONE:
+        return after
+    return replace(after, plan=replace(after.plan, finished=(after.plan.finished or 0) + 1))
 
 
 def _modified(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
@@ -244,6 +251,7 @@ def _with_plan(
         status or known.status,
         known.done if done is None else done,
         known.total if total is None else total,
+        known.finished,
     )
     return replace(state, plan=plan, next_tool=_next_tool(reply))
 
@@ -283,7 +291,8 @@ def _plan(body: Mapping[str, object]) -> OpenPlan | None:
     if plan_id is None:
         return None
     done, total = _number(body, "done"), _number(body, "total")
-    return OpenPlan(plan_id, _text(body, "name"), _id(body, "status"), done, total)
+    finished = _number(body, "finished")
+    return OpenPlan(plan_id, _text(body, "name"), _id(body, "status"), done, total, finished)
 
 
 def _held(body: Mapping[str, object], session: str | None) -> HeldStep | None:
