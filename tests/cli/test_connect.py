@@ -57,6 +57,71 @@ def test_connect_writes_config_that_starts_a_working_server(
     assert "is not connected" in terminal.say("connect", client, "--remove", "--yes")
 
 
+def place_data(terminal: Terminal, home: Path) -> None:
+    """Set the data directory in the configuration file, where the client's server reads it."""
+    file = home / ".config" / "waybook" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"data_dir = {json.dumps(str(terminal.data_dir))}\n")
+
+
+def test_plugin_install_for_codex_writes_hooks_and_calls_the_server(
+    terminal: Terminal, home: Path
+) -> None:
+    place_data(terminal, home)
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('model = "m"\n')
+    shown = terminal.say("plugin", "codex", "--install", typed="y\n")
+    assert "✓ ping: the database answered at 20" in shown
+    assert "trust them" in shown
+    written = tomllib.loads(file.read_text())
+    assert written["mcp_servers"]["waybook"]["required"] is True
+    (hook,) = (hook for group in written["hooks"]["Stop"] for hook in group["hooks"])
+    assert Path(hook["command"].split()[-1]).is_file()
+    assert "is already connected" in terminal.say("plugin", "codex", "--install", "--yes")
+    assert tomllib.loads(file.read_text()) == written
+    terminal.say("connect", "codex", "--remove", "--yes")
+    assert file.read_text() == 'model = "m"\n'
+
+
+def make_program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+def test_plugin_install_runs_the_client_and_calls_the_server(
+    terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place_data(terminal, home)
+    waybook = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{waybook}{os.pathsep}/usr/bin:/bin")
+    missing = terminal.run("plugin", "claude-code", "--install")
+    assert "claude is not on your PATH" in missing.stderr
+    make_program(home / "bin", "claude", 'echo "$@" >> "$HOME/calls"')
+    shown = terminal.say("plugin", "claude-code", "--install")
+    calls = (home / "calls").read_text().splitlines()
+    assert [call.split()[:3] for call in calls] == [
+        ["plugin", "marketplace", "add"],
+        ["plugin", "install", "waybook@waybook"],
+    ]
+    assert "✓ ping: the database answered at 20" in shown
+
+
+def test_plugin_install_reports_a_client_or_server_that_fails(
+    terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}/usr/bin:/bin")
+    make_program(home / "bin", "gemini", "exit 3")
+    assert "gemini exited with 3" in terminal.run("plugin", "gemini-cli", "--install").stderr
+    make_program(home / "bin", "gemini", "exit 0")
+    failed = terminal.run("plugin", "gemini-cli", "--install")
+    assert failed.exit_code == 1
+    assert "its server did not answer" in failed.stderr
+    assert "add it to your PATH" in failed.stderr
+
+
 def test_connect_twice_with_same_options_leaves_file_unchanged(
     terminal: Terminal, home: Path
 ) -> None:

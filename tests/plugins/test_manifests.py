@@ -109,6 +109,11 @@ def test_plugin_command_for_codex_prints_configuration_and_trust_notice() -> Non
     text = CliRunner().invoke(app, ["plugin", "codex"]).output
     lines = text[text.index("[mcp_servers") : text.index("Codex skips hooks")]
     config = tomllib.loads(lines)
+    entry = config["mcp_servers"]["waybook"]
+    printed = CliRunner().invoke(app, ["connect", "codex", "--print"]).stdout
+    assert entry == tomllib.loads(printed)["mcp_servers"]["waybook"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["required"] is True
     assert set(config["hooks"]) == {"SessionStart", "Stop"}
     assert "state" not in config["hooks"]
     assert "Codex skips hooks that you have not trusted, without a message." in text

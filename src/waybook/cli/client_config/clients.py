@@ -1,5 +1,7 @@
 """MCP clients: where their configuration files are, and the field names in them."""
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -62,6 +64,8 @@ class Client:
     url_field: str | None = "url"
     headers_field: str = "headers"
     token_reference: str = f"${{{TOKEN_VARIABLE}}}"
+    #: Text with the hooks of the plugin, which follows the entry.
+    hooks: str = ""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
         return {**self.stdio_fields, "command": command[0], "args": command[1:]}
@@ -105,6 +109,28 @@ class Codex(Client):
         if authorization == self.token_reference:
             return {"url": url, "bearer_token_env_var": TOKEN_VARIABLE}
         return Client.http_entry(self, url, authorization)
+
+    def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
+        added = Client.add(self, text, entry)
+        return _CODEX_HOOK.sub("", added) + self.hooks if self.hooks else added
+
+    def remove(self, text: str, before: str | None) -> str:
+        return Client.remove(self, _CODEX_HOOK.sub("", text), before)
+
+
+_CODEX_HOOK: Final = re.compile(
+    r"""\n?\[\[hooks\.(\w+)\]\]\n\[\[hooks\.\1\.hooks\]\]\ntype = "command"\n"""
+    r"""command = [^\n]*waybook_hook\.py[^\n]*\ntimeout = 5\n"""
+)
+
+
+def codex_hooks(command: str) -> str:
+    """Return the hooks of Codex that run this command."""
+    return "".join(
+        f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n'
+        f"command = {json.dumps(command)}\ntimeout = 5\n"
+        for event in ("SessionStart", "Stop")
+    )
 
 
 CLIENTS: Final[Mapping[str, Client]] = {

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -55,14 +55,11 @@ ChatGPT connects over HTTPS and starts no programs, so it has no configuration f
 @dataclass(frozen=True, slots=True)
 class Request:
     name: str
-    scope: ConfigScope
-    url: str | None
-    token: str | None
-    arguments: list[str]
-
-    @property
-    def client(self) -> Client:
-        return CLIENTS[self.name]
+    client: Client
+    scope: ConfigScope = ConfigScope.USER
+    url: str | None = None
+    token: str | None = None
+    arguments: list[str] = field(default_factory=list)
 
     def entry(self, environment: Mapping[str, str]) -> dict[str, Any]:
         if self.url is None:
@@ -122,8 +119,14 @@ def command(  # noqa: PLR0913 - one parameter for each option
         return
     arguments = [] if tools is None else ["--tools", tools]
     arguments += [] if data_dir is None else ["--data-dir", str(data_dir.absolute())]
-    request = Request(client, ConfigScope(scope), _endpoint(url), token, arguments)
+    named, place = CLIENTS[client], ConfigScope(scope)
+    request = Request(client, named, place, _endpoint(url), token, arguments)
     _check_options(request)
+    carry_out(request, remove=remove, only_print=only_print, yes=yes)
+
+
+def carry_out(request: Request, *, remove: bool = False, only_print: bool, yes: bool) -> None:
+    """Add or remove the entry in the client's file, or print it."""
     file = _file_of(request)
     try:
         if remove:
@@ -134,7 +137,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
         raise HintedError(
             f"{file}: {error}; nothing was changed",
             f"correct the file, or print the entry and add it by hand: "
-            f"waybook connect {client} --print",
+            f"waybook connect {request.name} --print",
         ) from None
 
 
@@ -195,7 +198,9 @@ def _connect(request: Request, file: Path | None, *, only_print: bool, yes: bool
         _print_notes(request)
         _confirm("Write this?", yes=yes)
         _write(client, file, old, new)
-    _test(request, file)
+    undo = f"waybook connect {request.name} --scope {request.scope} --remove"
+    check = "waybook doctor" if request.url is None else "waybook serve"
+    test_entry(client, file, f"{check}; to undo: {undo}")
 
 
 def _print_entry(client: Client, file: Path | None, entry: dict[str, Any]) -> None:
@@ -243,25 +248,21 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
     print_line(f"✓ changed {file}; the file before is {backup_of(file).name}")
 
 
-def _test(request: Request, file: Path) -> None:
+def test_entry(client: Client, file: Path, hint: str) -> None:
+    """Call the server of the entry in this file as the client would, and print the outcome."""
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")
     token = load("waybook.cli.client_config.probe:expand_token")
-    entry = request.client.read(read_config(file) or "")
+    entry = client.read(read_config(file) or "")
     try:
         report = probing(entry, token(entry, os.environ))
     except failure as error:
-        undo = f"waybook connect {request.name} --scope {request.scope} --remove"
-        raise HintedError(
-            f"the configuration is in {file}, but its server did not answer: {error}",
-            f"waybook doctor; to undo: {undo}"
-            if request.url is None
-            else f"waybook serve; to undo: {undo}",
-        ) from None
+        message = f"the configuration is in {file}, but its server did not answer: {error}"
+        raise HintedError(message, hint) from None
     print_line(f"✓ initialize: {report.server}, protocol {report.protocol}")
     print_line(f"✓ tools/list: {len(report.tools)} tools: {', '.join(report.tools)}")
     print_line(f"✓ ping: the database answered at {report.database_time}")
-    print_line(f"next: {request.client.activation}")
+    print_line(f"next: {client.activation}")
 
 
 def _remove(request: Request, file: Path | None, *, only_print: bool, yes: bool) -> None:
@@ -273,7 +274,7 @@ def _remove(request: Request, file: Path | None, *, only_print: bool, yes: bool)
     backup = backup_of(file)
     saved = read_config(backup)
     new = client.remove(old, saved)
-    is_created = saved is None and old == client.add(None, client.read(old) or {})
+    is_created = saved is None and new.strip() in {"", "{}"}
     if is_created:
         print_line(f"Delete {file}, which has no other content.\n")
     else:

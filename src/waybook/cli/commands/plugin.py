@@ -1,61 +1,71 @@
-"""`waybook plugin`: prints how to install the plugin of a client, and changes nothing."""
+"""`waybook plugin`: shows how to install the plugin of a client, or installs it."""
 
-import json
 import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
 
 import waybook
+from waybook.cli.client_config.clients import CLIENTS, codex_hooks
+from waybook.cli.commands.connect import Request, carry_out, test_entry
 from waybook.cli.output import print_line
+from waybook.cli.terminal.errors import HintedError
 
 FOLDER: Final = Path(waybook.__file__).parent / "plugins"
-CLIENTS: Final = ("claude-code", "codex", "gemini-cli")
-
-
-def claude_code_text(folder: Path) -> str:
-    return (
-        "Install the plugin with its tools, hooks and commands:\n\n"
-        f"  claude plugin marketplace add {shlex.quote(str(folder))}\n"
-        "  claude plugin install waybook@waybook\n\n"
-        "Remove an entry that you added with `claude mcp add waybook`, or every tool is listed\n"
-        "twice."
-    )
-
-
-def codex_text(folder: Path) -> str:
-    command = shlex.join(["python3", "-I", "-S", str(folder / "waybook_hook.py")])
-    hooks = "\n".join(
-        f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n'
-        f"command = {json.dumps(command)}\ntimeout = 5"
-        for event in ("SessionStart", "Stop")
-    )
-    return (
-        "Add these lines to ~/.codex/config.toml:\n\n"
-        f'[mcp_servers.waybook]\ncommand = "waybook"\nargs = ["mcp"]\n{hooks}\n\n'
-        "Codex skips hooks that you have not trusted, without a message. Start codex, enter\n"
-        "/hooks, review the two hooks and trust them; Waybook never does this for you."
-    )
-
-
-def gemini_cli_text(folder: Path) -> str:
-    path = shlex.quote(str(folder / "gemini-cli"))
-    return f"Install the extension with its tools and hooks:\n\n  gemini extensions install {path}"
-
-
-TEXTS: Final = {
-    "claude-code": claude_code_text,
-    "codex": codex_text,
-    "gemini-cli": gemini_cli_text,
+CODEX: Final = "codex"
+#: Commands with which the other clients install the plugin.
+COMMANDS: Final = {
+    "claude-code": (
+        ("claude", "plugin", "marketplace", "add", str(FOLDER)),
+        ("claude", "plugin", "install", "waybook@waybook"),
+    ),
+    "gemini-cli": (("gemini", "extensions", "install", str(FOLDER / "gemini-cli")),),
 }
+#: The file with the entry of each of these plugins, and the client that reads it.
+ENTRIES: Final = {
+    "claude-code": (CLIENTS["claude-code"], FOLDER / "claude-code" / ".mcp.json"),
+    "gemini-cli": (CLIENTS["gemini"], FOLDER / "gemini-cli" / "gemini-extension.json"),
+}
+TWICE: Final = "Remove an entry of `waybook connect`, or every tool is listed twice."
+TRUST: Final = """\
+Codex skips hooks that you have not trusted, without a message. Start codex, enter
+/hooks, review the two hooks and trust them; Waybook never does this for you."""
 
 
 @click.command()
-@click.argument("client", type=click.Choice(CLIENTS))
-def command(client: str) -> None:
-    """Show how to install the plugin of a client.
+@click.argument("client", type=click.Choice(["claude-code", CODEX, "gemini-cli"]))
+@click.option("--install", is_flag=True, help="Install the plugin, and test it with a real call.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+def command(*, client: str, install: bool, yes: bool) -> None:
+    """Show how to install the plugin of a client, or install it.
 
-    The plugin keeps an agent on its plan after a compaction or a restart. Nothing is changed.
+    The plugin keeps an agent on its plan after a compaction, a restart or a pause. Without
+    --install, nothing is changed.
     """
-    print_line(TEXTS[client](FOLDER))
+    if client == CODEX:
+        hook = shlex.join(["python3", "-I", "-S", str(FOLDER / "waybook_hook.py")])
+        plugin = replace(CLIENTS[CODEX], hooks=codex_hooks(hook))
+        carry_out(Request(CODEX, plugin), only_print=not install, yes=yes)
+        print_line(f"\n{TRUST}")
+        return
+    for words in COMMANDS[client]:
+        print_line(f"$ {shlex.join(words)}")
+        if install:
+            _run(words)
+    if install:
+        test_entry(*ENTRIES[client], "the plugin starts waybook by name: add it to your PATH")
+    print_line(f"\n{TWICE}")
+
+
+def _run(words: Sequence[str]) -> None:
+    program = shutil.which(words[0])
+    if program is None:
+        raise HintedError(f"{words[0]} is not on your PATH", "install the client first")
+    done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - our own words
+    if done.returncode:
+        raise HintedError(f"{words[0]} exited with {done.returncode}; nothing was tested", None)
