@@ -2,6 +2,7 @@
 # ruff: noqa: PT012 - these tests are about blocks that raise an error
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -12,7 +13,8 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from patience import NOTICE_SECONDS
 from waybook.client import Client, HoldLost, NothingReady, NotSubmitted, Step
 from waybook.client.heartbeat import TASK_NAME
-from waybook.errors import InvalidInput, StaleAttempt
+from waybook.client.reviews import OpenReview
+from waybook.errors import InvalidInput, NotAwaitingReview, StaleAttempt
 
 
 @pytest.fixture
@@ -273,6 +275,51 @@ async def test_client_steps_loop_continues_after_a_reviewer_approves(
 
 async def approve(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+
+
+async def ask_until_approved(client: Client, plan: Body) -> list[tuple[int, int]]:
+    """Work on a plan whose first step is reviewed; return the attempts at each step."""
+    attempts = []
+    async for step in client.steps(plan["planId"]):
+        async with step:
+            attempts.append((step.order, step.attempt))
+            if step.order == 1:
+                await step.review("Good?", questions=["Why?"], result={"draft": step.attempt})
+            else:
+                await step.submit("found")
+    return attempts
+
+
+async def open_review(person: Client, plan: Body) -> OpenReview:
+    while True:
+        if reviews := await person.reviews(plan["planId"]):
+            return reviews[0]
+
+
+async def test_decisions_of_second_client_let_the_asking_loop_continue(
+    client: Client, address: str, world: OrgEnv, agent: AgentClient
+) -> None:
+    plan, _ = await agent.plan(2), await agent.plan(1)
+    async with Client(address) as person, asyncio.timeout(NOTICE_SECONDS):
+        working = asyncio.create_task(ask_until_approved(client, plan))
+        review = await open_review(person, plan)
+        assert (review["planName"], review["stepOrder"]) == ("Rivers", 1)
+        assert (review["summary"], review["questions"]) == ("Good?", ["Why?"])
+        assert review["resultSummary"] == {"draft": 1}
+        decided = await person.decide(review, "modify", "Add the source.")
+        assert decided["stepStatus"] == "in_progress"
+        with pytest.raises(NotAwaitingReview):
+            await person.decide(review, "approve")
+        second = await open_review(person, plan)
+        assert second["resultSummary"] == {"draft": 2}
+        assert await person.reviews() == [second]
+        await person.decide(second, "approve")
+        assert await working == [(1, 1), (1, 2), (2, 1)]
+        assert await person.reviews() == []
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    details = [json.loads(entry.details) for entry in entries]
+    decisions = [(d["decision"], d["place"]) for d in details if d.get("action") == "decision"]
+    assert decisions == [("modify", "client"), ("approve", "client")]
 
 
 async def test_steps_loop_until_idle_ends_while_plan_awaits_review(

@@ -195,7 +195,12 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
 
 @pytest.mark.parametrize(
     ("place", "holder"),
-    [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
+    [
+        (ReviewSurface.APP, None),
+        (ReviewSurface.TASK, None),
+        (ReviewSurface.CLIENT, None),
+        (ReviewSurface.FORM, "ann"),
+    ],
 )
 def test_modify_decision_in_form_keeps_the_holder(place: ReviewSurface, holder: str | None) -> None:
     plan = make_waiting_plan(S.PENDING)

@@ -14,6 +14,7 @@ from waybook.client.http import HttpConnection
 from waybook.client.jobs import Job
 from waybook.client.replies import CreatedPlan, JsonValue, NewStep, OnError, StartedRun, Until
 from waybook.client.retries import Retry, call_with_retries
+from waybook.client.reviews import Decision, OpenReview, decide_review, open_reviews
 from waybook.client.steps import Step
 from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
 
@@ -138,6 +139,19 @@ class Client:
             "start_run", dagSlug=dag, name=name, input=input_, models=[*models], **more
         )
         return cast("StartedRun", reply)
+
+    async def reviews(self, plan_id: str | None = None) -> list[OpenReview]:
+        """Return the open reviews of a plan, or of all plans, the longest waiting first."""
+        return await open_reviews(self, plan_id)
+
+    async def decide(
+        self, review: OpenReview, decision: Decision, feedback: str | None = None
+    ) -> dict[str, Any]:
+        """Decide a review as a person, and return the reply; `modify` needs feedback.
+
+        The step stays with the agents: after `modify`, the next one that claims a step gets it.
+        """
+        return await decide_review(self, review, decision, feedback)
 
     @asynccontextmanager
     async def step(

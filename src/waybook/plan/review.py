@@ -18,11 +18,12 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Place in a chat application where a person can decide without the agent."""
+    """Place where a person decides without the agent: in a chat, or in a program of their own."""
 
     APP = "app"
     FORM = "form"
     TASK = "task"
+    CLIENT = "client"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from waybook.app.request.reply import (
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json, non_empty
-from waybook.plan.model import OnExhausted, Plan, Step
+from waybook.plan.model import OnExhausted, Plan, PlanId, Review, Step
 from waybook.plan.progress import newly_stalled
 from waybook.plan.repeat import current_loops
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
@@ -55,6 +55,8 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
         detail_call = next_call("get_plan_status", "Get full lists.", planId=plan_id, detail=True)
         return fit_reply(body, LISTS, detail_call)
     body["usage"] = {**detail.plan.usage.as_reply(), "steps": _by_step(detail)}
+    if detail.review is not None:
+        body["openReview"] = _full_review(ctx, detail.review, plan_id)
     if len(orjson.dumps(body)) > limit:
         fewer = await shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
         body["completedSteps"] = _completed(detail.plan, fewer)
@@ -95,6 +97,13 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "reason": plan.fail_reason,
         "next": _next(plan),
     }
+
+
+def _full_review(ctx: RequestContext, review: Review, plan_id: PlanId) -> Body:
+    """Return a review with the result that an approval accepts; the page has all of a long one."""
+    body, result = review_view(review, plan_id, ctx.services.base_url), review.result_summary
+    size = len(orjson.dumps(result))
+    return {**body, **({} if size > RESULTS_BUDGET else non_empty(resultSummary=result))}
 
 
 def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:

@@ -35,7 +35,7 @@ class SubmitUserDecision(MutatingArguments):
     #: The review that the person saw, so that the decision cannot apply to a later review. Only
     #: pages send it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Place in a chat where the person decided. The map and the form set the place.
+    #: Place where the person decided. The map, the form and the client library set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")
