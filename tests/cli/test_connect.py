@@ -35,7 +35,11 @@ def files_in(home: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("client", "file"),
-    [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")],
+    [
+        ("claude-code", ".claude.json"),
+        ("codex", ".codex/config.toml"),
+        ("opencode", ".config/opencode/opencode.json"),
+    ],
 )
 def test_connect_writes_config_that_starts_a_working_server(
     terminal: Terminal, home: Path, client: str, file: str
@@ -46,8 +50,10 @@ def test_connect_writes_config_that_starts_a_working_server(
     tables = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
     ((_, servers),) = tables.items()
     entry = servers["waybook"]
-    assert Path(entry["command"]).is_absolute()
-    assert entry["args"] == ["mcp", *place]
+    command = entry["command"]
+    program, *arguments = [*command] if client == "opencode" else [command, *entry["args"]]
+    assert Path(program).is_absolute()
+    assert arguments == ["mcp", *place]
     assert "✓ initialize: waybook " in shown
     assert re.search(r"✓ tools/list: \d+ tools: .*get_next_step", shown)
     assert "✓ ping: the database answered at 20" in shown
@@ -209,6 +215,33 @@ def test_connect_over_http_calls_the_running_server(terminal: Terminal, home: Pa
     assert written["mcp_servers"]["waybook"] == {"url": f"{url}/mcp"}
 
 
+@pytest.mark.parametrize(
+    ("client", "file", "entry"),
+    [
+        ("qwen", ".qwen/settings.json", {"httpUrl": "http://127.0.0.1:9/mcp"}),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            {"type": "remote", "url": "http://127.0.0.1:9/mcp"},
+        ),
+        (
+            "continue",
+            ".continue/mcpServers/waybook.json",
+            {"type": "http", "url": "http://127.0.0.1:9/mcp"},
+        ),
+    ],
+)
+def test_connect_over_http_writes_the_entry_of_each_client(
+    terminal: Terminal, home: Path, client: str, file: str, entry: dict[str, str]
+) -> None:
+    failed = terminal.run("connect", client, "--http", "http://127.0.0.1:9", "--yes")
+    assert "its server did not answer" in failed.stderr
+    ((_, servers),) = json.loads((home / file).read_text()).items()
+    assert servers == {"waybook": entry}
+    terminal.say("connect", client, "--remove", "--yes")
+    assert files_in(home) == []
+
+
 def served_url(output: IO[str] | None) -> str:
     """Return the URL that `waybook serve` prints."""
     assert output is not None
@@ -227,6 +260,9 @@ def test_connect_hides_token_and_names_token_variable(
     monkeypatch.setenv("WAYBOOK_TOKEN", "s3cret-s3cret")
     terminal.run(*words)
     assert authorization(home) == "Bearer ${WAYBOOK_TOKEN}"
+    shown = terminal.run("connect", "opencode", *words[2:]).output
+    assert "Bearer {env:WAYBOOK_TOKEN}" in shown
+    assert "Authorization" not in terminal.run("connect", "continue", *words[2:]).output
 
 
 def authorization(home: Path) -> Any:  # noqa: ANN401 - JSON

@@ -63,7 +63,8 @@ class Client:
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    token_reference: str = f"${{{TOKEN_VARIABLE}}}"
+    #: How a header refers to the variable with the token. None: the file must contain the token.
+    token_reference: str | None = f"${{{TOKEN_VARIABLE}}}"
     #: Text with the hooks of the plugin, which follows the entry.
     hooks: str = ""
 
@@ -133,6 +134,13 @@ def codex_hooks(command: str) -> str:
     )
 
 
+class OpenCode(Client):
+    """OpenCode. An entry has the command and its arguments in one list."""
+
+    def stdio_entry(self, command: list[str]) -> dict[str, Any]:
+        return {**self.stdio_fields, "command": command}
+
+
 CLIENTS: Final[Mapping[str, Client]] = {
     "claude-code": Client(
         "Claude Code",
@@ -177,6 +185,38 @@ CLIENTS: Final[Mapping[str, Client]] = {
         user_file=lambda places: places.home / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         url_field="httpUrl",
+    ),
+    "qwen": Client(
+        "Qwen Code",
+        "start Qwen Code again; /mcp lists waybook",
+        syntax=Syntax.JSONC,
+        user_file=lambda places: places.from_variable("QWEN_HOME", ".qwen") / "settings.json",
+        project_file=".qwen/settings.json",
+        url_field="httpUrl",
+    ),
+    "opencode": OpenCode(
+        "OpenCode",
+        "start OpenCode again; `opencode mcp list` lists waybook",
+        syntax=Syntax.JSONC,
+        container="mcp",
+        user_file=lambda places: (
+            places.from_variable("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
+        ),
+        project_file="opencode.json",
+        stdio_fields={"type": "local"},
+        http_fields={"type": "remote"},
+        token_reference=f"{{env:{TOKEN_VARIABLE}}}",
+    ),
+    "continue": Client(
+        "Continue",
+        "open your editor again, and use the agent mode of Continue",
+        syntax=Syntax.JSONC,
+        user_file=lambda places: (
+            places.from_variable("CONTINUE_GLOBAL_DIR", ".continue") / "mcpServers" / "waybook.json"
+        ),
+        project_file=".continue/mcpServers/waybook.json",
+        http_fields={"type": "http"},
+        token_reference=None,
     ),
     "claude-desktop": Client(
         "Claude Desktop",

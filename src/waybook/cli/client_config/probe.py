@@ -75,8 +75,10 @@ async def _transport(
     entry: Mapping[str, Any], token: str | None, log: TextIO
 ) -> AsyncIterator[Any]:
     if "command" in entry:
-        command = StdioServerParameters(command=entry["command"], args=list(entry["args"]))
-        yield stdio_client(command, errlog=log)
+        command = entry["command"]
+        words = command if isinstance(command, list) else [command, *entry["args"]]
+        server = StdioServerParameters(command=words[0], args=words[1:])
+        yield stdio_client(server, errlog=log)
         return
     url = entry.get("url") or entry.get("httpUrl")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -93,7 +95,7 @@ def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> st
         return environment.get(entry["bearer_token_env_var"])
     headers = entry.get("headers") or entry.get("http_headers") or {}
     authorization = str(headers.get("Authorization", "")).removeprefix("Bearer ")
-    if authorization.startswith("${"):
+    if authorization.startswith(("${", "{env:")):
         return environment.get(TOKEN_VARIABLE)
     return authorization or None
 

@@ -37,7 +37,7 @@ CHATGPT: Final = "chatgpt"
 #: For these clients, only instructions are printed, because no configuration file is known.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
-_TOKEN: Final = re.compile(r"Bearer (?!\$\{)[^\"]+")
+_TOKEN: Final = re.compile(r"Bearer (?!\$?\{)[^\"]+")
 
 CHATGPT_STEPS: Final = """\
 ChatGPT connects over HTTPS and starts no programs, so it has no configuration file.
@@ -111,8 +111,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """Connect an MCP client to Waybook.
 
     Shows the change to the client's configuration file, asks, writes it with a backup, and tests it
-    with a real call. CLIENT is claude-code, codex, cursor, vscode, gemini, claude-desktop, chatgpt
-    or generic.
+    with a real call. CLIENT is claude-code, codex, cursor, vscode, gemini, qwen, opencode,
+    continue, claude-desktop, chatgpt or generic.
     """
     if client == CHATGPT:
         click.echo(CHATGPT_STEPS.format(url=url or "https://YOUR_HOST/mcp"), nl=False)
