@@ -79,7 +79,7 @@ async def test_plan_and_step_pages_show_loops_rounds_and_reasons(
     await agent.submit(await agent.take(plan), "draft")
     await agent.submit(await agent.take(plan), {"score": 3})
     page = await reader.get(f"/plans/{plan['planId']}")
-    assert page.text.count('<path class="branch loop"') == 2
+    assert page.text.count('<path class="branch loop"') == 1
     assert "repeat from step 3 (round 2 of 3, then ask a person)" in notes(page)[1]
     assert "scope +2" in page.text
     repeated = await agent.take(plan)

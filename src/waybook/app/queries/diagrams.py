@@ -73,17 +73,22 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
         yield Branch(
             stage=STAGE,
             source=condition.step_id,
-            # Draw a line to the target if the condition is not evaluated yet or has fired.
-            target=_target(condition) if condition.outcome in {None, BranchOutcome.FIRED} else None,
+            target=_target(condition),
             text=f"step {orders[condition.step_id]}: {effect} if {expression}{outcome}",
             is_loop=condition.action is BranchAction.REPEAT,
         )
 
 
 def _target(condition: Condition) -> StepId | None:
+    """Return the step that a line is drawn to, or None if no line is drawn.
+
+    A loop is drawn for its current round only, because the copied steps show the earlier rounds.
+    """
     if condition.action is BranchAction.REPEAT:
-        return condition.from_step_id or condition.step_id
-    return condition.target_step_id
+        first = condition.from_step_id or condition.step_id
+        return first if condition.outcome is None else None
+    is_possible = condition.outcome in {None, BranchOutcome.FIRED}
+    return condition.target_step_id if is_possible else None
 
 
 def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:

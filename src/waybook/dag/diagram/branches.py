@@ -12,7 +12,8 @@ MAX_LISTED: Final = 6
 LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 MAX_LINE_WIDTH: Final = 700
-BULGE: Final = 30
+#: Low enough that the lines end above the list.
+BULGE: Final = 16
 #: Half of the width in pixels of the arrowhead of a loop.
 HEAD: Final = 4
 
