@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from typing import Any
 
 import jsonschema
 import pytest
@@ -9,15 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import dags
-from waybook.dag.definitions.definition import definition_schema, write_definition
+from waybook.dag.definitions.definition import (
+    definition_schema,
+    read_definition,
+    write_definition,
+)
 from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
+from waybook.dag.definitions.source_text import builtin_definitions, parse_definition
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Strategy
+from waybook.errors import BadRecipe
 
 SCHEMA = definition_schema()
 LIBRARY = jsonschema.Draft202012Validator(SCHEMA)
 STRICT = compile_check(SCHEMA)
 LENIENT = compile_check(SCHEMA, strict=False)
+
+Schema = dict[str, Any]
 
 NUMBERS = compile_check({"type": ["integer", "null"], "minimum": 0, "maximum": 1000})
 NAMES = compile_check(
@@ -61,6 +70,76 @@ def test_definition_schema_lists_every_strategy() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
+
+
+def test_definition_schema_accepts_every_builtin_definition() -> None:
+    assert builtin_definitions()
+    for text in builtin_definitions().values():
+        LIBRARY.validate(parse_definition(text))
+
+
+#: Errors of a definition that no JSON schema can express.
+GRAPH_RULES = {
+    "cycle",
+    "dangling_edge",
+    "duplicate_edge",
+    "duplicate_key",
+    "duplicate_stage",
+    "duplicate_transition",
+    "hidden_dependency",
+    "later_stage",
+    "primary_input",
+    "several_entries",
+    "several_terminals",
+    "stage_cycle",
+    "unknown_stage",
+}
+#: Few names, so that references hit; no braces, because they begin placeholders of a template.
+TEXTS = st.sampled_from(["a", "b", "c"]) | st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="{"),
+    min_size=1,
+    max_size=9,
+)
+
+
+def values_of(schema: Schema) -> st.SearchStrategy[Any]:
+    """Return a strategy for values that match a part of the definition schema."""
+    named: Any = SCHEMA["$defs"]
+    if "$ref" in schema:
+        return values_of(named[schema["$ref"].removeprefix("#/$defs/")])
+    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    return st.one_of([_values_of_kind(schema, kind) for kind in kinds])
+
+
+def _values_of_kind(schema: Schema, kind: str) -> st.SearchStrategy[Any]:
+    match kind:
+        case "object":
+            values = {name: values_of(part) for name, part in schema["properties"].items()}
+            required = {name: values.pop(name) for name in schema.get("required", ())}
+            return st.fixed_dictionaries(required, optional=values)
+        case "array":
+            least = schema.get("minItems", 0)
+            most = min(schema["maxItems"], least + 2)
+            return st.lists(values_of(schema["items"]), min_size=least, max_size=most)
+        case "string":
+            return st.sampled_from(schema["enum"]) if "enum" in schema else TEXTS
+        case "integer":
+            return st.integers(schema["minimum"], schema["maximum"])
+        case "boolean":
+            return st.booleans()
+        case _:
+            return st.none()
+
+
+@given(data=values_of(SCHEMA))
+def test_definition_that_matches_the_schema_breaks_only_graph_rules(data: Schema) -> None:
+    LIBRARY.validate(data)
+    faults: Any = []
+    try:
+        read_definition(data)
+    except BadRecipe as refused:
+        faults = refused.details["faults"]
+    assert {fault["fault"] for fault in faults} <= GRAPH_RULES
 
 
 def test_every_part_of_the_definition_schema_has_a_description() -> None:

@@ -43,15 +43,16 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
+    ranked = dict.fromkeys(step.key for step in sorted(recipe.steps, key=attrgetter("number")))
+    # A cycle is an error of its own, even if other edges name no step.
+    edges = [edge for edge in recipe.edges if ranked.keys() >= {*edge}] if faults else recipe.edges
+    before, after = _adjacent_steps(ranked, edges)
+    order = _order([*ranked], before, after)
+    if len(order) < len(ranked):
+        around = find_cycle(before, ranked.keys() - {*order})
+        faults.append(Diagnostic("cycle", f"{at}.edges", f"the steps form a cycle: {around}"))
     if faults:
         return faults
-    keys = [step.key for step in recipe.steps]
-    before, after = _adjacent_steps(keys, recipe.edges)
-    ranked = [step.key for step in sorted(recipe.steps, key=attrgetter("number"))]
-    order = _order(ranked, before, after)
-    if len(order) < len(keys):
-        around = find_cycle(before, set(keys) - set(order))
-        return [Diagnostic("cycle", f"{at}.edges", f"the steps form a cycle: {around}")]
     return Graph(
         steps={step.key: step for step in recipe.steps},
         order=tuple(order),
@@ -99,7 +100,7 @@ AdjacentSteps = Mapping[str, tuple[str, ...]]
 
 
 def _adjacent_steps(
-    keys: Sequence[str], edges: Iterable[tuple[str, str]]
+    keys: Collection[str], edges: Iterable[tuple[str, str]]
 ) -> tuple[AdjacentSteps, AdjacentSteps]:
     before: dict[str, list[str]] = {key: [] for key in keys}
     after: dict[str, list[str]] = {key: [] for key in keys}

@@ -1,11 +1,13 @@
 """Reads, checks and writes workflow definitions."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 from itertools import pairwise
-from typing import cast
+from operator import getitem
+from typing import Any, cast
 
 from waybook.dag.definitions.checks import check_structure
 from waybook.dag.definitions.schema_check import Check, compile_check
@@ -51,8 +53,8 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
     Unknown properties are errors only if `strict`.
 
     Raises:
-        BadRecipe: the definition is invalid; the error has all schema errors or, without such, all
-        structural errors.
+        BadRecipe: the definition is invalid; the error has all schema errors, and all structural
+        errors that do not follow from other errors.
     """
     dag, _ = read_graphs(data, strict=strict)
     return dag
@@ -64,12 +66,60 @@ def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str,
         for fault in _form(strict=strict)(data)
     ]
     if faults:
-        raise bad_recipe_error(faults)
+        raise bad_recipe_error([*faults, *_errors_elsewhere(data, faults)])
     dag = _dag(cast("Raw", data))
     structural, graphs = check_structure(dag)
     if structural:
         raise bad_recipe_error(structural)
     return dag, graphs
+
+
+_ITEM = re.compile(r"(?:(stages\[(\d+)\])\.recipe\.(steps|edges)|transitions)\[(\d+)\]")
+_DEPENDENCY_ERRORS = frozenset({"hidden_dependency", "primary_input"})
+
+
+def _errors_elsewhere(data: object, faults: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the structural errors that do not follow from the given schema errors.
+
+    Items with schema errors are replaced by placeholders, so that the rest can be checked.
+    """
+    rest, places, without_keys = data, set[str](), set[str]()
+    for item in filter(None, (_ITEM.match(fault.at) for fault in faults)):
+        (place, stage, number, kind, position) = (item[0], *item.groups())
+        path = ["stages", int(number), "recipe", kind] if stage else ["transitions"]
+        placeholder: object = [place, place] if stage else {"from": place, "to": place}
+        if kind == "steps":
+            step = reduce(getitem, [*path, int(position)], cast("Any", rest))
+            key = step.get("stepKey") if isinstance(step, dict) else None
+            if not isinstance(key, str):
+                without_keys.add(stage)
+                key = place
+            placeholder = {"stepKey": key, "jobType": "PLAN", "granularityStrategy": "all_to_one"}
+        rest = _replaced(rest, [*path, int(position)], placeholder)
+        places.add(place)
+    if _form(strict=False)(rest):
+        return []
+
+    def follows(error: Diagnostic) -> bool:
+        stage = error.at.partition(".")[0]
+        return (
+            any(error.at.startswith(place) for place in places)
+            or (error.name == "dangling_edge" and stage in without_keys)
+            or (error.name == "later_stage" and not all(f.at.startswith("stages") for f in faults))
+            or (error.name in _DEPENDENCY_ERRORS and any(f.at.startswith(stage) for f in faults))
+        )
+
+    errors, _ = check_structure(_dag(cast("Raw", rest)))
+    return [error for error in errors if not follows(error)]
+
+
+def _replaced(value: object, path: Sequence[int | str], new: object) -> object:
+    """Return a copy of parsed JSON in which the value at this path is another one."""
+    if not path:
+        return new
+    copy: Any = cast("Any", value).copy()
+    copy[path[0]] = _replaced(copy[path[0]], path[1:], new)
+    return cast("object", copy)
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
