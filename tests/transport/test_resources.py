@@ -1,5 +1,6 @@
 """Plans and runs as MCP resources, and completion of their ids."""
 
+import json
 from typing import Literal
 
 import pytest
@@ -18,6 +19,7 @@ from transport.fake_dispatcher import (
 from transport.test_outputs import make_output
 from transport.test_reading import make_document
 from waybook.app.request.caller import Answer
+from waybook.dag.definitions.definition import definition_schema
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
 
@@ -204,7 +206,23 @@ async def test_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
         ("waybook://runs/run-2/progress", "dialectic, thesis awaits feedback, 5 steps done"),
         ("waybook://plans/plan-1", "executing, 40 % done"),
         ("waybook://plans/plan-2", "executing, 40 % done"),
+        ("waybook://schema/workflow", "JSON schema of the definition that add_dag accepts."),
     ]
+
+
+@BOTH_ERAS
+async def test_schema_of_workflows_is_a_resource(era: Era) -> None:
+    async with make_client(RecordingDispatcher(), era, "runs") as client:
+        (contents,) = (await client.read_resource("waybook://schema/workflow")).contents
+    assert isinstance(contents, TextResourceContents)
+    assert contents.mime_type == "application/schema+json"
+    assert json.loads(contents.text) == definition_schema()
+
+
+async def test_profile_without_runs_has_no_workflow_schema() -> None:
+    async with make_client(RecordingDispatcher()) as client:
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("waybook://schema/workflow")
 
 
 async def test_only_first_page_of_resources_contains_runs() -> None:

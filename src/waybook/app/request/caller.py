@@ -16,6 +16,8 @@ from waybook.errors import Forbidden
 #: All other calls of the process wait while a reply is serialized, up to a hundred milliseconds per
 #: megabyte.
 MAX_REPLY_BYTES: Final = 256 * 1024
+#: MCP resource with the JSON Schema of a workflow definition.
+WORKFLOW_SCHEMA_URI: Final = "waybook://schema/workflow"
 
 
 def keep_slot() -> None:

@@ -6,6 +6,8 @@ from typing import Final
 
 import mcp_types as wire
 
+from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
+
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"
 
@@ -113,4 +115,11 @@ KINDS: Final = (
         of_runs=True,
         mime_type=MARKDOWN,
     ),
+)
+WORKFLOW_SCHEMA: Final = wire.Resource(
+    name="workflow_schema",
+    title="JSON schema of workflows",
+    uri=WORKFLOW_SCHEMA_URI,
+    description="JSON schema of the definition that add_dag accepts.",
+    mime_type="application/schema+json",
 )

@@ -27,6 +27,7 @@ from waybook.transport.mcp.resource_uris import (
     OUTPUT,
     PLAN,
     RUN_PROGRESS,
+    WORKFLOW_SCHEMA,
     ResourceKind,
 )
 from waybook.transport.mcp.skills import SCHEME, Skills
@@ -164,6 +165,8 @@ class Resources:
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
         resources = [to_resource(RUN_PROGRESS, run) for run in runs]
         resources += [to_resource(PLAN, plan) for plan in page.plans]
+        if self.runs and cursor is None:
+            resources.append(WORKFLOW_SCHEMA)
         if self.skills is not None and page.next_cursor is None:
             resources += await self.skills.listed()
         return wire.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
@@ -173,6 +176,8 @@ class Resources:
     ) -> wire.ReadResourceResult:
         if params.uri == URI:
             return read_app()
+        if params.uri == WORKFLOW_SCHEMA.uri and self.runs:
+            return _read_schema()
         if self.skills is not None and params.uri.startswith(SCHEME):
             return await self.skills.read(params.uri)
         for kind in self.kinds:
@@ -209,6 +214,15 @@ class Resources:
             return _of_document(await self.gateway.document(context.request, resource_id))
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
+
+
+def _read_schema() -> wire.ReadResourceResult:
+    folder = files("waybook.dag.definitions")
+    text = folder.joinpath("definition.schema.json").read_text("utf-8")
+    contents = wire.TextResourceContents(
+        uri=WORKFLOW_SCHEMA.uri, mime_type=WORKFLOW_SCHEMA.mime_type, text=text
+    )
+    return wire.ReadResourceResult(contents=[contents])
 
 
 def _of_output(output: ReadableOutput) -> Text:

@@ -8,6 +8,7 @@ import orjson
 from pydantic import Field
 
 from waybook.app.request.arguments import AnyJson, MutatingArguments
+from waybook.app.request.caller import WORKFLOW_SCHEMA_URI
 from waybook.app.request.definition_cache import (
     compile_definition,
     definition_body,
@@ -19,6 +20,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, Tool, output_schema
 from waybook.core.decision_context import Scope
+from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
@@ -49,7 +51,11 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 
 def _compile_runnable(definition: Json) -> CompiledDag:
     """Compile a definition, and refuse it if no run of it could ever start."""
-    compiled_dag = compile_definition(definition, 1)
+    try:
+        compiled_dag = compile_definition(definition, 1)
+    except BadRecipe as error:
+        error.details["schema"] = WORKFLOW_SCHEMA_URI
+        raise
     require_runnable(compiled_dag)
     return compiled_dag
 
@@ -88,7 +94,8 @@ TOOL = Tool(
     name="add_dag",
     title="Add a workflow definition",
     description=(
-        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version."
+        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version. Its "
+        f"JSON schema: resource {WORKFLOW_SCHEMA_URI}."
     ),
     arguments=AddDag,
     output_schema=output_schema(dagSlug="string", version="integer"),

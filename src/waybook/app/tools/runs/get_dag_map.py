@@ -14,7 +14,7 @@ from waybook.app.request.arguments import (
     ReadArguments,
     RunIdField,
 )
-from waybook.app.request.definition_cache import DefinitionCache
+from waybook.app.request.definition_cache import DefinitionCache, definition_body
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, reply_limit
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -41,7 +41,10 @@ class GetDagMap(ReadArguments):
 
 
 async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
-    """Return the stages, steps and edges of the map, and the expected number of jobs."""
+    """Return the stages, steps and edges of the map, and the expected number of jobs.
+
+    With `detail`, the reply has the definition too, as `add_dag` accepts it.
+    """
     body = await _load_map(ctx, args)
     return _fitted(body, args, reply_limit(ctx.caller.channel, detail=args.detail))
 
@@ -61,28 +64,30 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
     if args.run_id is not None:
         seen = await load_run(ctx, args.run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        return _map(
-            _structure(seen.compiled_dag), models, next_job_call(args.run_id), seen.compiled_dag
-        )
+        after = next_job_call(args.run_id)
+        return _with_definition(seen.compiled_dag, models, after, detail=args.detail)
     slug = args.dag_slug or ""
     (rows,) = await ctx.read(load.definition_statement(slug))
     cache = ctx.services.shared(DefinitionCache)
     compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag
     chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
     after = next_call("start_run", "Start a run of this workflow.", dagSlug=compiled_dag.dag.slug)
-    return _map(_structure(compiled_dag), chosen, after, compiled_dag)
+    return _with_definition(compiled_dag, chosen, after, detail=args.detail)
 
 
-def _structure(compiled_dag: CompiledDag) -> Structure:
-    return valid_structure(compiled_dag.dag, compiled_dag.graphs)
-
-
-def _map(
-    structure: Structure,
-    models_of: dict[str, tuple[str, ...]],
-    after: Json,
-    compiled_dag: CompiledDag | None = None,
+def _with_definition(
+    compiled_dag: CompiledDag, models_of: dict[str, tuple[str, ...]], after: Json, *, detail: bool
 ) -> Body:
+    dag = compiled_dag.dag
+    return non_empty(
+        dagSlug=dag.slug,
+        version=compiled_dag.version,
+        **_map(valid_structure(dag, compiled_dag.graphs), models_of, after),
+        definition=definition_body(dag) if detail else None,
+    )
+
+
+def _map(structure: Structure, models_of: dict[str, tuple[str, ...]], after: Json) -> Body:
     dag = structure.dag
     maps = {stage["stageSlug"]: stage for stage in map_json(structure, models_of)["stages"]}
     stages: list[Json] = [
@@ -99,14 +104,7 @@ def _map(
         {"from": transition.source, "to": transition.target, "condition": transition.condition}
         for transition in dag.transitions
     ]
-    return non_empty(
-        dagSlug=dag.slug if compiled_dag else None,
-        name=dag.name,
-        version=compiled_dag.version if compiled_dag else None,
-        stages=stages,
-        transitions=transitions,
-        next=after,
-    )
+    return non_empty(name=dag.name, stages=stages, transitions=transitions, next=after)
 
 
 def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
@@ -128,7 +126,11 @@ def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
         "cut": {"left": "steps, edges and transitions", "get": detail_call},
     }
     if args.detail:
-        short["cut"] = {"left": "steps, edges and transitions", "limit": most}
+        fits = len(orjson.dumps(short)) <= most
+        left = "steps, edges and transitions" if fits else "definition, steps, edges, transitions"
+        short["cut"] = {"left": left, "limit": most}
+        if not fits:
+            short.pop("definition", None)
     return fit_reply(short, ("stages",), detail_call, most)
 
 
