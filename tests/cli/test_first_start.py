@@ -57,11 +57,11 @@ NEEDED: dict[str, set[str]] = {
     "review": WORKFLOWS | {"markdown_it"},
     "runs": WORKFLOWS,
     "run RUN": WORKFLOWS,
-    "outputs PLAN": WORKFLOWS,
+    "outputs PLAN": set(),
     "webhooks": WORKFLOWS,
     "audit list": WORKFLOWS,
     "import --dry-run PLAN.md": WORKFLOWS,
-    "call ping": {"pydantic"} | WORKFLOWS,
+    "call ping": {"pydantic", "yaml"},
 }
 RUN = """
 import atexit, sys

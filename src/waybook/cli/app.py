@@ -1,5 +1,6 @@
 """Entry point of the command line: table of commands, and errors as messages."""
 
+import gc
 import os
 import signal
 from typing import Any
@@ -12,6 +13,8 @@ from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
 
 INTERRUPTED = 128 + signal.SIGINT
+#: More objects than a command imports and creates.
+IMPORTED_OBJECTS = 500_000
 
 COMMANDS = {
     "demo": ("demo.command:command", "Run a 30-second live demo."),
@@ -104,5 +107,10 @@ def app() -> None:
 
 
 def main() -> Any:  # noqa: ANN401 - click ends the process itself
+    # Imported objects are never freed, so collecting garbage during imports only takes time.
+    gc.set_threshold(IMPORTED_OBJECTS)
     replace_unprintable_characters()
-    return app(prog_name="waybook")
+    try:
+        return app(prog_name="waybook")
+    finally:
+        gc.freeze()

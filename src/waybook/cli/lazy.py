@@ -1,6 +1,5 @@
 """Lazy imports, so that a command loads only the modules that it needs."""
 
-import gc
 from importlib import import_module
 from typing import Any
 
@@ -27,11 +26,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
-        # Imported objects are never freed, so collecting garbage during imports only takes time.
-        gc.disable()
         command: click.Command = load(f"waybook.cli.{self.table[cmd_name][0]}")
-        gc.freeze()
-        gc.enable()
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:

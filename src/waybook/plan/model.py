@@ -298,3 +298,17 @@ MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
 #: Maximum of `required_sources`. No more sources than this are loaded.
 MAX_REQUIRED_SOURCES = 50
+
+
+class Round(NamedTuple):
+    """Round of repeated steps to which a step belongs."""
+
+    #: 2 for the first repetition.
+    number: int
+    #: Number of rounds if the condition stays true.
+    most: int
+    #: The condition that made the round begin.
+    condition: Condition
+    values: Mapping[str, Json]
+    #: For each repeated step its latest version that has ended, without the step itself.
+    latest: tuple[Step, ...]

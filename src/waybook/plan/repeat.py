@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from json import dumps
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from waybook.conditions.syntax import Node, paths
 from waybook.json_values import Json
@@ -20,6 +20,7 @@ from waybook.plan.model import (
     NewStep,
     OnExhausted,
     Plan,
+    Round,
     Step,
     StepId,
     StepType,
@@ -61,20 +62,6 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
         for condition in wanted
         for step in repeated_range(plan, condition, plan.step(condition.step_id))
     }
-
-
-class Round(NamedTuple):
-    """Round of repeated steps to which a step belongs."""
-
-    #: 2 for the first repetition.
-    number: int
-    #: Number of rounds if the condition stays true.
-    most: int
-    #: The condition that made the round begin.
-    condition: Condition
-    values: Mapping[str, Json]
-    #: For each repeated step its latest version that has ended, without the step itself.
-    latest: tuple[Step, ...]
 
 
 def round_of(plan: Plan, step: Step) -> Round | None:

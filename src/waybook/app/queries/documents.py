@@ -1,7 +1,6 @@
 """Queries for documents and outputs: lists without texts, and single items with their text."""
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -9,12 +8,10 @@ from typing import TypeAlias
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.app.request.run_access import load_run
 from waybook.core.file_names import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import rfc3339
 from waybook.plan.output import Output, file_extension
-from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
@@ -22,19 +19,6 @@ from waybook.store.runs import jobs
 from waybook.store.runs.rows import ReadableRow, RenderedRow
 
 DocumentListItem: TypeAlias = ReadableRow
-
-
-async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
-    run_id = id_or_nil(run_id)
-    seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
-    return order_documents(seen.compiled_dag, seen.results[0])
-
-
-def order_documents(
-    compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
-) -> list[DocumentListItem]:
-    ranks = compiled_dag.dispatch_ranks
-    return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:

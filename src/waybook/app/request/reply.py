@@ -9,10 +9,9 @@ from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.page_urls import review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Step, StepType
+from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Round, Step, StepType
 from waybook.plan.output import Output, is_missing
 from waybook.plan.progress import budget_json, progress_json, whole_minutes
-from waybook.plan.repeat import Round
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.request.loop_health import LoopHealth
@@ -75,11 +75,9 @@ class Services:
         return self.find_base_url()
 
     def shared(self, kind: type[PartT], make: Callable[[], PartT] | None = None) -> PartT:
-        """Return the one object of this class that all calls share, made on first use.
+        """Return the object of this class that all calls share. It is made on first use.
 
-        A command so imports only the modules of what it uses.
+        A command thus imports only the modules of the objects that it uses.
         """
-        part = self.parts.get(kind)
-        if part is None:
-            part = self.parts.setdefault(kind, (make or kind)())
-        return cast("PartT", part)
+        part: PartT | None = self.parts.get(kind)
+        return self.parts.setdefault(kind, (make or kind)()) if part is None else part

@@ -16,6 +16,9 @@ from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.errors import WaybookError
 from waybook.settings import Settings
 
+#: Number of new objects after which garbage is collected, as usual in Python.
+GARBAGE_OBJECTS = 700
+
 
 @click.command()
 @serving_options
@@ -28,11 +31,9 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        # Imported objects are never freed, so collecting garbage during imports only takes time.
-        gc.disable()
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
-        gc.enable()
+        gc.set_threshold(GARBAGE_OBJECTS)
         serve(loaded)
 
 

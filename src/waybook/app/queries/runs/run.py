@@ -7,7 +7,7 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TypeAlias, cast
 
-from waybook.app.queries.documents import DocumentListItem, order_documents
+from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.runs.forecast import FinishedRun, own_pace, run_forecast
 from waybook.app.request.reply import cancellation_view, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -205,3 +205,16 @@ def _report(
     return report(
         valid_structure(compiled_dag.dag, compiled_dag.graphs), run_evidence(run, available)
     )
+
+
+async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
+    run_id = id_or_nil(run_id)
+    seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
+    return order_documents(seen.compiled_dag, seen.results[0])
+
+
+def order_documents(
+    compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
+) -> list[DocumentListItem]:
+    ranks = compiled_dag.dispatch_ranks
+    return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])

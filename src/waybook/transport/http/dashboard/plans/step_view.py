@@ -10,9 +10,9 @@ from waybook.app.queries.diagrams import AFTER_LOOP
 from waybook.app.queries.plans.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
 from waybook.json_values import Json
-from waybook.plan.model import BranchAction, Condition, Step
+from waybook.plan.model import BranchAction, Condition, Round, Step
 from waybook.plan.modify import MODIFIABLE
-from waybook.plan.repeat import Round, round_of
+from waybook.plan.repeat import round_of
 from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
