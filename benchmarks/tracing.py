@@ -32,9 +32,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRati
 
 from limits import Check, finish
 from step_cycle import STEPS, WORKERS, create_plans, work_through
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer, Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database
 from waybook.errors import RateLimited
@@ -66,7 +66,7 @@ class DiscardingExporter(SpanExporter):
 
 
 async def dispatch_without_hook(
-    self: Dispatcher, caller: Caller, tool_name: str, arguments: Mapping[str, object]
+    self: ServerDispatcher, caller: Caller, tool_name: str, arguments: Mapping[str, object]
 ) -> Answer:
     """Carry out a call without looking for a tracer."""
     tool = TOOLS[tool_name]
@@ -91,7 +91,7 @@ async def send_without_hook(self: Transaction, *statements: Statement | str) -> 
 def without_hooks() -> Iterator[None]:
     """Replace the methods that look for a tracer."""
     with (
-        patch.object(Dispatcher, "dispatch", dispatch_without_hook),
+        patch.object(ServerDispatcher, "dispatch", dispatch_without_hook),
         patch.object(Database, "commit", commit_without_hook),
         patch.object(Transaction, "send", send_without_hook),
     ):

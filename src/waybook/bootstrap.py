@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.checks import CheckState, examined_owner
 from waybook.app.registry import TOOLS
 from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.rate_limit import SharedTimes
 from waybook.app.request.search.search_backend import search_backend
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.application import BasicApplication, cancel, open_application
 from waybook.background import (
     delivery_loop,
@@ -38,7 +38,7 @@ SERVED_TOOLS: Final = tuple(TOOLS.values())
 class Application(BasicApplication):
     """Running application with the dispatcher of its tools."""
 
-    dispatcher: Dispatcher
+    dispatcher: ServerDispatcher
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def start_application(
                 settings=settings,
                 owner_dsn=app.owner_dsn,
                 bearer=app.bearer,
-                dispatcher=Dispatcher(app.services, app.calls),
+                dispatcher=ServerDispatcher(app.services, app.calls),
             )
         finally:
             app.services.shared(LayoutWorker).close()

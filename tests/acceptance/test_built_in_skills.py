@@ -12,10 +12,10 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv, with_parts
 from project.repository import code_blocks
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.request.installed_skills import InstalledSkills
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.core.decision_context import Channel
 
@@ -141,7 +141,7 @@ class Worker:
 def skilled(world: OrgEnv) -> AgentClient:
     """Return the agent of user Ann, in a test environment with the built-in skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(SKILLS.values()))
-    return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
+    return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 
 async def check_the_end(worker: Worker, complete: Body) -> None:

@@ -15,7 +15,7 @@ from preloaded_process import PreloadedProcess
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import ConnectionPool, Database, Transaction
@@ -46,7 +46,7 @@ async def stopping(tx, *statements):
 async def main():
     Transaction.commit = stopping
     database = Database(ConnectionPool(dsn), role=role or None)
-    dispatcher = Dispatcher(Services(database=database), CallLog(database))
+    dispatcher = ServerDispatcher(Services(database=database), CallLog(database))
     caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
     answer = await dispatcher.dispatch(caller, tool, json.loads(arguments))
     print(json.dumps(answer.body), flush=True)

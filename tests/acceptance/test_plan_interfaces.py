@@ -16,7 +16,8 @@ from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.plans import _as_json
-from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.cli.terminal.console import Viewport
+from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.decision_context import Channel
 
 NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")

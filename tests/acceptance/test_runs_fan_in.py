@@ -16,7 +16,7 @@ from org_env import AgentClient, Body, OrgEnv, make_env, with_parts
 from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.runs.slots import RunCache
@@ -79,7 +79,7 @@ class Overlap:
 def in_another_process(agent: AgentClient) -> AgentClient:
     """Return the same agent with its own cache of runs; calls in one process take turns."""
     services = with_parts(agent.dispatcher.services, RunCache())
-    return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+    return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
 async def ready(agent: AgentClient) -> tuple[Body, Body]:

@@ -17,8 +17,8 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import Server, new_database
 from preloaded_process import PreloadedProcess
 from run_documents import available, make_run_of_three_steps, pages, render_all
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.dag.progress.invariants import check
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
@@ -78,7 +78,7 @@ async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
     async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield AgentClient(
-            Dispatcher(Services(database=database), CallLog(database)), world.agent.caller
+            ServerDispatcher(Services(database=database), CallLog(database)), world.agent.caller
         )
 
 

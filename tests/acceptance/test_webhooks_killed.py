@@ -18,7 +18,7 @@ TELLER = """
 import asyncio, json, sys
 from datetime import datetime
 from uuid import UUID
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.integrations.webhooks import Webhook
 from waybook.integrations.config import WebhookSettings
@@ -68,7 +68,7 @@ async def main():
     if moment == "before the note":
         await deliver_notifications(RequestContext(services=services, caller=caller))
     else:
-        dispatcher = Dispatcher(services, CallLog(database))
+        dispatcher = ServerDispatcher(services, CallLog(database))
         await dispatcher.dispatch(caller, "submit_step_result", json.loads(arguments))
 
 

@@ -14,9 +14,9 @@ from fake_endpoint import (
     fake_endpoint,
 )
 from org_env import AgentClient, Body, OrgEnv
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.usage import count_usage
 from waybook.app.request.request_context import RequestContext
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.usage import Totals
 from waybook.integrations.llm_client import ModelClient
 from waybook.json_values import Json
@@ -75,7 +75,7 @@ async def model_requests(
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
     services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:
-        yield AgentClient(Dispatcher(services, CallLog(world.database)), world.agent.caller)
+        yield AgentClient(ServerDispatcher(services, CallLog(world.database)), world.agent.caller)
     finally:
         await model.close()
 

@@ -13,7 +13,7 @@ from full_ids import full_id
 from logged_calls import ALL_CALLS
 from org_env import AgentClient, OrgEnv
 from patience import PATIENCE_SECONDS
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.loops import log_calls_for_ever
 from waybook.store import calls
 from waybook.store.calls import CallLog
@@ -87,7 +87,7 @@ async def test_call_log_with_full_queue_drops_and_counts_new_entries(
 ) -> None:
     monkeypatch.setattr(calls, "MAX_QUEUED", 3)
     log = CallLog(world.database)
-    agent = AgentClient(Dispatcher(world.dispatcher.services, log), world.agent.caller)
+    agent = AgentClient(ServerDispatcher(world.dispatcher.services, log), world.agent.caller)
     for _ in range(5):
         await agent.call("list_skills")
     assert log.dropped == 2

@@ -38,7 +38,7 @@ from fake_endpoint import (
 )
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
 from waybook.integrations.llm_messages import ModelReply, ModelRequest
@@ -146,7 +146,7 @@ async def test_second_model_request_gets_only_the_remaining_time(
 ) -> None:
     fading = Fading()
     services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
-    agent = AgentClient(Dispatcher(services, CallLog(world.database)), world.agent.caller)
+    agent = AgentClient(ServerDispatcher(services, CallLog(world.database)), world.agent.caller)
     error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert error["details"] == {"status": 500, "usage": USED}
     assert await recorded_usage(agent) == USED_ONCE

@@ -5,8 +5,8 @@ from json import dumps
 import pytest
 
 from org_env import AgentClient, OrgEnv, with_parts
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.installed_skills import InstalledSkills
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.app.skills.skill import Skill, SkillFile
 
@@ -14,7 +14,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
     """Return an agent of an application that has these skills."""
     services = with_parts(world.dispatcher.services, InstalledSkills(skills))
-    return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
+    return AgentClient(ServerDispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 
 def make_skill(name: str = "a-skill", **files: bytes) -> Skill:

@@ -10,8 +10,8 @@ from org_env import AgentClient, Body, OrgEnv, with_parts
 from patience import PATIENCE_SECONDS
 from tool_calls import PREPARE, valid_call
 from transport.full_app import full_app, make_client
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.installed_skills import InstalledSkills
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
 
@@ -145,4 +145,4 @@ def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
     skills = read_skills(str(folder))
     assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
     services = with_parts(agent.dispatcher.services, InstalledSkills(skills))
-    return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+    return AgentClient(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)

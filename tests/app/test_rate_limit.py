@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from org_env import AgentClient, OrgEnv
 from tool_calls import valid_call
-from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL, Dispatcher
+from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL
 from waybook.app.registry import TOOLS
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.conditions.budget import BUDGET
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited
@@ -120,7 +121,7 @@ def at_a_limit(agent: AgentClient, database: Database | None = None) -> Limited:
     services = replace(
         services, rate_limit=TokenBuckets(2, 3), database=database or services.database
     )
-    return Limited(Dispatcher(services, CallLog(services.database)), agent.caller)
+    return Limited(ServerDispatcher(services, CallLog(services.database)), agent.caller)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waiting_env import WaitingEnv, answered, canceled
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import WaitHooks
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.events import ChangeEvent
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import Bus
@@ -422,7 +422,7 @@ async def unreachable(org: int | None) -> object:
 async def test_change_just_before_a_call_starts_waiting_answers_the_call(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
-    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
     taken = await other.take(plan)
     submitted = asyncio.Event()
 
@@ -467,7 +467,7 @@ async def test_waiting_call_holds_no_connection_and_no_lock(own_world: OrgEnv) -
 async def test_change_by_another_process_ends_wait_of_get_next_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
-    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
     taken = await other.take(plan)
     waiting = await env.started("get_next_step", planId=plan["planId"])
     poller = pg_notify.ChangePoller()
@@ -481,7 +481,7 @@ async def test_change_by_another_process_ends_wait_of_get_next_step(env: Waiting
 async def test_waiting_call_looks_for_work_again_after_lost_change_events(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
-    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    other = AgentClient(ServerDispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
     taken = await other.take(plan)
     waiting = await env.started("get_next_step", planId=plan["planId"])
     await other.submit(taken)

@@ -15,8 +15,8 @@ from missing_programs import NODE_PACKAGES
 from node_packages import Unreachable, install
 from org_env import OrgEnv
 from transport.fake_dispatcher import always
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
@@ -47,7 +47,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
     """Serve MCP and a chat page as this user; yield the address of the chat page."""
     package_directory = packages()
 
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return world.dispatcher
 
     async def caller(_: Request | None) -> Caller:

@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from org_env import OrgEnv
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.store.driver.bus import Bus
 from waybook.transport.gateway import ToolGateway
@@ -54,7 +54,7 @@ async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return world.dispatcher
 
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()))

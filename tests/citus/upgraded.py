@@ -25,11 +25,11 @@ from postgres_servers import (
 from refused_migrations import REFUSED
 from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.runs.run_list import RunFilter, list_runs
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.errors import Misconfigured
 from waybook.json_values import Body
@@ -176,7 +176,7 @@ async def read(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> li
         await check_audit(services, *orgs)
         for org_id, (plan, run) in orgs.items():
             caller = Caller(org_id=org_id, user="ann", channel=Channel.MCP)
-            agent = AgentClient(Dispatcher(services, CallLog(database)), caller)
+            agent = AgentClient(ServerDispatcher(services, CallLog(database)), caller)
             context = RequestContext(services=services, caller=caller)
             page = await list_runs(context, RunFilter(text="region"))
             assert [row.id for row in page.runs] == [full_id(str(run["runId"]))]
@@ -191,7 +191,7 @@ async def go_on(place: ServerDatabase, orgs: dict[UUID, tuple[Body, Body]]) -> N
         services = Services(database=database)
         for org_id, (plan, run) in orgs.items():
             caller = Caller(org_id=org_id, user="ann", channel=Channel.MCP)
-            agent = AgentClient(Dispatcher(services, CallLog(database)), caller)
+            agent = AgentClient(ServerDispatcher(services, CallLog(database)), caller)
             await agent.work_through(plan)
             assert (await agent.status(plan))["status"] == "completed"
             await agent.work_off(run)

@@ -40,7 +40,6 @@ def test_doctor_has_no_warning_before_and_after_first_use(empty: Path) -> None:
 
 #: Libraries that take long to import, and those that a command needs for what it does.
 LIBRARIES = "anyio httpx2 jinja2 jsonschema markdown_it mcp numpy pydantic starlette uvicorn yaml"
-WORKFLOWS = {"jinja2", "yaml"}
 NEEDED: dict[str, set[str]] = {
     "plans": set(),
     "status PLAN": set(),
@@ -54,14 +53,21 @@ NEEDED: dict[str, set[str]] = {
     "backup FILE": set(),
     "connect cursor --print": set(),
     "plugin codex": set(),
-    "review": WORKFLOWS | {"markdown_it"},
-    "runs": WORKFLOWS,
-    "run RUN": WORKFLOWS,
+    "review": {"jinja2", "markdown_it"},
+    "runs": {"jinja2"},
+    "run RUN": {"jinja2"},
+    "documents RUN": {"jinja2"},
     "outputs PLAN": set(),
-    "webhooks": WORKFLOWS,
-    "audit list": WORKFLOWS,
-    "import --dry-run PLAN.md": WORKFLOWS,
-    "call ping": {"pydantic", "yaml"},
+    "export PLAN": set(),
+    "export RUN": {"jinja2"},
+    "template list": {"yaml"},
+    "webhooks": set(),
+    "audit list": set(),
+    "audit verify": {"jinja2"},
+    "import --dry-run PLAN.md": set(),
+    "dag list": {"jinja2", "pydantic", "yaml"},
+    "call ping": {"pydantic"},
+    "status PLAN --json": {"pydantic"},
 }
 RUN = """
 import atexit, sys

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from cli.terminal import Terminal
 from tools.package.start_test import commands
 from waybook.app.accounts.lookup import authenticate_token
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import Channel
 from waybook.transport.http.dashboard.routes import dashboard_routes
@@ -221,7 +221,9 @@ def test_admin_token_of_the_team_guide_opens_tokens_page(terminal: Terminal) -> 
             async def person(_: Request, caller: Caller = caller) -> Caller:
                 return caller
 
-            app = Starlette(routes=dashboard_routes(Dispatcher(services, here.app.calls), person))
+            app = Starlette(
+                routes=dashboard_routes(ServerDispatcher(services, here.app.calls), person)
+            )
             transport = httpx2.ASGITransport(app)
             async with httpx2.AsyncClient(transport=transport, base_url="http://local") as client:
                 page = await client.get("/")

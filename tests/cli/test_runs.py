@@ -11,10 +11,10 @@ from cli.terminal import Terminal
 from full_ids import full_id
 from org_env import AgentClient, Body
 from transport.page_reader import make_reader, visible_text
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import AppSession
-from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.dag.progress.invariants import check
 from waybook.page_address import PageClaim
@@ -120,7 +120,7 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
     """Return the replies of three tools, and the texts of the run list and the run page."""
-    agent = AgentClient(Dispatcher(here.app.services, here.app.calls), here.call.caller)
+    agent = AgentClient(ServerDispatcher(here.app.services, here.app.calls), here.call.caller)
     async with make_reader(agent) as reader:
         pages = [visible_text(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]
     dags = await agent.call("list_dags")

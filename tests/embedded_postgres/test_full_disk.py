@@ -16,7 +16,7 @@ from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory, remove_data_directory
 from faults import disk
 from org_env import OrgEnv
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.runtime import open_app
 from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
@@ -49,7 +49,7 @@ def enlarge(data_dir: Path) -> None:
     subprocess.run(["mount", "-o", options, data_dir.parent], check=True)
 
 
-async def readiness(dispatcher: Dispatcher) -> tuple[int, dict[str, Any]]:
+async def readiness(dispatcher: ServerDispatcher) -> tuple[int, dict[str, Any]]:
     operations = Operations(dispatcher.is_ready, stuck=bool, metrics=tuple)
     response = await operations.readyz(Request({"type": "http"}))
     return response.status_code, json.loads(bytes(response.body))
@@ -70,7 +70,7 @@ def test_call_on_full_disk_writes_nothing_until_there_is_space(small_disk: Path)
     async def act() -> None:
         settings = read_settings({"data_dir": small_disk}, {}).settings
         async with open_app(settings) as here:
-            dispatcher = Dispatcher(here.app.services, here.app.calls)
+            dispatcher = ServerDispatcher(here.app.services, here.app.calls)
             caller = here.app.caller(Channel.MCP)
             disk.fill(small_disk.parent)
             written, arguments = 0, long_plan(0)

@@ -11,10 +11,10 @@ from org_env import AgentClient, Body, OrgEnv, make_env, make_step, with_parts
 from postgres_servers import ServerDatabase
 from project.repository import read, sections
 from tool_calls import valid_call
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 from waybook.app.request.installed_skills import InstalledSkills
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.loader import read_skills
 from waybook.core.usage import Usage
 from waybook.integrations.llm_messages import ModelReply, ModelRequest
@@ -155,7 +155,7 @@ RESULT: Body = {"resultSummary": "found"}
 async def files_of_a_skill(agent: AgentClient) -> None:
     """Read the files of a skill that has files."""
     services = with_parts(agent.dispatcher.services, InstalledSkills(read_skills("")))
-    listener = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+    listener = Listening(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
     listener.seen = agent.seen if isinstance(agent, Listening) else {}
     named = {"name": "deep-research"}
     await listener.call("start_skill", **named, sessionId="files")
@@ -293,7 +293,7 @@ async def extracts(agent: Listening) -> None:
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):
         services = replace(agent.dispatcher.services, model=Forgetful(text))
-        asking = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+        asking = Listening(ServerDispatcher(services, agent.dispatcher.calls), agent.caller)
         asking.seen = agent.seen
         await asking.call("extract_data", **args)
 

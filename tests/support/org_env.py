@@ -12,13 +12,13 @@ import psycopg
 from full_ids import full_id
 from idle_connections import ReusingPool, keep_connections
 from postgres_servers import ServerDatabase
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.erasure import verify_erasures
 from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.installed_skills import InstalledSkills
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.bootstrap import Application
 from waybook.core.decision_context import Channel, ReviewPolicy
@@ -65,7 +65,7 @@ def with_parts(services: Services, *parts: object) -> Services:
     return replace(services, parts={**services.parts, **{type(part): part for part in parts}})
 
 
-def make_application(dispatcher: Dispatcher, settings: Settings) -> Application:
+def make_application(dispatcher: ServerDispatcher, settings: Settings) -> Application:
     """Return an application with this dispatcher, whose loops do not run."""
     return Application(
         dispatcher=dispatcher,
@@ -95,7 +95,7 @@ class FakeClock:
 class AgentClient:
     """User of an org who calls tools through the dispatcher."""
 
-    dispatcher: Dispatcher
+    dispatcher: ServerDispatcher
     caller: Caller
 
     @property
@@ -195,7 +195,7 @@ class AgentClient:
             step_parents=ParentCache(),
             short_ids=ShortIdCache(),
         )
-        return AgentClient(Dispatcher(services, self.dispatcher.calls), self.caller)
+        return AgentClient(ServerDispatcher(services, self.dispatcher.calls), self.caller)
 
 
 def make_step(instructions: str = "Look it up.", **more: object) -> Body:
@@ -206,7 +206,7 @@ def make_step(instructions: str = "Look it up.", **more: object) -> Body:
 class OrgEnv:
     place: ServerDatabase
     database: Database
-    dispatcher: Dispatcher
+    dispatcher: ServerDispatcher
     clock: FakeClock
     agent: AgentClient
     other_org: AgentClient
@@ -276,7 +276,9 @@ async def make_env(
     async with open_test_database(
         place, pool_size=pool_size, lock_timeout=lock_timeout
     ) as database:
-        dispatcher = Dispatcher(with_parts(Services(database=database), SKILLS), CallLog(database))
+        dispatcher = ServerDispatcher(
+            with_parts(Services(database=database), SKILLS), CallLog(database)
+        )
         world = OrgEnv(
             place=place,
             database=database,

@@ -7,8 +7,8 @@ from typing import Any
 
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.wait_queue import WaitingCalls
+from waybook.app.server_dispatcher import ServerDispatcher
 
 
 class SkippedTimer:
@@ -69,7 +69,7 @@ class WaitingEnv:
     def __post_init__(self) -> None:
         self.calls = WaitingCalls(self.most, self.most_of_org, loop=lambda: self.loop)
         services = replace(self.world.dispatcher.services, waiting=self.calls)
-        dispatcher = Dispatcher(services, self.world.dispatcher.calls)
+        dispatcher = ServerDispatcher(services, self.world.dispatcher.calls)
         self.agent = AgentClient(dispatcher, self.world.agent.caller)
         self.bus = services.bus
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from fake_endpoint import EndpointServer, Play, ReceivedRequest, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.caller import Caller
 from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.core.events import NotificationKind
 from waybook.integrations.config import WebhookSettings
@@ -103,7 +103,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
     who = agent or world.agent
     try:
         yield WebhookEnv(
-            services, AgentClient(Dispatcher(services, world.dispatcher.calls), who.caller)
+            services, AgentClient(ServerDispatcher(services, world.dispatcher.calls), who.caller)
         )
     finally:
         await sender.close()

@@ -15,8 +15,8 @@ from foreign_records import make_feedback_link, make_review_link, make_snapshot_
 from org_env import AgentClient
 from run_calls import make_gathering
 from tool_calls import valid_call
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.transport.gateway import ToolGateway
@@ -51,7 +51,7 @@ FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
 
 
 def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:

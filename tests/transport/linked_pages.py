@@ -11,7 +11,7 @@ import httpx2
 from auth_env import authenticated_app, make_token
 from fake_endpoint import fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
-from waybook.app.dispatcher import Dispatcher
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Scope
 from waybook.notifications.action_links import ActionLinks
 from webhook_env import KEY, TAKEN, WebhookEnv, make_webhook_env, verified
@@ -42,7 +42,7 @@ async def linked_message(
         make_webhook_env(world, f"{other.url}/hook") as env,
     ):
         env.services = replace(env.services, action_links=LINKS)
-        env.agent.dispatcher = Dispatcher(env.services, world.dispatcher.calls)
+        env.agent.dispatcher = ServerDispatcher(env.services, world.dispatcher.calls)
         cause = await make(env.agent)
         await env.deliver()
         payload = verified(other.requests[-1])

@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from org_env import AgentClient
 from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.settings import LoadedSettings
 from waybook.transport.gateway import ToolGateway
@@ -32,7 +32,7 @@ async def make_reader(
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield an HTTP client for a user of this agent's org that does not follow redirects."""
 
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 
     async def person(_: Request | None) -> Caller:

@@ -13,9 +13,9 @@ from transport.linked_pages import HTML, LINKS, linked_message
 from transport.page_client import send
 from waybook.app.accounts.links import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import read_review
 from waybook.app.request.request_context import RequestContext
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import ReviewPolicy, Scope
 from webhook_env import TAKEN, WebhookEnv, make_review, make_webhook_env, verified
 
@@ -200,7 +200,7 @@ async def test_notification_has_no_links_if_reviewer_is_not_in_org(
 ) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
-        env.agent.dispatcher = Dispatcher(env.services, world.dispatcher.calls)
+        env.agent.dispatcher = ServerDispatcher(env.services, world.dispatcher.calls)
         await make_review(env.agent)
         await env.deliver()
         assert "actions" not in verified(other.requests[-1])["data"]

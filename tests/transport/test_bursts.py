@@ -17,9 +17,9 @@ from patience import PATIENCE_SECONDS
 from postgres_servers import ServerDatabase
 from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import revoke_token
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Answer, Caller
 from waybook.app.request.rate_limit import TokenBuckets
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.store.calls import CallLog
 from waybook.transport.http.rate_limits import BODY_BYTES_PER_CALL, DELAYS
 
@@ -37,7 +37,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @asynccontextmanager
 async def limited_visitor(
-    world: OrgEnv, limit: TokenBuckets, kind: type[Dispatcher] = Dispatcher
+    world: OrgEnv, limit: TokenBuckets, kind: type[ServerDispatcher] = ServerDispatcher
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield an HTTP client for an application with this rate limit, without credentials."""
     services = replace(world.dispatcher.services, rate_limit=limit)
@@ -130,8 +130,8 @@ async def test_unavailable_server_says_when_to_retry(world: OrgEnv, path: str) -
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
 
 
-class RecordingDispatcher(Dispatcher):
-    """Dispatcher that records the time each call has spent before it was executed."""
+class RecordingDispatcher(ServerDispatcher):
+    """ServerDispatcher that records the time each call has spent before it was executed."""
 
     delays: list[float]
 

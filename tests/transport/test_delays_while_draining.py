@@ -8,8 +8,8 @@ import pytest
 from auth_env import bearer, make_token
 from org_env import OrgEnv, make_application
 from transport.messages import LEGACY, make_request
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.cli.commands.serve import build_http_app
 from waybook.settings import LoadedSettings, Settings
 from waybook.store.calls import CallLog
@@ -37,7 +37,7 @@ class RecordedDrain(Drain):
 def open_client(world: OrgEnv, drain: Drain, burst: int = 1) -> httpx2.AsyncClient:
     """Return a client of the complete application, which admits `burst` calls at once."""
     services = replace(world.dispatcher.services, rate_limit=TokenBuckets(1, burst))
-    dispatcher = Dispatcher(services, CallLog(services.database))
+    dispatcher = ServerDispatcher(services, CallLog(services.database))
     dispatcher.clock = lambda: NOW
     settings = Settings(auth="required")
     app = build_http_app(

@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
 from patience import NOTICE_SECONDS
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp import elicitation
 from waybook.transport.mcp.server import build_server
@@ -60,7 +60,7 @@ async def open_client(
     one_line: bool = False,
     extensions: Sequence[ClientExtension] | None = None,
 ) -> AsyncIterator[Client]:
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:

@@ -5,15 +5,15 @@ from starlette.requests import Request
 
 from marked_data import MarkedWriter, marked_output, marked_plan, marked_run
 from org_env import AgentClient, OrgEnv
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
 
 def make_client(agent: AgentClient) -> Client:
-    async def opened() -> Dispatcher:
+    async def opened() -> ServerDispatcher:
         return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:

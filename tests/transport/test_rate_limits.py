@@ -17,9 +17,9 @@ from org_env import AgentClient, OrgEnv
 from transport.fake_dispatcher import TOOLS
 from transport.messages import LEGACY, make_request, modern_headers
 from transport.page_reader import TOKEN
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.core.decision_context import Channel
 from waybook.errors import Forbidden
 from waybook.store.calls import CallLog
@@ -50,7 +50,7 @@ def nothing() -> None:
 class Flooded:
     """Server for two orgs with a fixed clock, which records how long it delays calls."""
 
-    dispatcher: Dispatcher
+    dispatcher: ServerDispatcher
     agent: AgentClient
     other_org: AgentClient
     now: int = 100 * NANOSECONDS
@@ -82,7 +82,7 @@ class Flooded:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        async def dispatcher() -> Dispatcher:
+        async def dispatcher() -> ServerDispatcher:
             return self.dispatcher
 
         gateway = ToolGateway(dispatcher, self.caller(Channel.MCP))
@@ -101,7 +101,9 @@ class Flooded:
 @pytest.fixture
 def flooded(world: OrgEnv) -> Flooded:
     services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
-    made = Flooded(Dispatcher(services, CallLog(services.database)), world.agent, world.other_org)
+    made = Flooded(
+        ServerDispatcher(services, CallLog(services.database)), world.agent, world.other_org
+    )
     made.dispatcher.clock = lambda: made.now
     return made
 
@@ -236,7 +238,7 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(
 ) -> None:
     issued = await make_token(world.agent)
     services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
-    here = replace(world, dispatcher=Dispatcher(services, CallLog(services.database)))
+    here = replace(world, dispatcher=ServerDispatcher(services, CallLog(services.database)))
     here.dispatcher.clock = lambda: 100 * NANOSECONDS
     async with (
         served(here) as address,
@@ -269,5 +271,5 @@ async def test_rate_limited_call_waits_longer_with_more_waiting_calls(
     assert not request.state.counted
 
 
-async def _at(dispatcher: Dispatcher) -> Dispatcher:
+async def _at(dispatcher: ServerDispatcher) -> ServerDispatcher:
     return dispatcher

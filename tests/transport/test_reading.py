@@ -21,8 +21,8 @@ from transport.fake_dispatcher import (
     make_gateway,
     make_refusal,
 )
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableDocument
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.dag.progress.invariants import check
@@ -47,7 +47,7 @@ def make_face(reading: ReadApi) -> httpx2.AsyncClient:
 def reading_as(agent: AgentClient) -> ReadApi:
     """Return an HTTP client of the REST API for an agent's org."""
 
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:

@@ -14,8 +14,8 @@ from org_env import AgentClient, OrgEnv, make_env
 from replicated_servers import ReplicatedServers, replicated_servers
 from transport.full_app import full_app, make_client, routes_of, sample_ids
 from transport.page_client import make_browser, send
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.replica_context import ReplicaContext
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.store.driver.addresses import require_standby
 from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
 from waybook.store.driver.database import Database
@@ -77,7 +77,7 @@ async def make_pages(servers: ReplicatedServers, url: str | None = None) -> Asyn
             database.frozen_now = world.database.frozen_now
             replica = Replica(database, 0.05, lambda: time.monotonic() + ahead[0])
             services = replace(world.dispatcher.services, replica=replica)
-            dispatcher = Dispatcher(services, world.dispatcher.calls)
+            dispatcher = ServerDispatcher(services, world.dispatcher.calls)
             agent = AgentClient(dispatcher, world.agent.caller)
             async with make_browser(agent) as browser:
                 yield Pages(world, agent, replica, browser, ahead)

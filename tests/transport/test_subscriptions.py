@@ -14,9 +14,9 @@ from org_env import OrgEnv
 from patience import PATIENCE_SECONDS
 from tools.generate.tool_list import list_tools
 from transport.fake_dispatcher import always
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 
 def make_entrance(world: OrgEnv) -> ToolGateway:
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return world.dispatcher
 
     async def caller(_: object) -> Caller:

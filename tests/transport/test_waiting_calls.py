@@ -14,8 +14,8 @@ from org_env import Body, OrgEnv, make_step
 from patience import PATIENCE_SECONDS
 from transport.messages import LEGACY, make_request, modern_headers
 from waiting_env import WaitingEnv, answered, canceled
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.rate_limits import ConcurrencyLimiter, RequestThrottle
@@ -41,7 +41,7 @@ def env(own_world: OrgEnv) -> WaitingEnv:
 async def served(env: WaitingEnv) -> AsyncIterator[str]:
     """Serve the tools over HTTP; yield the address of the MCP endpoint."""
 
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return env.agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:

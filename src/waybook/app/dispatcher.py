@@ -6,14 +6,11 @@ converts errors into answers, and logs the call.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 from uuid import UUID
 
-from waybook.app.queries.documents import list_outputs, read_document, read_output
-from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import error_answer, retry_call, within_ceiling
 from waybook.app.request.argument_ids import (
@@ -26,21 +23,14 @@ from waybook.app.request.call_records import CallFigures, Measured, log_entry, o
 from waybook.app.request.caller import (
     Answer,
     Caller,
-    ReadableDocument,
-    ReadableOutput,
-    ReadableReview,
-    require_scope,
 )
-from waybook.app.request.installed_skills import installed_skills
-from waybook.app.request.reply import output_view
 from waybook.app.request.reply_ids import shorten_ids
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
-from waybook.app.request.short_ids import full_id_of, logged_step_id
+from waybook.app.request.short_ids import logged_step_id
 from waybook.app.request.tool import Tool
-from waybook.app.skills.skill import Skill
-from waybook.core.decision_context import Channel, Scope
-from waybook.core.short_ids import IdKind, short_id
+from waybook.core.decision_context import Channel
+from waybook.core.short_ids import short_id
 from waybook.errors import (
     Forbidden,
     NotFound,
@@ -78,10 +68,6 @@ class Dispatcher:
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
-    def skills(self) -> tuple[Skill, ...]:
-        return installed_skills(self.services)
-
-    @property
     def bus(self) -> Bus:
         return self.services.bus
 
@@ -107,7 +93,7 @@ class Dispatcher:
     ) -> Answer:
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
-        answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
+        answer, size = within_ceiling(tool, caller, self.shortened(caller, plain))
         if size >= REPLY_BYTES_PER_CALL:
             self.charge(caller, size // REPLY_BYTES_PER_CALL)
         seconds = time.perf_counter() - started
@@ -143,33 +129,6 @@ class Dispatcher:
     async def is_ready(self) -> bool:
         await self.services.database.check_ready()
         return True
-
-    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        self.require_capacity(caller)
-        return await read_document(self._reading(caller), resource_id)
-
-    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        self.require_capacity(caller)
-        return await read_output(self._reading(caller), output_id)
-
-    async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
-        self.require_capacity(caller)
-        ctx = self._reading(caller)
-        outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
-        return [output_view(output) for output in outputs]
-
-    async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
-        self.require_capacity(caller)
-        ctx = self._reading(caller)
-        full_id = await full_id_of(ctx, IdKind.REVIEW, review_id, "taskId")
-        review = await read_review_outcome(ctx, full_id)
-        plain = self._shortened(caller, Answer(review.reply))
-        answer, _ = within_ceiling(TOOLS["request_user_review"], caller, plain)
-        return replace(review, reply=answer.body)
-
-    def _reading(self, caller: Caller) -> RequestContext:
-        require_scope(caller, Scope.PLAN_READ, "reading")
-        return RequestContext(services=self.services, caller=caller)
 
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
         """Return the error for exceeding the rate limit.
@@ -207,7 +166,7 @@ class Dispatcher:
             )
             return error_answer(broken, tool, arguments)
 
-    def _shortened(self, caller: Caller, plain: Answer) -> Answer:
+    def shortened(self, caller: Caller, plain: Answer) -> Answer:
         if plain.is_error:
             # Do not cache the ids in an error, because they may come from the caller and not exist.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)

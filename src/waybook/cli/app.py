@@ -109,6 +109,8 @@ def app() -> None:
 def main() -> Any:  # noqa: ANN401 - click ends the process itself
     # Imported objects are never freed, so collecting garbage during imports only takes time.
     gc.set_threshold(IMPORTED_OBJECTS)
+    # Pydantic looks for plugins in every installed package, which takes time too.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     replace_unprintable_characters()
     try:
         return app(prog_name="waybook")

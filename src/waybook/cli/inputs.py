@@ -20,6 +20,7 @@ MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: An argument read from standard input has the same size limit as a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
+MAX_MODELS: Final = 1000
 
 
 def read_all(file: str, most: int) -> bytes:
@@ -100,3 +101,17 @@ def read_time(text: str) -> datetime:
     except ValueError:
         raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+
+
+def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Parse a comma-separated list of models. A number stands for that many generated names."""
+    if value is None:
+        return ()
+    if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
+        if not 0 < int(value) <= MAX_MODELS:
+            raise click.BadParameter(f"the number of models must be 1 to {MAX_MODELS}")
+        return tuple(f"model-{number}" for number in range(1, int(value) + 1))
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter("a name is missing between the commas")
+    return names

@@ -17,6 +17,7 @@ from waybook.json_values import Json
 from waybook.plan.create import NewPlan, blank_plan, plan_row
 from waybook.plan.draft import RESULT_FIELDS, Decision, Draft
 from waybook.plan.model import (
+    GROWING,
     BranchAction,
     BranchOutcome,
     Budget,
@@ -34,7 +35,6 @@ from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
-GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

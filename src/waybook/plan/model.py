@@ -44,6 +44,10 @@ class BranchAction(StrEnum):
     FAIL = "fail"
 
 
+#: Actions that add steps to the plan.
+GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
+
+
 class OnExhausted(StrEnum):
     """Action of a `repeat` condition that is still true after the last repetition."""
 

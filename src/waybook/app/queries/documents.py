@@ -21,6 +21,11 @@ from waybook.store.runs.rows import ReadableRow, RenderedRow
 DocumentListItem: TypeAlias = ReadableRow
 
 
+async def are_documents_pending(ctx: RequestContext) -> bool:
+    (rows,) = await ctx.read(jobs.runs_to_render_statement(1))
+    return bool(rows)
+
+
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
     (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
     if not rows:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from typing import cast
 from uuid import UUID
 
 import orjson
 
 from waybook.dag.definitions.definition import graphs_of, read_definition, write_definition
-from waybook.dag.definitions.source_text import builtin_definitions, parse_definition
 from waybook.dag.model import Dag
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json
@@ -104,7 +104,9 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
 
 @cache
 def builtin_dags() -> dict[str, CompiledDag]:
+    # Only the built-in definitions are in YAML, whose library takes long to import.
+    source = import_module("waybook.dag.definitions.source_text")
     return {
-        slug: compile_definition(parse_definition(text), 1)
-        for slug, text in builtin_definitions().items()
+        slug: compile_definition(source.parse_definition(text), 1)
+        for slug, text in source.builtin_definitions().items()
     }

@@ -17,6 +17,7 @@ from waybook.app.request.arguments import (
     Text,
     WholeNumber,
 )
+from waybook.core.durations import MINUTE
 from waybook.core.usage import DOLLAR, Usage, to_micros
 from waybook.errors import InvalidInput
 from waybook.plan.model import (
@@ -29,7 +30,6 @@ from waybook.plan.model import (
     StepType,
 )
 
-SECONDS_PER_MINUTE = 60
 MAX_ATTEMPTS = 100
 
 
@@ -145,7 +145,7 @@ StepConditions = Annotated[
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
+    return None if minutes is None else max(1, round(minutes * MINUTE))
 
 
 #: A larger number of tokens could overflow sums.

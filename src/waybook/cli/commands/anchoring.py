@@ -16,8 +16,8 @@ from waybook.app.operations.anchors import AnchorCheck, AnchorTotals, check_anch
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.operations.backup import is_backup
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
-from waybook.app.operations.file_verification import verify_file
 from waybook.app.request.request_context import RequestContext
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
@@ -268,7 +268,9 @@ def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
     if file.stat().st_size > MAX_FILE_BYTES:
         raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes, too many to be verified")
     try:
-        verified = verify_file(file.read_bytes(), seal)
+        verified = load("waybook.app.operations.file_verification:verify_file")(
+            file.read_bytes(), seal
+        )
     except InvalidInput as error:
         if as_json:
             print_json({"ok": False, "file": str(file), "error": error.message})

@@ -9,12 +9,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.commands.map import read_models
-from waybook.cli.inputs import read_prefix
+from waybook.cli.inputs import read_models, read_prefix
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_line
 from waybook.cli.runtime import get_console, load_settings, open_app
-from waybook.cli.terminal.diagrams import dag_display
 from waybook.cli.terminal.errors import ToolError, print_error
 from waybook.core.hidden_characters import escape_hidden
 from waybook.dag.definitions.definition import definition_schema
@@ -79,6 +78,7 @@ def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: 
         _tell({name: value for name, value in body.items() if name != "next"})
         return
     console = get_console()
+    dag_display = load("waybook.cli.terminal.diagrams:dag_display")
     console.print(dag_display(body, len(models), console.width))
 
 

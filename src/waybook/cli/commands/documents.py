@@ -12,17 +12,16 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.documents import DocumentListItem, read_document
+from waybook.app.queries.documents import DocumentListItem, are_documents_pending, read_document
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.caller import ReadableDocument
-from waybook.background import render_all_orgs
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, refuse_to_overwrite
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.core.file_names import safe_file_name, unique_name
-from waybook.dag.templates.rendering import build_page
 from waybook.settings import Settings
 
 
@@ -121,7 +120,9 @@ async def _go(
 ) -> tuple[RunDetail, list[DocumentListItem], WrittenFile]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        while await render_all_orgs(here.app.services):
+        while await are_documents_pending(here.call) and await load(
+            "waybook.background:render_all_orgs"
+        )(here.app.services):
             pass
         board = await read_run_detail(here.call, run.id, RunInclude.DOCUMENTS)
         listed = [item for item in board.documents if stage in {None, item.stage}]
@@ -158,7 +159,9 @@ async def _write(
 def _text(document: ReadableDocument, form: str) -> str:
     if form == "markdown":
         return document.markdown
-    return build_page(f"{document.document_key}, {document.model}", document.html)
+    build_page = load("waybook.dag.templates.rendering:build_page")
+    page: str = build_page(f"{document.document_key}, {document.model}", document.html)
+    return page
 
 
 def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:

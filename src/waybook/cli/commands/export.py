@@ -11,21 +11,15 @@ from typing import Final
 import click
 
 from waybook.app.operations.private_file import private_file
-from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.app.queries.runs.run import RunInclude, read_run_detail
-from waybook.app.queries.runs.run_export import read_run_rows, run_export_json, run_report_text
 from waybook.app.queries.runs.run_list import resolve_run
-from waybook.app.queries.timeline_export import plan_timeline, run_timeline
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.inputs import STDIN
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, org_option
 from waybook.cli.output import print_line, print_text
 from waybook.cli.runtime import load_settings, open_app
-from waybook.dag.diagram.export import export_drawing
-from waybook.dag.statuses import DrawingFormat
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.settings import Settings
 
@@ -83,7 +77,11 @@ async def _export(
     async with open_app(settings) as here:
         ctx = await here.for_org(org)
         plan_id, run_id = await _resolve(ctx, subject)
-        parts = _plan_parts(ctx, plan_id, form) if plan_id else _run_parts(ctx, run_id, form)
+        parts = (
+            _plan_parts(ctx, plan_id, form)
+            if plan_id
+            else load("waybook.cli.export_parts:run_parts")(ctx, run_id, form)
+        )
         if output != STDOUT:
             with private_file(Path(output), force=force) as file:
                 async for part in parts:
@@ -127,22 +125,6 @@ async def _plan_parts(
                 yield part
         case ExportFormat.MARKDOWN:
             yield report_text(await read_plan_rows(ctx, plan_id)).encode()
-        case ExportFormat.MERMAID:
-            detail = await read_plan_detail(ctx, plan_id, PlanInclude.NAMES)
-            yield export_drawing(DrawingFormat.MERMAID, plan_drawing(detail)).encode()
-        case ExportFormat.CSV:
-            yield (await plan_timeline(ctx, plan_id)).encode()
-
-
-async def _run_parts(ctx: RequestContext, run_id: str, form: ExportFormat) -> AsyncIterator[bytes]:
-    match form:
-        case ExportFormat.JSON:
-            async for part in run_export_json(ctx, await read_run_rows(ctx, run_id)):
-                yield part
-        case ExportFormat.MARKDOWN:
-            yield run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL)).encode()
-        case ExportFormat.MERMAID:
-            detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
-            yield export_drawing(DrawingFormat.MERMAID, run_drawing(detail)).encode()
-        case ExportFormat.CSV:
-            yield run_timeline(await read_run_rows(ctx, run_id)).encode()
+        case ExportFormat.MERMAID | ExportFormat.CSV:
+            drawn = load("waybook.cli.export_parts:plan_drawn")
+            yield (await drawn(ctx, plan_id, form)).encode()

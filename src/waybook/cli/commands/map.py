@@ -21,7 +21,7 @@ from waybook.cli.diagram_files import (
     pop_requested_exports,
     write_exports,
 )
-from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all
+from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all, read_models
 from waybook.cli.options import json_option
 from waybook.dag.definitions.source_text import decode_text, parse_definition
 from waybook.dag.diagram.export import drawing_from_snapshot
@@ -29,21 +29,6 @@ from waybook.dag.snapshots.snapshot import SnapshotFormat, map_from_snapshot
 from waybook.errors import InvalidInput
 
 DISPLAY = "waybook.cli.terminal.diagrams:print_map"
-MAX_MODELS = 1000
-
-
-def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Parse a comma-separated list of models. A number stands for that many generated names."""
-    if value is None:
-        return ()
-    if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
-        if not 0 < int(value) <= MAX_MODELS:
-            raise click.BadParameter(f"the number of models must be 1 to {MAX_MODELS}")
-        return tuple(f"model-{number}" for number in range(1, int(value) + 1))
-    names = tuple(name.strip() for name in value.split(","))
-    if not all(names):
-        raise click.BadParameter("a name is missing between the commas")
-    return names
 
 
 @click.command()

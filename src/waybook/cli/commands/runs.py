@@ -20,8 +20,7 @@ from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import RUN_STYLES, segmented_bar
-from waybook.cli.terminal.console import show_live, usage_line
-from waybook.cli.terminal.plan_board import Viewport, live_viewport
+from waybook.cli.terminal.console import Viewport, live_viewport, show_live, usage_line
 from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id

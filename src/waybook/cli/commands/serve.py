@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 
 from waybook.app.accounts.authentication import authenticate_bearer
 from waybook.app.accounts.token_cache import TokenCache
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes
+from waybook.app.server_dispatcher import ServerDispatcher
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.logs import configure_server_logging
 from waybook.cli.options import listening_options, serving_options, settings_from
@@ -281,7 +281,7 @@ async def _person(services: Application, _: Request) -> Caller:
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    async def dispatcher() -> Dispatcher:
+    async def dispatcher() -> ServerDispatcher:
         return services.dispatcher
 
     async def caller(_: Request | None) -> Caller:

@@ -18,8 +18,8 @@ from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app, start_hint
-from waybook.cli.terminal.console import plan_usage_lines, show_live
-from waybook.cli.terminal.plan_board import Viewport, live_viewport, plan_display
+from waybook.cli.terminal.console import Viewport, live_viewport, plan_usage_lines, show_live
+from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.short_ids import short_id
 from waybook.page_address import current_base_url
 from waybook.settings import Settings

@@ -1,6 +1,7 @@
 """`waybook template`: list, show, save and use templates of plans."""
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -9,9 +10,7 @@ from rich.text import Text
 
 from waybook.app.operations.plan_templates import saved_templates, templates_folder
 from waybook.app.operations.private_file import private_file
-from waybook.app.queries.plans.plan_export import plan_arguments, read_plan_rows
 from waybook.app.queries.plans.plan_list import resolve_plan
-from waybook.cli.commands.import_plan import confirm, create_plan, report_import
 from waybook.cli.inputs import read_all
 from waybook.cli.options import database_options, json_option, org_option
 from waybook.cli.output import print_json, print_line, print_text
@@ -136,7 +135,9 @@ def save_command(
 async def _plan_arguments(settings: Settings, text: str) -> Body:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
-        return plan_arguments(await read_plan_rows(here.call, plan.id))
+        export = import_module("waybook.app.queries.plans.plan_export")
+        arguments: Body = export.plan_arguments(await export.read_plan_rows(here.call, plan.id))
+        return arguments
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, str]:
@@ -175,11 +176,11 @@ def use_command(
     arguments = fill_template(_find(settings, template), read_values(values))
     if not as_json:
         _show(arguments)
-    plan_id = ""
-    if not dry_run and confirm("Create this plan?", template, yes=yes):
-        plan_id = asyncio.run(create_plan(settings, org, arguments))
+    plan_id, importing = "", import_module("waybook.cli.commands.import_plan")
+    if not dry_run and importing.confirm("Create this plan?", template, yes=yes):
+        plan_id = asyncio.run(importing.create_plan(settings, org, arguments))
     body: Body = {"kind": "plan", "id": plan_id or None, **arguments}
-    report_import(body, plan_id, written=bool(plan_id), as_json=as_json)
+    importing.report_import(body, plan_id, written=bool(plan_id), as_json=as_json)
 
 
 def _show(arguments: Body) -> None:

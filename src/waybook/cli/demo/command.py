@@ -38,7 +38,7 @@ from waybook.cli.demo.scene import (
 )
 from waybook.cli.options import database_options
 from waybook.cli.runtime import get_console, load_settings, open_app
-from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.console import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 

@@ -23,8 +23,9 @@ from waybook.application import BasicApplication
 from waybook.cli.demo.environment import EventLog, Line, SimulatedClock
 from waybook.cli.demo.script import BRANCH_STEPS, PLAN_STEPS
 from waybook.cli.terminal import plan_board, run_board
+from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.errors import ToolError
-from waybook.cli.terminal.plan_board import PLAN_FIXED_ROWS, Viewport
+from waybook.cli.terminal.plan_board import PLAN_FIXED_ROWS
 from waybook.cli.terminal.run_board import RUN_FIXED_ROWS
 from waybook.core.decision_context import Channel
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -20,6 +21,29 @@ from waybook.core.usage import Totals, format_cost
 from waybook.errors import Busy, Unavailable
 from waybook.plan.model import Plan
 from waybook.plan.progress import BudgetShare, shares, warning
+
+#: Lower terminals show no footer, so that more steps fit.
+LOW_HEIGHT: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewport:
+    """Size of the terminal and display options. Without a height, there is no limit."""
+
+    width: int
+    height: int | None = None
+    live: bool = False
+    holders: bool = False
+    foot: bool = True
+    filled: bool = False
+
+    @property
+    def is_low(self) -> bool:
+        return self.height is not None and self.height < LOW_HEIGHT
+
+
+def live_viewport(console: Console) -> Viewport:
+    return Viewport(width=console.width, height=console.height, live=True)
 
 
 class SafeConsole(Console):

@@ -4,10 +4,9 @@ The view is never higher than the given height.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from waybook.app.queries.audit import event_label
 from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
+from waybook.cli.terminal.console import Viewport
 from waybook.core.durations import format_age, format_duration
 from waybook.core.short_ids import short_id
 from waybook.plan.model import Step
@@ -51,30 +51,8 @@ MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 PLAN_FIXED_ROWS = 6
-#: Lower terminals show no footer, so that more steps fit.
-LOW_HEIGHT = 12
 ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 MIN_ROWS_FOR_ELLIPSIS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Viewport:
-    """Size of the terminal and display options. Without a height, there is no limit."""
-
-    width: int
-    height: int | None = None
-    live: bool = False
-    holders: bool = False
-    foot: bool = True
-    filled: bool = False
-
-    @property
-    def is_low(self) -> bool:
-        return self.height is not None and self.height < LOW_HEIGHT
-
-
-def live_viewport(console: Console) -> Viewport:
-    return Viewport(width=console.width, height=console.height, live=True)
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:

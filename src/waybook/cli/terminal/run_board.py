@@ -13,7 +13,7 @@ from rich.text import Text
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.runs.run import RunDetail, RunEvent
 from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
-from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.console import Viewport
 from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id

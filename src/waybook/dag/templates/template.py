@@ -6,14 +6,12 @@ The module `language` defines the notation, a subset of Jinja. A missing field i
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
+from importlib import import_module
 from types import MappingProxyType
-
-from jinja2 import Template, UndefinedError
+from typing import Any
 
 from waybook.conditions.values import Json
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
-from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_template, render_template
-from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
@@ -68,10 +66,16 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 )
 
 
+def _engine() -> Any:  # noqa: ANN401 - a module
+    """Import Jinja, which takes long, only when a template is used."""
+    return import_module("waybook.dag.templates.engine")
+
+
 def template_error(text: str, kind: TemplateKind) -> str | None:
+    engine = _engine()
     try:
-        render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
-    except (TemplateRuleError, TemplateBudgetExceeded) as error:
+        engine.render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
+    except (engine.TemplateRuleError, engine.TemplateBudgetExceeded) as error:
         return str(error)
     return None
 
@@ -101,23 +105,26 @@ def render_document(text: str, context: Mapping[str, Json]) -> str:
 
 
 def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
+    engine = _engine()
     try:
         if is_constant(text):
             return _render_constant(text, kind)
-        return render_template(_compiled(text, kind), context)
-    except (TemplateRuleError, UndefinedError) as error:
+        rendered: str = engine.render_template(_compiled(text, kind), context)
+    except (engine.TemplateRuleError, engine.UndefinedError) as error:
         raise bad_recipe_error(
             [Diagnostic("template", f"the {kind} template", str(error))]
         ) from error
-    except TemplateBudgetExceeded as error:
+    except engine.TemplateBudgetExceeded as error:
         raise TooLarge(f"the {kind} template: {error}", kind=str(kind)) from error
+    return rendered
 
 
 @lru_cache(maxsize=64)
 def _render_constant(text: str, kind: TemplateKind) -> str:
-    return render_template(_compiled(text, kind), {})
+    rendered: str = _engine().render_template(_compiled(text, kind), {})
+    return rendered
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str, kind: TemplateKind) -> Template:
-    return compile_template(text, frozenset(SAMPLE_CONTEXTS[kind]))
+def _compiled(text: str, kind: TemplateKind) -> object:
+    return _engine().compile_template(text, frozenset(SAMPLE_CONTEXTS[kind]))

@@ -17,15 +17,14 @@ from waybook.app.queries.export_format import (
     exported_rows,
 )
 from waybook.app.request.plan_access import load_plan
-from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.durations import MINUTE
 from waybook.core.hidden_characters import escape_hidden
 from waybook.core.replay import Row, Rows
 from waybook.core.report_text import inert
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, non_empty, rfc3339
-from waybook.plan.copy import GROWING
-from waybook.plan.model import BranchAction, BranchOutcome
+from waybook.plan.model import GROWING, BranchAction, BranchOutcome
 from waybook.plan.ordering import added_reference
 from waybook.plan.progress import Progress, plan_progress
 from waybook.store.plans import details, load
@@ -141,7 +140,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int
         stepType=step["type"],
         title=step["title"],
         instructions=step["instructions"],
-        stallMinutes=None if stall is None else _number(stall) / SECONDS_PER_MINUTE,
+        stallMinutes=None if stall is None else _number(stall) / MINUTE,
         resultSchema=step.get("result_schema"),
         dependsOn=[*before] or None,
         requiredSources=step.get("required_sources"),

@@ -1,0 +1,61 @@
+"""Dispatcher of a server, which besides tool calls answers requests for resources.
+
+A command only calls tools, so it does not import what reading a resource needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.queries.documents import list_outputs, read_document, read_output
+from waybook.app.queries.review_outcome import read_review_outcome
+from waybook.app.registry import TOOLS
+from waybook.app.request.answers import within_ceiling
+from waybook.app.request.caller import (
+    Answer,
+    Caller,
+    ReadableDocument,
+    ReadableOutput,
+    ReadableReview,
+    require_scope,
+)
+from waybook.app.request.installed_skills import installed_skills
+from waybook.app.request.reply import output_view
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import full_id_of
+from waybook.app.skills.skill import Skill
+from waybook.core.decision_context import Scope
+from waybook.core.short_ids import IdKind
+
+
+class ServerDispatcher(Dispatcher):
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        return installed_skills(self.services)
+
+    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
+        self.require_capacity(caller)
+        return await read_document(self._reading(caller), resource_id)
+
+    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
+        self.require_capacity(caller)
+        return await read_output(self._reading(caller), output_id)
+
+    async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
+        self.require_capacity(caller)
+        ctx = self._reading(caller)
+        outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
+        return [output_view(output) for output in outputs]
+
+    async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
+        self.require_capacity(caller)
+        ctx = self._reading(caller)
+        full_id = await full_id_of(ctx, IdKind.REVIEW, review_id, "taskId")
+        review = await read_review_outcome(ctx, full_id)
+        plain = self.shortened(caller, Answer(review.reply))
+        answer, _ = within_ceiling(TOOLS["request_user_review"], caller, plain)
+        return replace(review, reply=answer.body)
+
+    def _reading(self, caller: Caller) -> RequestContext:
+        require_scope(caller, Scope.PLAN_READ, "reading")
+        return RequestContext(services=self.services, caller=caller)
