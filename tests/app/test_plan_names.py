@@ -13,7 +13,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 
 NAMES = (
     "Lakes of the north",
@@ -42,7 +42,7 @@ async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestCont
 async def search_names(
     ctx: RequestContext,
     text: str,
-    state: PlanStatus | None = None,
+    state: PlanState | None = None,
     creator: str | None = None,
     before: str | None = None,
 ) -> list[str]:
@@ -84,8 +84,8 @@ async def test_search_for_part_of_a_word_reads_only_newest_plans(
 
 
 async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> None:
-    assert await search_names(ctx, "lakes", state=PlanStatus.PLANNING) == ["Lakes of the north"]
-    assert await search_names(ctx, "lakes", state=PlanStatus.STALLED) == []
+    assert await search_names(ctx, "lakes", state=PlanState.PLANNING) == ["Lakes of the north"]
+    assert await search_names(ctx, "lakes", state=PlanState.STALLED) == []
     assert await search_names(ctx, "lakes", creator="ann") == ["Lakes of the north"]
     assert await search_names(ctx, "lakes", creator="bob") == []
 

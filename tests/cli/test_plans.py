@@ -65,6 +65,19 @@ def test_plans_command_with_all_option_lists_closed_plans(terminal: Terminal) ->
     assert plan_id in {plan["planId"] for plan in terminal.json_output("plans", "--all")}
 
 
+def test_canceled_plan_is_canceled_in_every_command(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Called off", 1)
+    cancel = {"action": "cancel_plan", "reason": "Not needed."}
+    terminal.call("modify_plan", planId=plan_id, modifications=[cancel])
+    (row,) = [p for p in terminal.json_output("plans", "--all") if p["planId"] == plan_id]
+    assert row["status"] == "canceled"
+    assert terminal.json_output("status", plan_id)["outcome"] == "canceled"
+    for command in ("status PLAN", "watch PLAN --once", "audit as-of PLAN 2", "export PLAN"):
+        shown = terminal.say(*command.replace("PLAN", plan_id).split())
+        assert "canceled" in shown, command
+        assert "failed" not in shown, command
+
+
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
 def test_watch_command_output_fits_terminal_size(
     terminal: Terminal, long_plan: str, columns: int, lines: int

@@ -8,7 +8,7 @@ from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.progress import count_done, current_step, percent, plan_outcome
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.plan.states import CLOSED_PLAN, PlanState, PlanStatus, StepStatus
 
 S = StepStatus
 
@@ -52,21 +52,22 @@ def test_adding_steps_leaves_number_of_done_steps_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "steps", "outcome"),
+    ("state", "steps", "outcome"),
     [
-        (PlanStatus.FAILED, [S.COMPLETED], "failed"),
-        (PlanStatus.COMPLETED, [S.COMPLETED, S.SKIPPED], "completed"),
-        (PlanStatus.COMPLETED, [S.COMPLETED, S.FAILED], "completed_with_failures"),
-        (PlanStatus.EXECUTING, [S.FAILED, S.PENDING], None),
+        (PlanState.FAILED, [S.COMPLETED], "failed"),
+        (PlanState.CANCELED, [S.FAILED, S.PENDING], "canceled"),
+        (PlanState.COMPLETED, [S.COMPLETED, S.SKIPPED], "completed"),
+        (PlanState.COMPLETED, [S.COMPLETED, S.FAILED], "completed_with_failures"),
+        (PlanState.EXECUTING, [S.FAILED, S.PENDING], None),
     ],
 )
 def test_plan_outcome_reflects_plan_status_and_failed_steps(
-    status: PlanStatus, steps: list[StepStatus], outcome: str | None
+    state: PlanState, steps: list[StepStatus], outcome: str | None
 ) -> None:
-    assert plan_outcome(status, steps) == outcome
+    assert plan_outcome(state, steps) == outcome
 
 
 @decision("A34")
 def test_stalled_plan_is_not_closed_and_has_no_outcome() -> None:
     assert PlanStatus.STALLED not in CLOSED_PLAN
-    assert plan_outcome(PlanStatus.STALLED, [S.IN_PROGRESS]) is None
+    assert plan_outcome(PlanState.STALLED, [S.IN_PROGRESS]) is None

@@ -20,7 +20,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.core.holder import Holder
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.store import audit, overview
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
@@ -175,7 +175,7 @@ def test_open_plans_query_reads_steps_by_index(full: ServerDatabase) -> None:
         PlanFilter(order=PlanOrder.CREATION),
         PlanFilter(order=PlanOrder.CREATION, all=True),
         PlanFilter(order=PlanOrder.CREATION, creator="ann"),
-        PlanFilter(order=PlanOrder.CREATION, state=PlanStatus.STALLED),
+        PlanFilter(order=PlanOrder.CREATION, state=PlanState.STALLED),
     ],
 )
 def test_plan_list_query_reads_page_from_index_without_sorting(

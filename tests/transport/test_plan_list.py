@@ -61,6 +61,31 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
+async def test_canceled_plan_is_canceled_on_every_page(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2, name="Moors")
+    taken = await agent.take(plan)
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    failed = await agent.plan(1, name="Fens", branchingConditions=[end])
+    await agent.submit(await agent.take(failed))
+    cancel = {"action": "cancel_plan", "reason": "Not needed."}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[cancel])
+    home, step_id = f"/plans/{full_id(plan['planId'])}", full_id(taken["stepId"])
+    for address in (home, f"{home}/steps/{step_id}", f"{home}/edit", f"{home}/cancel"):
+        text = (await browser.get(address)).text
+        assert 'data-status="canceled"' in text, address
+        assert 'data-status="failed"' not in text, address
+    for state, only in (("canceled", plan), ("failed", failed)):
+        assert listed(await browser.get(f"/plans?state={state}")) == [full_id(only["planId"])]
+    everything = (await browser.get("/plans?state=all")).text
+    assert re.findall(r'state=(canceled|failed)".*<b>(\d)</b>', everything) == [
+        ("failed", "1"),
+        ("canceled", "1"),
+    ]
+    assert (await agent.status(plan))["outcome"] == "canceled"
+
+
 async def test_plan_list_has_every_plan_once_despite_changes(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:

@@ -80,7 +80,7 @@ def closed_plan_error(plan: Plan) -> PlanTerminal:
     """Return the error for a closed plan; it suggests a copy if steps are left to do."""
     is_done = DONE_STEP.issuperset(plan.statuses())
     return PlanTerminal(
-        f"this plan is {plan.status} and can no longer be changed",
+        f"this plan is {plan.state} and can no longer be changed",
         next_call=status_call(plan, "See how the plan ended.") if is_done else copy_call(plan),
         planId=plan.id,
         status=str(plan.status),

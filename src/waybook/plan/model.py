@@ -12,7 +12,7 @@ from waybook.core.holder import Holder
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NotFound
 from waybook.json_values import Json
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import PlanState, PlanStatus, StepStatus, plan_state
 
 PlanId = NewType("PlanId", str)
 StepId = NewType("StepId", str)
@@ -273,6 +273,12 @@ class Plan(NamedTuple):
     copied_seq: int | None = None
     #: Whether a step without dependencies waits for all steps before it.
     sequential: bool = False
+    #: True if a person or agent canceled the plan; otherwise None.
+    canceled: bool | None = None
+
+    @property
+    def state(self) -> PlanState:
+        return plan_state(self.status, canceled=self.canceled)
 
     def statuses(self) -> list[StepStatus]:
         return [step.status for step in self.steps]

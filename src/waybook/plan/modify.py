@@ -159,7 +159,7 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
         case SetBudget(budget):
             return set_budget(draft, budget)
         case CancelPlan(reason):
-            draft.set_plan(fail_reason=reason)
+            draft.set_plan(fail_reason=reason, canceled=True)
             draft.move_plan(PlanStatus.FAILED)
             return {"action": "cancel_plan", "reason": reason}
         case _:

@@ -51,7 +51,7 @@ def _build_payload(plan: Plan) -> dict[str, Json]:
         held = [_step(step) for step in plan.steps_with_status(StepStatus.IN_PROGRESS)]
         data["steps"] = [*held[:MAX_NAMES_LISTED]]
     else:
-        data["outcome"] = plan_outcome(plan.status, plan.statuses())
+        data["outcome"] = plan_outcome(plan.state, plan.statuses())
     return data
 
 

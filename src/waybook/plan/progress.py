@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from waybook.core.usage import Totals, to_dollars
 from waybook.json_values import Json
 from waybook.plan.model import Budget, Plan, Review, Step
-from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
+from waybook.plan.states import DONE_STEP, PlanState, PlanStatus, StepStatus
 
 
 def percent(done: int, total: int) -> int:
@@ -79,10 +79,10 @@ def current_step(plan: Plan) -> Step | None:
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
-def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
-    if status is PlanStatus.FAILED:
-        return "failed"
-    if status is PlanStatus.COMPLETED:
+def plan_outcome(state: PlanState, statuses: Collection[StepStatus]) -> str | None:
+    if state in {PlanState.FAILED, PlanState.CANCELED}:
+        return str(state)
+    if state is PlanState.COMPLETED:
         return "completed_with_failures" if StepStatus.FAILED in statuses else "completed"
     return None
 

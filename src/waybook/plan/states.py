@@ -20,6 +20,22 @@ class PlanStatus(StrEnum):
     FAILED = "failed"
 
 
+class PlanState(StrEnum):
+    """Status of a plan as pages and lists show it. A canceled plan is stored as failed."""
+
+    PLANNING = "planning"
+    EXECUTING = "executing"
+    AWAITING_REVIEW = "awaiting_review"
+    STALLED = "stalled"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+def plan_state(status: object, *, canceled: object) -> PlanState:
+    return PlanState.CANCELED if canceled else PlanState(str(status))
+
+
 class StepStatus(StrEnum):
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -53,6 +69,7 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 # fmt: on
 
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
+OPEN_STATES = frozenset(PlanState) - {*CLOSED_PLAN, PlanState.CANCELED}
 #: Steps that need no further work, whether or not they succeeded.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})

@@ -116,7 +116,7 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
                        case when p.completed_at >= (select :last_look) then 'f' else 'e' end,
                        p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
-                               p.completed_at
+                               p.canceled, p.completed_at
                           from plan p
                          where p.org_id = :org
                            and p.status = 'failed'
@@ -124,7 +124,7 @@ select w.kind, w.id::text, w.name, w.status, w.revision, w.updated_at, w.fail_re
                                                                app_now() - interval '1 day'))
                          order by p.completed_at desc
                          limit %(newest)s) p
-                 where not :plan_is_canceled
+                 where p.canceled is null
                  union all
                 (select distinct on (s.run_id) 'run', 'r', r.id, r.name, null, null, r.updated_at,
                         null
@@ -238,14 +238,14 @@ select w.kind, w.id::text, w.name, w.canceled, w.reason,
        end as statuses
   from (select :last_look as since) l
  cross join lateral (
-       (select 'plan' as kind, p.id, p.name, p.status = 'failed' as canceled,
+       (select 'plan' as kind, p.id, p.name, p.canceled is not null as canceled,
                p.fail_reason as reason, null as canceled_by, p.completed_at as ended_at
-          from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
+          from (select p.id, p.name, p.status, p.canceled, p.fail_reason, p.completed_at
                   from plan p
                  where p.org_id = :org and p.completed_at >= l.since
                  order by p.completed_at desc
                  limit %(newest)s) p
-         where p.status = 'completed' or :plan_is_canceled
+         where p.status = 'completed' or p.canceled
          order by p.completed_at desc
          limit %(most)s)
         union all

@@ -169,7 +169,7 @@ d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_
 -- Columns of a plan and of its brief (the fields that never change), without the plan's steps.
 p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
 p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
-p.updated_at, b.copied_from::text, b.copied_seq, b.sequential;
+p.updated_at, b.copied_from::text, b.copied_seq, b.sequential, p.canceled;
 
 -- name: is_known_session
 -- True if an earlier call on the plan had the caller's session.
@@ -236,7 +236,8 @@ cross join lateral :steps_of_plan c;
 
 -- name: row_of_plan
 -- Columns of a plan in a list. A stalled plan also has the time since which it has been inactive.
-p.id::text as id, p.name, p.status, p.revision, left(b.research_question, %(wide)s) as question,
+p.id::text as id, p.name, :state_of_plan as state, p.revision,
+left(b.research_question, %(wide)s) as question,
 b.created_at, b.created_by, p.updated_at, app_now() as now, c.counts,
 case when c.current_order is not null
      then (select json_build_array(s.step_order, :title_of_step)
@@ -265,19 +266,13 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                      from step_brief i
                     where i.org_id = :org and i.step_id = s.id));
 
--- name: plan_is_canceled
--- True if a person or agent canceled the plan. With `offset 0` and `|| ''`, the entries of each
--- plan are looked up by its id. Without `offset 0`, PostgreSQL might read all modifications of
--- plans in the org once. Without `|| ''`, PostgreSQL might read them through the index of events
--- for each plan.
-(p.status = 'failed'
- and exists (select
-               from audit_entry e
-              where e.org_id = :org
-                and e.subject_id = p.id
-                and e.event || '' = 'plan_modified'
-                and e.details ->> 'action' = 'cancel_plan'
-             offset 0));
+-- name: state_of_plan
+-- The status that pages and lists show, as `plan_state` in `states.py`.
+case when p.canceled then 'canceled' else p.status end;
+
+-- name: status_of_asked_state
+-- The stored status of the plans that are asked for.
+case when %(state)s::text = 'canceled' then 'failed' else %(state)s::text end;
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.
@@ -300,6 +295,7 @@ update plan
        resumed_at = %(resumed_at)s,
        completed_at = coalesce(completed_at, %(completed_at)s),
        fail_reason = %(fail_reason)s,
+       canceled = %(canceled)s,
        usage = coalesce(%(usage)s, usage),
        audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
                         then %(audit_seq)s::integer end,
@@ -330,7 +326,7 @@ and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', '
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
-(%(state)s::text is null or p.status = %(state)s::text)
+(%(state)s::text is null or :state_of_plan = %(state)s::text)
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
@@ -343,7 +339,7 @@ strpos(lower(p.name), lower(%(text)s::text)) > 0;
 r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
 s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
 r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
-p.status as plan_status;
+:state_of_plan as plan_state;
 
 -- name: review_with_its_step
 review r

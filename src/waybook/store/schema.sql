@@ -701,10 +701,13 @@ create table plan (
   active_minute timestamp without time zone not null generated always as (date_bin('00:01:00'::interval, (updated_at AT TIME ZONE 'UTC'::text), '2000-01-01 00:00:00'::timestamp without time zone)) stored,
   words tsvector generated always as (app_name_words(org_id, name)) stored,
   stall_check_at timestamp with time zone,
+  canceled boolean,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint plan_canceled_check CHECK (((NOT canceled) OR (status = 'failed'::text))),
   constraint plan_state CHECK (app_is_plan(status, completed_at)) NOT VALID
 ) with (fillfactor=85);
+CREATE INDEX plan_canceled_idx ON public.plan USING btree (org_id, id) WHERE canceled;
 CREATE INDEX plan_closed_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NOT NULL);
 CREATE INDEX plan_ended ON public.plan USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
 CREATE INDEX plan_failed ON public.plan USING btree (org_id, completed_at) WHERE (status = 'failed'::text);

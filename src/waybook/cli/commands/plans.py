@@ -21,7 +21,7 @@ from waybook.cli.terminal.bars import PLAN_STYLES, segmented_bar
 from waybook.core.durations import format_age
 from waybook.core.short_ids import short_id
 from waybook.page_address import current_base_url
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.settings import Settings
 
 MIN_WIDTH_FOR_BARS = 100
@@ -84,7 +84,7 @@ def _row(plan: PlanSummary, *, bars: bool) -> list[Text]:
     return [
         Text(short_id(plan.id), style="dim"),
         Text(plan.name),
-        PLAN_STYLES[plan.status].text(),
+        PLAN_STYLES[plan.state].text(),
         *([segmented_bar(plan.progress.counts, 20)] if bars else []),
         progress_text(plan),
         Text(format_age(plan.updated_at, plan.now), style="dim"),
@@ -98,11 +98,11 @@ def progress_text(plan: PlanSummary) -> Text:
 
 
 def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
-    waits, progress = plan.status is PlanStatus.AWAITING_REVIEW, plan.progress
+    waits, progress = plan.state is PlanState.AWAITING_REVIEW, plan.progress
     return {
         "planId": short_id(plan.id),
         "name": plan.name,
-        "status": str(plan.status),
+        "status": str(plan.state),
         "progress": progress.percent,
         "counts": {
             "done": progress.done,

@@ -254,7 +254,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
 
 
 #: Only a decision sets these fields, so an open review omits them.
-DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
+DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_state"}
 
 
 def _open_fields(review: ReviewRecord) -> dict[str, object]:

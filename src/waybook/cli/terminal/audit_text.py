@@ -12,7 +12,7 @@ from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, 
 from waybook.core.replay import Row
 from waybook.dag.statuses import ProgressStatus, RunState
 from waybook.json_values import Body, Json
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import StepStatus, plan_state
 
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
@@ -51,7 +51,8 @@ def as_of_table(then: SubjectAsOf) -> RenderableType:
         look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
     else:
         subject = next(iter(then.rows["plan"].values()))
-        look, table = PLAN_STYLES[PlanStatus(str(subject["status"]))], _steps_then(then)
+        state = plan_state(subject["status"], canceled=subject.get("canceled"))
+        look, table = PLAN_STYLES[state], _steps_then(then)
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
     heading = Text.assemble(look.text(), "  ", (str(subject["name"]), "bold"))
     return Group(heading, Text(when, style="dim"), table)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.dag.statuses import ProgressStatus, RunState
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import PlanState, StepStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,14 @@ STEP_STYLES: Mapping[StepStatus, StatusStyle] = MappingProxyType({
     StepStatus.IN_PROGRESS:    _drawn("in_progress", "blue"),
     StepStatus.PENDING:        _drawn("pending", "dim"),
 })
-PLAN_STYLES: Mapping[PlanStatus, StatusStyle] = MappingProxyType({
-    PlanStatus.PLANNING:        _drawn("planning", "dim"),
-    PlanStatus.EXECUTING:       _drawn("executing", "blue"),
-    PlanStatus.AWAITING_REVIEW: _drawn("awaiting_review", "bold magenta"),
-    PlanStatus.STALLED:         _drawn("stalled", "yellow"),
-    PlanStatus.COMPLETED:       _drawn("completed", "green"),
-    PlanStatus.FAILED:          _drawn("failed", "red"),
+PLAN_STYLES: Mapping[PlanState, StatusStyle] = MappingProxyType({
+    PlanState.PLANNING:         _drawn("planning", "dim"),
+    PlanState.EXECUTING:        _drawn("executing", "blue"),
+    PlanState.AWAITING_REVIEW:  _drawn("awaiting_review", "bold magenta"),
+    PlanState.STALLED:          _drawn("stalled", "yellow"),
+    PlanState.COMPLETED:        _drawn("completed", "green"),
+    PlanState.FAILED:           _drawn("failed", "red"),
+    PlanState.CANCELED:         _drawn("canceled", "dim"),
 })
 PROGRESS_STYLES: Mapping[ProgressStatus, StatusStyle] = MappingProxyType({
     ProgressStatus.COMPLETED:   _drawn("completed", "green"),

@@ -69,7 +69,7 @@ def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
 
 
 def _heading(board: PlanDetail) -> Text:
-    look = PLAN_STYLES[board.plan.status]
+    look = PLAN_STYLES[board.plan.state]
     heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
     return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
 

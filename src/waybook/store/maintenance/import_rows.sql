@@ -12,9 +12,10 @@ select exists (select from plan where org_id = :org and id = %(id)s)
 -- Also insert index entries for the words of the plan's name.
 with made as (
   insert into plan (id, name, status, revision, stall_seconds, resumed_at, completed_at,
-                    fail_reason, usage, budget, audit_seq, audit_hash, updated_at, stall_check_at)
+                    fail_reason, canceled, usage, budget, audit_seq, audit_hash, updated_at,
+                    stall_check_at)
   select id, name, status, revision, stall_seconds, resumed_at, completed_at, fail_reason,
-         usage, budget, audit_seq, audit_hash, updated_at,
+         canceled, usage, budget, audit_seq, audit_hash, updated_at,
          case when status = 'executing' then updated_at end
     from json_populate_recordset(null::plan, %(items)s::json)
   returning id, name)

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from waybook.json_values import Json
 from waybook.plan.model import DecisionKind
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.store.driver.queries import Statement, load
 
 
 class PlanSummaryRow(NamedTuple):
     id: str
     name: str
-    status: str
+    state: str
     revision: int
     question: str
     created_at: datetime
@@ -26,7 +26,7 @@ class PlanSummaryRow(NamedTuple):
 
 
 class PlanCountRow(NamedTuple):
-    status: str
+    state: str
     plans: int
 
 
@@ -51,7 +51,7 @@ class ReviewRecord(NamedTuple):
     feedback: str | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
-    plan_status: PlanStatus = PlanStatus.AWAITING_REVIEW
+    plan_state: PlanState = PlanState.AWAITING_REVIEW
 
 
 class ReviewOutcomeRow(NamedTuple):
@@ -102,7 +102,7 @@ def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:
     return [
         row._replace(
             decision=DecisionKind(row.decision) if row.decision else None,
-            plan_status=PlanStatus(row.plan_status),
+            plan_state=PlanState(row.plan_state),
         )
         for row in rows
     ]

@@ -2,7 +2,7 @@
 -- Return a page of plans, newest first. This order does not change when plans change. Open plans
 -- have their own index, so the number of closed plans does not matter.
 select :row_of_plan
-  from ((select p.id, p.name, p.status, p.revision, p.updated_at
+  from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
            from plan p
           where p.org_id = :org
             and %(open_only)s
@@ -12,7 +12,7 @@ select :row_of_plan
           order by p.id desc
           limit %(most)s)
          union all
-        (select p.id, p.name, p.status, p.revision, p.updated_at
+        (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
            from plan p
           where p.org_id = :org
             and not %(open_only)s
@@ -25,10 +25,10 @@ select :row_of_plan
 
 -- name: plans_in_state
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
           from plan p
          where p.org_id = :org
-           and p.status = %(state)s::text
+           and p.status = :status_of_asked_state
            and p.id < %(before)s::uuid
            and :plan_is_asked_for
          order by p.id desc
@@ -38,7 +38,7 @@ select :row_of_plan
 
 -- name: plans_of_creator
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
           from plan_brief o
           join plan p on p.org_id = :org and p.id = o.plan_id
          where o.org_id = :org
@@ -58,8 +58,8 @@ select :row_of_plan
 -- matches, and may sort all of them.
 select :row_of_plan
   from (select p.*
-          from ((select p.id, p.name, p.status, p.revision, p.updated_at
-                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
+          from ((select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.active_minute
                            from plan p
                           where p.org_id = :org and p.completed_at is null
                             and :plan_is_less_active
@@ -69,8 +69,8 @@ select :row_of_plan
                   order by p.active_minute desc, p.updated_at desc, p.id desc
                   limit %(most)s)
                  union all
-                (select p.id, p.name, p.status, p.revision, p.updated_at
-                   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
+                (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
+                   from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at, p.active_minute
                            from plan p
                           where p.org_id = :org and not %(open_only)s
                             and p.completed_at is not null
@@ -123,7 +123,7 @@ walked as materialized (
           (select p.id, p.name
              from plan p
             where p.org_id = :org
-              and p.status = %(state)s::text
+              and p.status = :status_of_asked_state
               and p.id < %(before)s::uuid
               and :plan_is_asked_for
             order by p.id desc
@@ -143,7 +143,7 @@ walked as materialized (
    order by p.id desc
    limit %(enough)s)
 select :row_of_plan
-  from (select p.id, p.name, p.status, p.revision, p.updated_at
+  from (select p.id, p.name, p.status, p.canceled, p.revision, p.updated_at
           from (select w.id from walked w
                  union
                 (select i.id
@@ -184,10 +184,10 @@ select :row_of_plan
  order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
 
 -- name: count_plans
--- Return the number of plans in each status, up to a limit. Closed plans are counted only on
+-- Return the number of plans in each state, up to a limit. Closed plans are counted only on
 -- request. Each status is a constant, so that the planner knows how many plans have it. Otherwise
 -- it may read all plans of the org to find those in a rare status.
-select 'planning' as status, count(*) as plans
+select 'planning' as state, count(*) as plans
   from (select
           from plan p
          where p.org_id = :org and p.status = 'planning'
@@ -225,7 +225,14 @@ select 'completed', count(*)
 select 'failed', count(*)
   from (select
           from plan p
-         where p.org_id = :org and p.status = 'failed' and %(closed)s
+         where p.org_id = :org and p.status = 'failed' and p.canceled is null and %(closed)s
+         order by p.id desc
+         limit %(most)s) p
+ union all
+select 'canceled', count(*)
+  from (select
+          from plan p
+         where p.org_id = :org and p.canceled and %(closed)s
          order by p.id desc
          limit %(most)s) p;
 

@@ -219,6 +219,7 @@ def build_plan(
         copied_from=PlanId(row.copied_from) if row.copied_from else None,
         copied_seq=row.copied_seq,
         sequential=bool(row.sequential),
+        canceled=row.canceled,
     )
     head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
     return LoadedPlan(plan, row.now.astimezone(UTC), head)

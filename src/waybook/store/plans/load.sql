@@ -217,7 +217,7 @@ select 'plan' as entity, p.id::text as id, json_build_object(
          'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
          'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget,
          'copied_from', b.copied_from, 'copied_seq', b.copied_seq,
-         'sequential', b.sequential) as values
+         'sequential', b.sequential, 'canceled', p.canceled) as values
   from plan p
   join plan_brief b on b.org_id = :org and b.plan_id = p.id
  where p.org_id = :org and p.id = %(plan_id)s

@@ -26,6 +26,7 @@ class PlanRow(NamedTuple):
     copied_from: str | None
     copied_seq: int | None
     sequential: bool | None
+    canceled: bool | None
 
 
 class ChangeRow(NamedTuple):

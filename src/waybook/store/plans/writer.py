@@ -147,6 +147,7 @@ def _plan(
         resumed_at=plan.resumed_at,
         completed_at=scalar(values.get("completed_at")),
         fail_reason=plan.fail_reason,
+        canceled=plan.canceled,
         usage=AsJson(values.get("usage")),
         now=write_context.now,
         old_status=before.status,

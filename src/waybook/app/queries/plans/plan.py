@@ -108,7 +108,7 @@ class PlanDetail:
 
     @property
     def outcome(self) -> str | None:
-        return plan_outcome(self.plan.status, self.plan.statuses())
+        return plan_outcome(self.plan.state, self.plan.statuses())
 
     @property
     def current_step(self) -> Step | None:

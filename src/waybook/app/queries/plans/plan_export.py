@@ -27,6 +27,7 @@ from waybook.json_values import Body, Json, non_empty, rfc3339
 from waybook.plan.model import GROWING, BranchAction, BranchOutcome
 from waybook.plan.ordering import added_reference
 from waybook.plan.progress import Progress, plan_progress
+from waybook.plan.states import plan_state
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
@@ -201,12 +202,14 @@ def _head(plan_rows: PlanRows) -> Iterator[str]:
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
-    word = symbol_for(str(plan["status"])).label
+    state = plan_state(plan["status"], canceled=plan.get("canceled"))
+    word = symbol_for(state).label
     done = f"{progress.done} of {progress.total} steps done"
     yield f"**{word}**, {done}, as of {_time(plan_rows.now)}."
     yield f"Written by {_line(plan['created_by'])}, {_stored_time(plan['created_at'])}."
     if plan.get("fail_reason"):
-        yield f"\nIt failed: {_line(plan['fail_reason'])}"
+        ended = "was canceled" if plan.get("canceled") else "failed"
+        yield f"\nIt {ended}: {_line(plan['fail_reason'])}"
 
 
 def _steps(rows: Rows) -> Iterator[str]:

@@ -20,7 +20,7 @@ from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, exceeds, steps_around
 from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
-from waybook.plan.states import DONE_STEP, StepStatus
+from waybook.plan.states import DONE_STEP, StepStatus, plan_state
 
 #: A page replays at most this many audit entries. `waybook audit as-of` has no limit.
 MAX_REPLAYED_ENTRIES = 20_000
@@ -97,7 +97,7 @@ def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> Pas
     action = entry_details(then.last).get("action")
     return PastPlan(
         name=str(plan["name"]),
-        status=str(plan["status"]),
+        status=str(plan_state(plan["status"], canceled=plan.get("canceled"))),
         sequential=bool(plan.get("sequential")),
         steps=tuple(sorted(steps, key=lambda step: step.order)),
         seq=then.last.seq,

@@ -11,7 +11,7 @@ from waybook.app.request.short_ids import find_full_id
 from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.progress import Progress
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.plan.states import OPEN_STATES, PlanState, StepStatus
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
@@ -35,7 +35,7 @@ class CurrentStep(NamedTuple):
 class PlanSummary:
     id: str
     name: str
-    status: PlanStatus
+    state: PlanState
     revision: int
     question: str
     created_at: datetime
@@ -49,7 +49,7 @@ class PlanSummary:
 
     @property
     def is_open(self) -> bool:
-        return self.status not in CLOSED_PLAN
+        return self.state in OPEN_STATES
 
 
 class PlanOrder(Enum):
@@ -64,7 +64,7 @@ class PlanFilter:
     """Order and filter of a list of plans. By default, the list has only open plans."""
 
     order: PlanOrder
-    state: PlanStatus | None = None
+    state: PlanState | None = None
     all: bool = False
     #: Matches the beginning of a plan's id, or a part of its name.
     text: str = ""
@@ -78,9 +78,9 @@ class PlanPage:
     plans: tuple[PlanSummary, ...]
     #: Last plan of this page if more plans follow. None on the last page.
     last: PlanSummary | None
-    #: Number of plans in each status, up to `MAX_COUNTED`, regardless of the filter. In the order
+    #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. In the order
     #: by activity, only open plans are counted.
-    counts: dict[PlanStatus, int]
+    counts: dict[PlanState, int]
 
     @property
     def total(self) -> int:
@@ -88,16 +88,16 @@ class PlanPage:
 
     @property
     def open(self) -> int:
-        return sum(count for status, count in self.counts.items() if status not in CLOSED_PLAN)
+        return sum(count for state, count in self.counts.items() if state in OPEN_STATES)
 
-    def is_minimum(self, *statuses: PlanStatus) -> bool:
-        return any(self.counts.get(status, 0) >= MAX_COUNTED for status in statuses or PlanStatus)
+    def is_minimum(self, *states: PlanState) -> bool:
+        return any(self.counts.get(state, 0) >= MAX_COUNTED for state in states or PlanState)
 
 
 def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
     state = wanted.state
     filters = {
-        "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
+        "open_only": not wanted.all if state is None else state in OPEN_STATES,
         "state": state,
         "creator": wanted.creator,
         "before": wanted.before or LAST_ID,
@@ -171,7 +171,7 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
         PlanSummary(
             id=row.id,
             name=row.name,
-            status=PlanStatus(row.status),
+            state=PlanState(row.state),
             revision=row.revision,
             question=row.question,
             created_at=row.created_at,
@@ -194,8 +194,8 @@ def read_progress(counts: Mapping[str, int]) -> Progress:
     return Progress({_STEP_STATUSES[status]: count for status, count in counts.items() if count})
 
 
-def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
-    return {PlanStatus(row.status): row.plans for row in rows if row.plans}
+def _read_counts(rows: list[PlanCountRow]) -> dict[PlanState, int]:
+    return {PlanState(row.state): row.plans for row in rows if row.plans}
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, format_time
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.store.driver.queries import is_id
 
 
@@ -38,12 +38,12 @@ async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
 
 
 def _view(plan: PlanSummary, base_url: str) -> Json:
-    waits = plan.status is PlanStatus.AWAITING_REVIEW
+    waits = plan.state is PlanState.AWAITING_REVIEW
     progress = plan.progress
     return {
         "planId": plan.id,
         "name": plan.name,
-        "status": str(plan.status),
+        "status": str(plan.state),
         **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
         "progress": progress.percent,
         "counts": {

@@ -84,10 +84,10 @@ async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Bo
     drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
     return {
         "name": plan.name,
-        "status": str(plan.status),
+        "status": str(plan.state),
         "over": board.is_closed,
         "progress": _progress(
-            str(plan.status), "steps", (mark.status for mark in drawing.annotations.steps.values())
+            str(plan.state), "steps", (mark.status for mark in drawing.annotations.steps.values())
         ),
         "svg": await _svg(ctx, drawing, width),
         **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),

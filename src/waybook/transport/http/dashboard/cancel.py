@@ -94,7 +94,7 @@ class CancelPlanPage(CancelPage):
             kind="plan",
             id=plan.id,
             name=plan.name,
-            status=plan.status,
+            status=plan.state,
             is_open=plan.is_open,
             revision=plan.revision,
         )

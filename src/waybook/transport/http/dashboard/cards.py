@@ -15,7 +15,7 @@ from waybook.app.queries.evidence import (
 )
 from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
 from waybook.json_values import Json
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 
@@ -45,7 +45,7 @@ class DecisionOutcome:
     at: datetime | None = None
     feedback: str | None = None
     too_late: bool = False
-    status: PlanStatus | None = None
+    status: PlanState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def decided_card(
         at=seen.decided_at,
         feedback=seen.feedback,
         too_late=too_late,
-        status=seen.plan_status,
+        status=seen.plan_state,
     )
     return replace(decision_card(seen, typed), outcome=outcome)
 

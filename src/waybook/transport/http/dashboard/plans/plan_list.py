@@ -15,7 +15,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.core.short_ids import short_id
 from waybook.errors import InvalidInput
-from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.states import OPEN_STATES, PlanState
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
@@ -78,8 +78,8 @@ class PlansPage:
 
 def query_from_request(query: QueryParams) -> PlanListQuery:
     state = query.get("state") or OPEN
-    if state not in {OPEN, ALL, *PlanStatus}:
-        raise InvalidInput(f"“{state[:40]}” is not a status of plans", argument="state")
+    if state not in {OPEN, ALL, *PlanState}:
+        raise InvalidInput(f"“{state[:40]}” is not a state of plans", argument="state")
     return PlanListQuery(
         state=state,
         text=query.get("q", "").strip(),
@@ -91,7 +91,7 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
 def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
     return PlanFilter(
         order=PlanOrder.CREATION,
-        state=None if query.state in {OPEN, ALL} else PlanStatus(query.state),
+        state=None if query.state in {OPEN, ALL} else PlanState(query.state),
         all=query.state == ALL,
         text=query.text,
         creator=user if query.mine else None,
@@ -101,13 +101,13 @@ def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
 
 def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
     counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
-    counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
+    counted |= {state: page.counts[state] for state in PlanState if page.counts.get(state)}
     if query.state not in counted:
         counted[query.state] = 0
     return [
         StateFilter(
             name=name,
-            count=f"{count:,}" + ("+" if page.is_minimum(*_statuses(name)) else ""),
+            count=f"{count:,}" + ("+" if page.is_minimum(*_states(name)) else ""),
             address=query.address(state=None if name == OPEN else name, before=None),
             chosen=name == query.state,
         )
@@ -123,7 +123,7 @@ def resume_prompt(plan_id: str) -> str:
     return RESUME_PLAN.text.format(planId=short_id(plan_id)).strip()
 
 
-def _statuses(name: str) -> list[PlanStatus]:
+def _states(name: str) -> list[PlanState]:
     if name == OPEN:
-        return [status for status in PlanStatus if status not in CLOSED_PLAN]
-    return [status for status in PlanStatus if name in {ALL, status}]
+        return [*OPEN_STATES]
+    return [state for state in PlanState if name in {ALL, state}]
