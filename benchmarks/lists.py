@@ -41,7 +41,7 @@ from waybook.app.request.services import Services
 from waybook.cli.demo.environment import temporary_database
 from waybook.core.decision_context import Channel
 from waybook.embedded_postgres.supervisor import attach
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import PlanState
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import migrate
@@ -76,8 +76,8 @@ def read_by_name() -> Mapping[str, Read]:
         "list_active_plans": plans(active),
         "waybook plans --all": plans(replace(active, all=True)),
         "plans, newest first": plans(newest),
-        "stalled plans": plans(replace(newest, state=PlanStatus.STALLED)),
-        "plans waiting for review": plans(replace(newest, state=PlanStatus.AWAITING_REVIEW)),
+        "stalled plans": plans(replace(newest, state=PlanState.STALLED)),
+        "plans waiting for review": plans(replace(newest, state=PlanState.AWAITING_REVIEW)),
         "plans of one user": plans(replace(newest, creator="user-7")),
         "plan by rare name": plans(named("c4ca4238a0b923820dcc509a6f75849b")),
         "plans by common name": plans(named("region")),

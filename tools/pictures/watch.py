@@ -17,7 +17,8 @@ from waybook.cli.demo.command import STORY, start_plan_actors
 from waybook.cli.demo.environment import EventLog, PlaybackSpeed, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
 from waybook.cli.runtime import open_app
-from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.cli.terminal.console import Viewport
+from waybook.cli.terminal.plan_board import plan_display
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
