@@ -191,8 +191,10 @@ def main(program: str) -> None:
         assert interruption.is_done
         assert all("submit_step_result" in summary for summary in model.summaries)
         held = [t for c in model.contexts for t in c if "You still hold step" in t]
+        paused = [t for c in model.contexts for t in c if "Do not ask whether to go on" in t]
         longest = longest_notice(model.contexts)
-    assert held, "the Stop hook never held the agent"
+    assert held, "the Stop hook never held an agent with a step"
+    assert paused, "the Stop hook never held an agent between two steps"
     assert longest <= MAX_TOKENS
     print("Claude Code:", ", ".join(events))  # noqa: T201 - the result of the command
     print(f"{STEPS} steps, each submitted once; longest notice {longest} tokens")  # noqa: T201

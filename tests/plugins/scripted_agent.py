@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Number of steps that the agent submits per prompt. After that, it stops while it holds the next
-#: step.
+#: Number of steps that the agent submits per prompt. After the first, it stops before it claims the
+#: next step; after the last, it stops while it holds the next step.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"
@@ -20,6 +20,7 @@ SESSION: Final = "main"
 
 HELD = re.compile(r"You hold step .*?submit_step_result (\{.*?\})", re.DOTALL)
 SUGGESTED = re.compile(r"You hold no step\. Next call: get_next_step (\{.*?\})")
+GO_ON = re.compile(r"Do not ask whether to go on: call get_next_step (\{.*?\})")
 NAMED = re.compile(PROMPT + r" (\S+)\.")
 
 
@@ -39,6 +40,7 @@ class Knowledge:
     held: dict[str, Any] | None = None
     submitted: int = 0
     is_complete: bool = False
+    is_told_to_go_on: bool = False
 
     def read(self, text: str) -> None:
         """Record the facts in a text: a prompt, a hook notice, or a tool result."""
@@ -47,7 +49,9 @@ class Knowledge:
             self.read_reply(reply)
             return
         if PROMPT in text:
-            self.submitted = 0
+            self.submitted, self.is_told_to_go_on = 0, False
+        if told := GO_ON.search(text):
+            self.is_told_to_go_on, self.plan = True, json.loads(told[1])
         if named := NAMED.search(text):
             self.plan = {"planId": named[1], "sessionId": SESSION}
         if held := HELD.search(text):
@@ -88,6 +92,8 @@ def decide(texts: Iterable[str]) -> Call | str:
     if known.held is not None:
         result = f"Result of {known.held['stepId']}"
         return Call("submit_step_result", {**known.held, "resultSummary": result})
+    if known.submitted == 1 and not known.is_told_to_go_on:
+        return "The first step is done. Shall I go on?"
     if known.plan:
         return Call("get_next_step", known.plan)
     return "I do not know of a plan."

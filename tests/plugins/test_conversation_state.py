@@ -164,7 +164,7 @@ def test_result_with_next_step_replaces_held_step_in_conversation_state() -> Non
     arguments = {"stepId": "s", "attempt": 1, "takeNext": True}
     state = observe(claim(EMPTY, "p", "s"), "submit_step_result", arguments, reply)
     assert [step.step_id for step in state.steps] == ["next"]
-    assert state.plan == OpenPlan("p", None, "executing", 1, 2)
+    assert state.plan == OpenPlan("p", None, "executing", 1, 2, finished=1)
 
 
 @pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])

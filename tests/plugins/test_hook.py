@@ -76,6 +76,15 @@ def test_hook_blocks_only_a_few_stops_in_a_row(
     assert hold(most + 2, active=False)
 
 
+def test_hook_blocks_every_stop_that_follows_a_completed_step(folder: HookFolder) -> None:
+    for number in range(1, 2 * waybook_hook.MAX_CONSECUTIVE_HOLDS):
+        folder.write("one", **between(number))
+        assert folder.event("Stop", stop_hook_active=True) != ""
+        step = {"planId": PLAN, "stepId": f"step-{number}", "attempt": 1}
+        folder.write("one", **{**between(number), "steps": [step]})
+        assert folder.event("Stop", stop_hook_active=True) != ""
+
+
 def between(finished: int | None, status: str = "executing") -> dict[str, Any]:
     """Return the state of a conversation that has completed steps and holds none."""
     plan = {"planId": PLAN, "name": "Rivers", "status": status, "done": 3, "total": 13}

@@ -32,7 +32,7 @@ class OpenPlan:
     status: str | None = None
     done: int | None = None
     total: int | None = None
-    #: Number of steps that this conversation completed without claiming the next in the same call.
+    #: Number of steps that this conversation completed.
     finished: int | None = None
 
 
@@ -174,7 +174,8 @@ def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> Conversa
     """Return the state after a call that releases the step, such as a submitted result."""
     if "submitted" in reply:  # With `takeNext`, the rest of the reply is about the next step.
         rest = _without(state, _id(arguments, "stepId"))
-        return _claimed(rest, arguments, {**_mapping(reply["submitted"]), **reply})
+        outcome = _mapping(reply["submitted"])
+        return _counted(_claimed(rest, arguments, {**outcome, **reply}), outcome)
     plan_id = _id(reply, "planId")
     if plan_id is None:
         return state
@@ -182,10 +183,13 @@ def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> Conversa
     rest = _without(state, _id(reply, "stepId"))
     if status == "failed":
         return _closed(rest, plan_id)
-    after = _with_plan(rest, plan_id, status, reply)
-    if after.plan is None or reply.get("stepStatus") not in DONE:
-        return after
-    return replace(after, plan=replace(after.plan, finished=(after.plan.finished or 0) + 1))
+    return _counted(_with_plan(rest, plan_id, status, reply), reply)
+
+
+def _counted(state: ConversationState, outcome: Reply) -> ConversationState:
+    if state.plan is None or outcome.get("stepStatus") not in DONE:
+        return state
+    return replace(state, plan=replace(state.plan, finished=(state.plan.finished or 0) + 1))
 
 
 def _modified(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:

@@ -24,8 +24,8 @@ MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: The hook keeps an agent from ending its turn at most this often in a row. At the ninth time,
-#: Claude Code ends the conversation with an empty result.
+#: The hook blocks at most this many stops in a row without a completed step. At the ninth, Claude
+#: Code ends the conversation with an empty result.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
@@ -63,8 +63,8 @@ def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
     """Return why the agent must go on, at most once per held attempt and per completed step."""
     key, state = own_state(folder, event)
     moment, reason = open_work(state)
-    path, is_repeated = os.path.join(folder, f"{key}.holds"), event.get("stop_hook_active") is True
-    if key is None or not moment or not note_hold(path, moment, is_repeated=is_repeated):
+    path, plan = os.path.join(folder, f"{key}.holds"), as_mapping(state.get("plan"))
+    if key is None or not moment or not note_hold(path, moment, plan, event):
         return None
     decision = "deny" if name == "AfterAgent" else "block"
     reason += " If you only wait for an answer of the user, stop again: this notice is given once."
@@ -211,16 +211,17 @@ def is_running(pid: object) -> bool:
     return True
 
 
-def note_hold(path: str, moment: str, *, is_repeated: bool) -> bool:
+def note_hold(path: str, moment: str, plan: dict[str, object], event: dict[str, object]) -> bool:
     """Record that the hook keeps the agent at work; return False if the agent may stop instead."""
-    before = read_state(path)
+    before, finished = read_state(path), plan.get("finished")
+    is_repeated = event.get("stop_hook_active") is True and before.get("finished") == finished
     moments, count = before.get("moments"), before.get("count")
     moments = moments if isinstance(moments, list) else []
     count = count if isinstance(count, int) and is_repeated else 0
     if moment in moments or count >= MAX_CONSECUTIVE_HOLDS:
         return False
     moments = [*moments, moment][-MAX_REMEMBERED_HOLDS:]
-    after = {"format": FORMAT, "moments": moments, "count": count + 1}
+    after = {"format": FORMAT, "moments": moments, "count": count + 1, "finished": finished}
     temporary = f"{path}.{os.getpid()}"
     # If the write fails, the hook ends with an error and does not keep the agent working.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
