@@ -79,6 +79,16 @@ CLIENTS: Final[Sequence[Client]] = (
         remarks='Without a terminal it needs `"trust": true` in the entry of the server.',
     ),
     Client(
+        "qwen-code",
+        "Qwen Code",
+        "@qwen-code/qwen-code",
+        "npm",
+        remarks="Shows the beginning of each description; the model reads schemas with "
+        '`tool_search` and calls with `tool_call`. Without a terminal it needs `"trust": true`.',
+    ),
+    Client("opencode", "OpenCode", "opencode-linux-x64", "npm"),
+    Client("continue", "Continue", "@continuedev/cli", "npm"),
+    Client(
         "pydantic-ai",
         "pydantic-ai",
         "pydantic-ai-slim",
@@ -110,6 +120,32 @@ CLIENTS: Final[Sequence[Client]] = (
         remarks="Over stdio it starts a server for every call: HTTP is faster.",
     ),
     Client("mcp-use", "mcp-use", "mcp-use"),
+    Client("agno", "Agno", "agno", remarks="Needs `fastmcp`."),
+    Client("strands", "Strands Agents", "strands-agents"),
+    Client(
+        "agent-framework",
+        "Microsoft Agent Framework",
+        "agent-framework-core",
+        remarks="Its MCP client needs `tenacity`, which the package does not declare.",
+    ),
+    Client("haystack", "Haystack", "haystack-ai"),
+    Client("deepagents", "deepagents", "deepagents"),
+    Client(
+        "dspy",
+        "DSPy",
+        "dspy",
+        remarks="`ReActV2`, with a model of which DSPy knows that it calls tools. "
+        "Declares every argument as required, like smolagents.",
+    ),
+    Client(
+        "ai-sdk",
+        "AI SDK",
+        "ai",
+        "npm",
+        remarks="Over stdio it needs `protocolVersionDiscovery: false` where the server takes more "
+        "than a second to start.",
+    ),
+    Client("mastra", "Mastra", "@mastra/core", "npm"),
     Client("fastmcp", "fastmcp", "fastmcp", has_agent=False),
     Client("mcp", "MCP SDK", "mcp", has_agent=False),
 )

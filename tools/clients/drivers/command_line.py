@@ -1,6 +1,7 @@
 """Launcher for clients that are command-line programs of Node.js packages."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,3 +20,12 @@ def run_program(trial: Trial, program: str, *arguments: str, **environment: str)
         check=False,
     )
     sys.exit(done.returncode)
+
+
+def run_script(trial: Trial, name: str) -> None:
+    """Run a script of this folder with the trial as its argument, and exit with its exit code.
+
+    Node.js looks for packages next to a script, so the script is copied to them.
+    """
+    shutil.copy(Path(__file__).with_name(name), trial.installed)
+    run_program(trial, f"../{name}", sys.argv[1])

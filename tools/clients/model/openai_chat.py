@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tools.clients.model.script import (
+    CALL_BY_NAME,
     Conversation,
     FinalText,
     Json,
@@ -33,7 +34,7 @@ def _results(messages: Json) -> Iterator[ToolResult]:
     names: dict[str, str] = {}
     last = ""
     for message in messages:
-        names |= {call["id"]: call["function"]["name"] for call in message.get("tool_calls") or ()}
+        names |= {call["id"]: _name(call["function"]) for call in message.get("tool_calls") or ()}
         text = plain_text(message.get("content"))
         if message["role"] == "tool":
             yield ToolResult(names[message["tool_call_id"]], text)
@@ -41,6 +42,11 @@ def _results(messages: Json) -> Iterator[ToolResult]:
             last = calls[-1]
         elif "Observation:" in text and last:
             yield ToolResult(last, text.split("Observation:")[-1])
+
+
+def _name(function: Json) -> str:
+    name: str = function["name"]
+    return json.loads(function["arguments"])["name"] if name == CALL_BY_NAME else name
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:

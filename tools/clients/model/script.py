@@ -17,6 +17,10 @@ Json = Any
 
 #: Number of characters of a tool result that a failure message shows.
 MAX_SHOWN_RESULT_LENGTH = 300
+#: Tool of Qwen Code that calls a tool whose schema is not in the request.
+CALL_BY_NAME = "tool_call"
+#: Tools with which the agents of smolagents and DSPy end their turn.
+END_TOOLS = frozenset({"final_answer", "submit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,10 @@ def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
 
 
 def _end(conversation: Conversation) -> Reply:
-    """Return the model's last reply: a text, or for smolagents a call of `final_answer`."""
+    """Return the model's last reply: a text, or a call of the tool that ends the turn."""
     text = "The plan is complete."
     for tool in conversation.tools:
-        if tool.name == "final_answer":
+        if tool.name in END_TOOLS:
             return ToolCall(tool, {"answer": text}, is_complete=True)
     return FinalText(text, is_complete=True)
 
@@ -189,7 +193,7 @@ HANDLERS = {
 
 
 def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Return a call of the tool with this name, or of the client's tool search if it is hidden."""
+    """Return a call of the tool with this name, or the client's way to reach a hidden tool."""
     for tool in conversation.tools:
         if _base_name(tool.name) == name:
             return ToolCall(tool, _fill_required(tool.parameters, arguments))
@@ -197,6 +201,8 @@ def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) 
         if tool.name == "ToolSearch":
             wanted = ",".join(f"mcp__waybook__{hidden}" for hidden in HANDLERS)
             return ToolCall(tool, {"query": f"select:{wanted}", "max_results": len(HANDLERS)})
+        if tool.name == CALL_BY_NAME:
+            return ToolCall(tool, {"name": f"mcp__waybook__{name}", "arguments": arguments})
     raise Deviation(f"the client does not offer {name} to the model")
 
 

@@ -1,0 +1,30 @@
+"""Driver of the client matrix for DSPy, with its agent over native tool calls."""
+
+import asyncio
+from typing import Any
+
+import dspy
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from trial import Trial, read_trial
+
+
+async def main(trial: Trial) -> None:
+    """Run one agent until it ends its turn."""
+    command, *arguments = trial.command
+    server: Any = trial.url
+    if trial.is_stdio:
+        server = stdio_client(
+            StdioServerParameters(command=command, args=arguments, env=trial.environment)
+        )
+    # DSPy offers tools natively only to models that it knows.
+    model = dspy.LM("openai/gpt-4o", api_base=trial.openai_url, api_key="none", cache=False)
+    adapter = dspy.ChatAdapter(use_native_function_calling=True)
+    async with Client(server) as client:
+        listed = (await client.list_tools()).tools
+        tools = [dspy.Tool.from_mcp_tool(client, tool) for tool in listed]
+        with dspy.context(lm=model, adapter=adapter):
+            await dspy.ReActV2("question -> answer", tools).acall(question=trial.prompt)
+
+
+asyncio.run(main(read_trial()))

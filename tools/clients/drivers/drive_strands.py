@@ -1,0 +1,27 @@
+"""Driver of the client matrix for Strands Agents, over the chat completions API."""
+
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from strands import Agent
+from strands.models.openai import OpenAIModel
+from strands.tools.mcp import MCPClient
+from trial import Trial, read_trial
+
+
+def make_client(trial: Trial) -> MCPClient:
+    """Return the client of the trial's server, with a timeout long enough for a first start."""
+    if not trial.is_stdio:
+        return MCPClient(url=trial.url, startup_timeout=60)
+    command, *arguments = trial.command
+    server = StdioServerParameters(command=command, args=arguments, env=trial.environment)
+    return MCPClient(lambda: stdio_client(server), startup_timeout=60)
+
+
+def main(trial: Trial) -> None:
+    """Run one agent until it ends its turn."""
+    api = {"base_url": trial.openai_url, "api_key": "none"}
+    model = OpenAIModel(client_args=api, model_id="scripted")
+    with make_client(trial) as client:
+        Agent(model=model, tools=client.list_tools_sync())(trial.prompt)
+
+
+main(read_trial())
