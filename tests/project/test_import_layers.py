@@ -9,11 +9,13 @@ from pathlib import Path
 from project.repository import ROOT, SOURCE, modules
 
 #: Modules that import other modules by name, in order to load only the modules that are used: the
-#: commands, the Python API, and optional endpoints.
+#: commands, the Python API, Jinja and YAML, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/app/registry.py",
+    "src/waybook/app/request/definition_cache.py",
     "src/waybook/cli/lazy.py",
+    "src/waybook/dag/templates/template.py",
     "src/waybook/integrations/factory.py",
     "src/waybook/app/request/search/vector_cache.py",
 }

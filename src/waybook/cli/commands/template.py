@@ -1,7 +1,6 @@
 """`waybook template`: list, show, save and use templates of plans."""
 
 import asyncio
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ from waybook.app.operations.plan_templates import saved_templates, templates_fol
 from waybook.app.operations.private_file import private_file
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.cli.inputs import read_all
+from waybook.cli.lazy import load
 from waybook.cli.options import database_options, json_option, org_option
 from waybook.cli.output import print_json, print_line, print_text
 from waybook.cli.runtime import get_console, load_settings, open_app
@@ -31,6 +31,9 @@ from waybook.importers.templates import (
 )
 from waybook.json_values import Body
 from waybook.settings import Settings
+
+EXPORT = "waybook.app.queries.plans.plan_export"
+IMPORT = "waybook.cli.commands.import_plan"
 
 
 @click.group()
@@ -135,8 +138,8 @@ def save_command(
 async def _plan_arguments(settings: Settings, text: str) -> Body:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
-        export = import_module("waybook.app.queries.plans.plan_export")
-        arguments: Body = export.plan_arguments(await export.read_plan_rows(here.call, plan.id))
+        rows = await load(f"{EXPORT}:read_plan_rows")(here.call, plan.id)
+        arguments: Body = load(f"{EXPORT}:plan_arguments")(rows)
         return arguments
 
 
@@ -176,11 +179,11 @@ def use_command(
     arguments = fill_template(_find(settings, template), read_values(values))
     if not as_json:
         _show(arguments)
-    plan_id, importing = "", import_module("waybook.cli.commands.import_plan")
-    if not dry_run and importing.confirm("Create this plan?", template, yes=yes):
-        plan_id = asyncio.run(importing.create_plan(settings, org, arguments))
+    plan_id = ""
+    if not dry_run and load(f"{IMPORT}:confirm")("Create this plan?", template, yes=yes):
+        plan_id = asyncio.run(load(f"{IMPORT}:create_plan")(settings, org, arguments))
     body: Body = {"kind": "plan", "id": plan_id or None, **arguments}
-    importing.report_import(body, plan_id, written=bool(plan_id), as_json=as_json)
+    load(f"{IMPORT}:report_import")(body, plan_id, written=bool(plan_id), as_json=as_json)
 
 
 def _show(arguments: Body) -> None:
