@@ -214,7 +214,7 @@ async def work_on_run(system: Application, session: str, run: object, count: int
         ready = await call(system, "get_next_job", runId=run, **common)
         assert ready["status"] == "job_ready", ready
         held = {"jobId": ready["jobId"], "attempt": ready["attempt"]}
-        await call(system, "submit_job_result", **held, content=RESULT, **common)
+        await call(system, "submit_job_result", **held, documents=[{"content": RESULT}], **common)
 
 
 async def jobs_round(

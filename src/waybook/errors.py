@@ -51,7 +51,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """Return whether this repeats the last call. `args` then has only arguments to change."""
+        """Return whether this repeats the last call."""
         return self.why.startswith(SAME_CALL)
 
 

@@ -54,7 +54,7 @@ async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> 
             continue
         assert reply["status"] == "job_ready", reply
         held = {"jobId": reply["jobId"], "attempt": reply["attempt"], "sessionId": name}
-        await answered(agent, "submit_job_result", **held, content=f"by {name}")
+        await answered(agent, "submit_job_result", **held, documents=[{"content": f"by {name}"}])
         done[reply["jobId"]] += 1
 
 
@@ -148,7 +148,9 @@ async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
     if mood < 0.05:
         await answered(agent, "fail_job", **held, error="No.", retryable=False)
         return []
-    done = await answered(agent, "submit_job_result", **held, content="x", continues=mood < 0.1)
+    done = await answered(
+        agent, "submit_job_result", **held, documents=[{"content": "x"}], continues=mood < 0.1
+    )
     return list(done["documentIds"])
 
 

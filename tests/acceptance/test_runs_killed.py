@@ -97,7 +97,7 @@ async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
     await agent.submit_documents(await agent.job(run))
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return run, "submit_job_result", {**held, "content": "# Found"}
+    return run, "submit_job_result", {**held, "documents": [{"content": "# Found"}]}
 
 
 async def make_claim(agent: AgentClient) -> tuple[Body, str, Body]:
@@ -128,7 +128,11 @@ async def make_rewriting(agent: AgentClient) -> tuple[Body, str, Body]:
 async def make_late_result(agent: AgentClient) -> tuple[Body, str, Body]:
     run = await make_run_of_three_steps(agent)
     job = await agent.job(run)
-    return run, "submit_job_result", {"jobId": job["jobId"], "attempt": 7, "content": "late"}
+    return (
+        run,
+        "submit_job_result",
+        {"jobId": job["jobId"], "attempt": 7, "documents": [{"content": "late"}]},
+    )
 
 
 ACTS = [

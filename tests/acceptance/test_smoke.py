@@ -73,7 +73,7 @@ async def work_on_a_run(client: Client) -> None:
     job = await call(client, "get_next_job", runId=run["runId"])
     assert job["status"] == "job_ready"
     holder = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await call(client, "submit_job_result", **holder, content="# Found")
+    await call(client, "submit_job_result", **holder, documents=[{"content": "# Found"}])
     report = await call(client, "get_run_progress", runId=run["runId"], detail=True)
     steps = {step["stepKey"]: step for step in report["stages"][0]["steps"]}
     assert steps[job["stepKey"]]["jobs"]["done"] == 1

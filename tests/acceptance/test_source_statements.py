@@ -548,7 +548,7 @@ async def check_machines(outside: Outside) -> None:
 async def check_stall(outside: Outside) -> None:
     outside.document = "progress tracking"
     holds = outside.holds
-    plan = await outside.plan(3, stallMinutes=0.001)
+    plan = await outside.plan(3, stallMinutes=0.01)
     first = await outside.take(plan, sessionId="monday")
     while not (status := await outside.status(plan))["stalled"]:
         pass
@@ -751,7 +751,9 @@ async def check_run(outside: Outside, run: Body, before: Body) -> None:
             continues = not changed and job["jobType"] == "EXECUTE"
             held = {"jobId": job["jobId"], "attempt": job["attempt"]}
             sent = (
-                {"content": "# Part", "continues": True} if continues else {"documents": documents}
+                {"documents": [{"content": "# Part"}], "continues": True}
+                if continues
+                else {"documents": documents}
             )
             done = await outside.call("submit_job_result", **held, **sent)
             report = await outside.call("get_run_progress", runId=run["runId"], detail=True)

@@ -32,7 +32,6 @@ def test_blank_text_in_nested_object_is_treated_as_absent(blank: str) -> None:
     ("tool", "name"),
     [
         ("submit_user_decision", "place"),
-        ("search_sources", "since"),
         ("submit_step_result", "stepExecutionReport"),
         ("store_research", "metadata"),
         ("draw_map", "seen"),
@@ -106,12 +105,3 @@ async def test_new_plan_with_blank_name_or_question_is_refused(
     error = await agent.refused("create_research_plan", **{**PLAN, name: value})
     assert error["code"] == "INVALID_INPUT"
     assert [fault["at"] for fault in error["details"]["faults"]] == [name]
-
-
-async def test_copy_arguments_are_ignored_if_no_plan_is_copied(
-    agent: AgentClient,
-) -> None:
-    filled = {"copyOf": "", "upToStep": 1, "atAuditSeq": 1}
-    plan = await agent.call("create_research_plan", **PLAN, **filled)
-    assert "copiedFrom" not in plan
-    assert len(plan["stepIds"]) == 1

@@ -79,7 +79,7 @@ def test_list_of_numeric_tool_arguments_includes_nested_arguments() -> None:
     assert ("submit_step_result", "usage.costUsd") in numeric_places
     assert ("create_research_plan", "budget.tokens") in numeric_places
     assert ("create_research_plan", "steps.0.dependsOn.0") in numeric_places
-    assert ("modify_plan", "modifications.0.insertAfterOrder") in numeric_places
+    assert ("modify_plan", "modifications.0.add_steps.insertAfterOrder") in numeric_places
     assert len(PLACES) > 30
 
 

@@ -10,6 +10,7 @@ from marked_data import (
     Leaf,
     MarkedWriter,
     marked_cancellation,
+    marked_copy,
     marked_output,
     marked_plan,
     marked_run,
@@ -96,6 +97,7 @@ def test_leak_check_reports_user_text_in_server_written_fields(
 async def test_every_stored_text_appears_only_in_allowed_reply_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
+    plans.append(await marked_copy(agent, ink, plans[0]))
     run, canceled = await marked_run(agent, ink), await marked_cancellation(agent, ink)
     assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
     answers = await read_all(agent, plans, run, canceled)

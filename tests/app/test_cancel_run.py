@@ -72,7 +72,7 @@ async def test_job_result_and_heartbeat_for_canceled_run_are_refused(
     await cancel(agent, run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     for tool, more in (
-        ("submit_job_result", {"content": "late"}),
+        ("submit_job_result", {"documents": [{"content": "late"}]}),
         ("fail_job", {"error": "no", "retryable": True}),
         ("get_job_input", {}),
     ):

@@ -1,4 +1,4 @@
-"""create_research_plan with copyOf: copies in the database, in replies and on the pages."""
+"""copy_plan: copies in the database, in replies and on the pages."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def original(agent: AgentClient) -> Body:
 
 
 async def copy(agent: AgentClient, plan: Body, **more: object) -> Body:
-    return await agent.call("create_research_plan", copyOf=plan["planId"], **more)
+    return await agent.call("copy_plan", planId=plan["planId"], **more)
 
 
 async def test_replies_about_a_plan_copy_name_the_original(
@@ -68,7 +68,7 @@ async def test_copied_plan_with_conditions_can_be_completed(
 async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
     agent: AgentClient, original: Body
 ) -> None:
-    made = await copy(agent, original, upToStep=1, name="Again", researchQuestion="Which lake?")
+    made = await copy(agent, original, upToStep=1, name="Again")
     assert (made["name"], made["carriedOver"]) == ("Again", 1)
     taken = await agent.take(made)
     assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
@@ -155,26 +155,32 @@ async def test_original_plan_does_not_read_research_of_the_copy(agent: AgentClie
     assert (await agent.call("search_sources", **asked))["hits"] == []
 
 
-CONDITION = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "continue"}
+@pytest.mark.parametrize(
+    ("arguments", "carried"),
+    [({"upToStep": 1, "atAuditSeq": 5}, 1), ({"upToStep": 1, "atAuditSeq": 1}, 0)],
+)
+async def test_plan_copy_is_limited_by_step_and_by_audit_entry(
+    agent: AgentClient, original: Body, arguments: Body, carried: int
+) -> None:
+    assert (await copy(agent, original, **arguments))["carriedOver"] == carried
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "message"),
     [
-        ({"steps": [make_step()]}, "leave out `steps`"),
-        ({"branchingConditions": [CONDITION]}, "leave out `steps`"),
-        ({"upToStep": 1, "atAuditSeq": 1}, "not both"),
-        ({"upToStep": 4}, "numbered 1 to 3"),
-        ({"atAuditSeq": 1_000}, "audit entries 1 to"),
-        ({"atAuditSeq": 0}, "at least 1"),
+        ({"upToStep": 4}, "INVALID_STEP_REFERENCE", "numbered 1 to 3"),
+        ({"atAuditSeq": 1_000}, "NOT_FOUND", "no audit entry 1000"),
+        ({"atAuditSeq": 2**62}, "NOT_FOUND", "no audit entry"),
+        ({"atAuditSeq": 0}, "NOT_FOUND", "no audit entry 0"),
     ],
 )
-async def test_copying_plan_with_invalid_arguments_is_refused(
-    agent: AgentClient, original: Body, arguments: Body, message: str
+async def test_copy_up_to_unknown_step_or_entry_is_refused(
+    agent: AgentClient, original: Body, arguments: Body, code: str, message: str
 ) -> None:
-    error = await agent.refused("create_research_plan", copyOf=original["planId"], **arguments)
-    assert error["code"] == "INVALID_INPUT"
+    error = await agent.refused("copy_plan", planId=original["planId"], **arguments)
+    assert error["code"] == code
     assert message in error["message"]
+    assert error["next"]["args"]["planId"] == original["planId"]
 
 
 async def test_copying_a_completed_plan_requires_the_up_to_step_argument(
@@ -182,14 +188,14 @@ async def test_copying_a_completed_plan_requires_the_up_to_step_argument(
 ) -> None:
     plan = await agent.plan(2)
     await agent.work_through(plan)
-    error = await agent.refused("create_research_plan", copyOf=plan["planId"])
-    assert "nothing left to do" in error["message"]
+    for limits in ({}, {"upToStep": 2}):
+        error = await agent.refused("copy_plan", planId=plan["planId"], **limits)
+        assert error["code"] == "NOT_MODIFIABLE"
+        assert "nothing left to do" in error["message"]
     assert (await copy(agent, plan, upToStep=1))["carriedOver"] == 1
 
 
-async def test_create_research_plan_requires_question_and_steps_unless_copying(
-    agent: AgentClient,
-) -> None:
+async def test_create_research_plan_requires_question_and_steps(agent: AgentClient) -> None:
     error = await agent.refused("create_research_plan", name="Rivers")
     assert error["message"] == "researchQuestion: is missing (and 1 more)"
     assert [fault["at"] for fault in error["details"]["faults"]] == ["researchQuestion", "steps"]
@@ -204,5 +210,5 @@ async def test_copying_an_unknown_plan_returns_not_found(
         "run": (await agent.run())["runId"],
         "nothing": "x",
     }
-    error = await agent.refused("create_research_plan", copyOf=ids[kind])
+    error = await agent.refused("copy_plan", planId=ids[kind])
     assert error["code"] == "NOT_FOUND"

@@ -46,7 +46,7 @@ async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
             nothing = await agent.call("get_next_step", **claim)
             assert nothing["status"] == "no_pending_steps"
         await agent.submit(step, "found")
-    copied = await agent.call("create_research_plan", copyOf=plan["planId"], upToStep=0)
+    copied = await agent.call("copy_plan", planId=plan["planId"], upToStep=0)
     await agent.call("get_next_step", planId=copied["planId"])
     nothing = await agent.call("get_next_step", planId=copied["planId"], another=True)
     assert nothing["status"] == "no_pending_steps"
@@ -63,7 +63,7 @@ async def test_steps_of_a_stored_branch_depend_on_each_other(world: OrgEnv) -> N
         "actionParams": {"steps": [look, weigh]},
     }
     made = await agent.plan(2, branchingConditions=[branch])
-    plan = await agent.call("create_research_plan", copyOf=made["planId"])
+    plan = await agent.call("copy_plan", planId=made["planId"])
     await agent.submit(await agent.take(plan), "found")
     status = await agent.call("get_plan_status", planId=plan["planId"])
     added, weighed, old = status["pendingSteps"]

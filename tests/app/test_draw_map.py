@@ -3,8 +3,6 @@
 import json
 from html import escape
 
-import pytest
-
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
@@ -182,11 +180,13 @@ async def test_draw_map_omits_large_svg_unless_detail_is_requested(agent: AgentC
     assert detail["version"] == short["version"]
 
 
-@pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
-async def test_draw_map_rejects_missing_conflicting_or_invalid_arguments(
-    agent: AgentClient, named: Body
-) -> None:
-    assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"
+async def test_draw_map_of_nothing_named_is_that_of_the_last_run(agent: AgentClient) -> None:
+    assert (await agent.refused("draw_map"))["code"] == "NOT_FOUND"
+    await agent.run(name="First")
+    await agent.run(name="Last")
+    assert (await agent.call("draw_map"))["name"] == "Last"
+    assert (await agent.call("draw_map", dagSlug="dialectic"))["name"] != "Last"
+    assert (await agent.refused("draw_map", width=9))["code"] == "INVALID_INPUT"
 
 
 async def test_draw_map_refuses_plan_run_and_workflow_of_other_org(

@@ -73,7 +73,12 @@ async def missing_argument_is_named(case: Case) -> None:
         assert error["message"] == f"{name}: is missing"
         assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
         why = f"Retry the same call, with {name} corrected."
-        assert error["next"] == {"tool": case.tool, "args": {}, "why": why}
+        assert (error["next"]["tool"], error["next"]["why"]) == (case.tool, why)
+        short = {n: v for n, v in others.items() if isinstance(v, str | int | float)}
+        repeated = error["next"]["args"]
+        assert repeated
+        assert {n: repeated[n] for n in short} == short
+        assert repeated.get(name) is None
 
 
 async def advice_repeats_nothing_that_was_sent(case: Case) -> None:

@@ -120,7 +120,6 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
         ({"type": "nonsense"}, "INVALID_INPUT"),
         (True, "INVALID_INPUT"),
         (None, "INVALID_INPUT"),
-        ("nonsense", "INVALID_INPUT"),
         ({"enum": [*range(3_000)]}, "TOO_LARGE"),
         ({"description": "x" * MAX_SCHEMA_BYTES}, "TOO_LARGE"),
     ],
@@ -134,17 +133,30 @@ async def test_extract_data_refuses_unsupported_schema(
     assert error["message"].startswith("schema ")
 
 
-async def test_extract_data_rejects_call_without_text_or_with_two_texts(agent: AgentClient) -> None:
-    both = {"text": TEXT, "artifactId": await submit_late_result(agent)}
-    for args in ({}, both):
-        error = await agent.refused("extract_data", schema=RIVER, **args)
-        assert error["code"] == "INVALID_INPUT"
-        assert "artifactId" in error["message"]
+async def test_extract_data_prefers_the_text_to_the_artifact(agent: AgentClient) -> None:
+    artifact_id = await submit_late_result(agent)
+    both = {"text": "A text of my own.", "artifactId": artifact_id}
+    assert "A text of my own." in (await agent.call("extract_data", schema=RIVER, **both))["prompt"]
 
 
-async def test_extract_data_rejects_offset_beyond_end_of_text(agent: AgentClient) -> None:
-    error = await agent.refused("extract_data", schema=RIVER, text=TEXT, offset=26)
-    assert error["message"] == "there is no text at offset 26: it has 26 characters"
+@pytest.mark.parametrize(
+    "args", [{}, {"text": TEXT, "offset": 26}, {"text": TEXT, "offset": 2**62}]
+)
+async def test_extract_data_without_text_left_returns_a_prompt(
+    agent: AgentClient, args: Body
+) -> None:
+    reply = await agent.call("extract_data", schema=RIVER, **args)
+    assert (reply["status"], reply["left"]) == ("do_it_yourself", 0)
+    assert TEXT not in reply["prompt"]
+
+
+async def test_extract_data_by_a_description_in_words_accepts_any_data(agent: AgentClient) -> None:
+    args = {"text": TEXT, "schema": "the river and its length"}
+    reply = await agent.call("extract_data", **args)
+    assert reply["schema"] == {"description": "the river and its length"}
+    assert (await agent.call("extract_data", **args, candidate=["Nile"]))["data"] == ["Nile"]
+    broken = await agent.refused("extract_data", text=TEXT, schema='{"type": "object",')
+    assert broken["message"] == "schema: must be valid JSON, or words"
 
 
 async def test_extract_data_refuses_candidate_that_is_too_costly_to_validate(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.every_server
 
 #: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
-NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage", "copyOf"}
+NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage"}
 #: Arguments that do not identify a row: texts to store or search for, numbers, and enumerated
 #: values.
 TEXTS = {
@@ -30,7 +30,7 @@ TEXTS = {
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
     *("content", "resultSummary", "resultSchema", "stepExecutionReport", "input", "metadata"),
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
-    *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
+    *("quote", "mediaType", "file", "seen", "conditionExpression"),
 }
 #: Arguments with ids that a tool looks up only within a plan or job of the caller's org, so that an
 #: id of another org never reaches a query.
@@ -38,8 +38,14 @@ WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
     "get_step_context.part",
-    "modify_plan.modifications.stepId",
-    "modify_plan.modifications.stepIds",
+    *(
+        f"modify_plan.modifications.{action}.stepId"
+        for action in (
+            *("remove_step", "update_step_instructions", "fail_step", "retry_step"),
+            *("set_conditions", "set_title", "set_dependencies"),
+        )
+    ),
+    "modify_plan.modifications.reorder_steps.stepIds",
     "store_research.stepId",
     "submit_user_decision.reviewId",
     "submit_user_decision.stepId",

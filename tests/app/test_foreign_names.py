@@ -103,5 +103,5 @@ async def test_same_source_in_two_orgs_is_stored_separately(
     # The id of a source derives from the source's content, so a caller who has the content knows
     # the id already.
     assert ours["sourceIds"] == theirs["sourceIds"]
-    read = await agent.call("get_artifact", sourceId=ours["sourceIds"][0])
+    read = await agent.call("get_artifact", artifactId=ours["sourceIds"][0])
     assert theirs["artifactId"] not in json.dumps(read)

@@ -146,7 +146,7 @@ async def test_get_next_step_returns_failure_reason_of_failed_plan(agent: AgentC
         "plan_failed",
         "rejected by ann: Wrong river.",
     )
-    assert reply["next"]["tool"] == "create_research_plan"
+    assert reply["next"]["tool"] == "copy_plan"
 
 
 async def test_step_is_free_for_any_caller_after_modify_decision(

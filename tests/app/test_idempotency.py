@@ -163,11 +163,16 @@ async def test_repeated_call_with_reordered_arguments_is_replayed(agent: AgentCl
     }
 
 
-async def test_idempotency_key_length_is_limited_to_200_characters(agent: AgentClient) -> None:
-    plan = await agent.plan(idempotencyKey="k" * 200)
-    assert (await agent.plan(idempotencyKey="k" * 200))["planId"] == plan["planId"]
-    error = await agent.refused("get_next_step", planId=plan["planId"], idempotencyKey="k" * 201)
-    assert error["code"] == "TOO_LARGE"
+async def test_long_keys_and_sessions_work_like_short_ones(agent: AgentClient) -> None:
+    made = []
+    for key in ("k" * 200, "k" * 2_000, "k" * 2_001):
+        plans = [await agent.plan(2, idempotencyKey=key, sessionId=key) for _ in range(2)]
+        made.append({plan["planId"] for plan in plans})
+        steps = [await agent.take(plans[0], sessionId=key) for _ in range(2)]
+        assert steps[0]["stepId"] == steps[1]["stepId"]
+        assert (await agent.take(plans[0], sessionId=f"{key}!"))["stepId"] != steps[0]["stepId"]
+    assert [len(ids) for ids in made] == [1, 1, 1]
+    assert len(set.union(*made)) == 3
 
 
 async def test_repeated_late_result_is_stored_once(world: OrgEnv, agent: AgentClient) -> None:

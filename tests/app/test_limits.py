@@ -88,14 +88,6 @@ async def make_name(_: AgentClient, length: int) -> Body:
     return make_plan(name=make_text(length))
 
 
-async def make_key(_: AgentClient, length: int) -> Body:
-    return make_plan(idempotencyKey=make_text(length))
-
-
-async def make_session(_: AgentClient, length: int) -> Body:
-    return make_plan(sessionId=make_text(length))
-
-
 async def required(_: AgentClient, count: int) -> Body:
     return make_plan(steps=[make_step(requiredSources=count)])
 
@@ -160,7 +152,11 @@ async def run_input(_: AgentClient, size: int) -> Body:
 
 async def document(agent: AgentClient, size: int) -> Body:
     job = await agent.job(await agent.run(models="a"))
-    return {"jobId": job["jobId"], "attempt": job["attempt"], "content": make_text(size - 2)}
+    return {
+        "jobId": job["jobId"],
+        "attempt": job["attempt"],
+        "documents": [{"content": make_text(size - 2)}],
+    }
 
 
 CREATE, SUBMIT, STORE = "create_research_plan", "submit_step_result", "store_research"
@@ -174,8 +170,6 @@ LIMITS: dict[str, Limit] = {
     "levels of arguments": Limit(MAX_DEPTH, "INVALID_INPUT", SUBMIT, depth),
     "letters of instructions": Limit(20_000, "TOO_LARGE", CREATE, instructions),
     "letters of a name": Limit(200, "TOO_LARGE", CREATE, make_name),
-    "letters of a key": Limit(200, "TOO_LARGE", CREATE, make_key),
-    "letters of a session": Limit(200, "TOO_LARGE", CREATE, make_session),
     "sources a step may want": Limit(MAX_REQUIRED_SOURCES, "INVALID_INPUT", CREATE, required),
     "bytes of a result": Limit(MAX_RESULT, "TOO_LARGE", SUBMIT, result),
     "bytes of a report": Limit(MAX_RESULT, "TOO_LARGE", SUBMIT, report),

@@ -60,7 +60,7 @@ async def test_list_skills_cuts_long_file_and_names_the_resource(world: OrgEnv) 
     ("asked", "code"),
     [
         ({"name": "nope"}, "NOT_FOUND"),
-        ({"file": "x"}, "INVALID_INPUT"),
+        ({"file": "x"}, "NOT_FOUND"),
         ({"name": "a-skill", "file": "nope"}, "NOT_FOUND"),
         ({"name": "a-skill", "file": "../a-skill/x"}, "NOT_FOUND"),
         ({"name": "a-skill", "file": "/etc/passwd"}, "NOT_FOUND"),

@@ -15,7 +15,10 @@ from waybook.app.registry import TOOLS
 from waybook.store.plans.cache import PlanCache
 
 #: Tools that create a new object, and therefore have nothing to lock.
-MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
+MAKING = {
+    *("create_research_plan", "copy_plan", "start_skill"),
+    *("start_run", "copy_run", "add_dag"),
+}
 LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 
@@ -39,7 +42,8 @@ async def test_tool_that_needs_a_locked_row_returns_busy(hasty: OrgEnv, tool: st
         error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
         why = "Retry the same call after 1 s, with the same idempotencyKey."
-        assert error["next"] == {"tool": tool, "args": {}, "why": why}
+        assert (error["next"]["tool"], error["next"]["why"]) == (tool, why)
+        assert error["next"]["args"]["idempotencyKey"] == "k"
         assert "nothing was written" in error["message"]
         assert "try again" in error["message"]
     assert "replayed" not in await agent.call(tool, **args, idempotencyKey="k")

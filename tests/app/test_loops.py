@@ -90,7 +90,7 @@ async def test_copied_plan_keeps_the_round_of_a_repeated_step(agent: AgentClient
     step = await agent.take(plan, sessionId="s")
     for result in ("draft 1", {"score": 3}, "draft 2"):
         step = await submit_next(agent, step, result)
-    copied = await agent.take(await agent.call("create_research_plan", copyOf=plan["planId"]))
+    copied = await agent.take(await agent.call("copy_plan", planId=plan["planId"]))
     again = copied["round"]
     assert (again["number"], again["values"]) == (2, {"result.score": 3})
     assert [step["resultSummary"] for step in again["latest"]] == ["draft 2", {"score": 3}]

@@ -64,7 +64,7 @@ def laden(value: object, text: str, name: str = "") -> object:
         return {key: laden(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
         return [laden(inner, text, name) for inner in value]
-    if name == "url":
+    if name in {"url", "name", "title"} and isinstance(value, str):
         return text.split(maxsplit=1)[0]
     if isinstance(value, str) and name in PROSE:
         return text

@@ -266,7 +266,7 @@ async def test_error_for_invalid_context_part_lists_valid_parts(
         ("get_research_context", {"planId": plan["planId"]}),
     ):
         error = await agent.refused(tool, **named, part=part)
-        assert error["code"] == "INVALID_INPUT"
+        assert error["code"] == "NOT_FOUND"
         assert "instructions:ID" in error["details"]["parts"]
 
 

@@ -95,7 +95,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
     yield "draw_map", of_run
     yield "draw_map", {"dagSlug": dag}
     yield "get_artifact", {"artifactId": stored["artifactId"]}
-    yield "get_artifact", {"sourceId": stored["sourceIds"][0]}
+    yield "get_artifact", {"artifactId": stored["sourceIds"][0]}
     yield "get_job_input", {"jobId": job["jobId"]}
     yield "search_sources", {"query": "Full", "limit": 50}
     yield "list_active_plans", {"limit": 100}

@@ -135,7 +135,7 @@ async def test_store_research_stores_repeated_source_once(world: OrgEnv) -> None
         stored = await agent.call("store_research", **args, **where)
         assert len(stored["sourceIds"]) == 1
     assert (await rows(world, "source"), await rows(world, "artifact_source")) == (1, 4)
-    source = await agent.call("get_artifact", sourceId=stored["sourceIds"][0])
+    source = await agent.call("get_artifact", artifactId=stored["sourceIds"][0])
     assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
 
 
@@ -176,9 +176,8 @@ async def test_get_artifact_returns_json_content_exactly_as_stored(
             "INVALID_INPUT",
         ),
         ({"tags": ["x"] * 21}, "TOO_LARGE"),
-        ({"tags": ["a\x1fb"]}, "INVALID_INPUT"),
         ({"kind": "output"}, "INVALID_INPUT"),
-        ({"kind": "a\nb"}, "INVALID_INPUT"),
+        ({"kind": "\n"}, "INVALID_INPUT"),
         ({"title": "x" * 201}, "TOO_LARGE"),
     ],
     ids=lambda value: str(value)[:40],
@@ -229,7 +228,6 @@ async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:
     agent, plan = world.agent, await world.agent.plan()
     await agent.call("store_research", **{**NOTE, "title": "Old"}, tags=["a", "b"])
     world.clock.advance(days=1)
-    since = world.clock.now.isoformat()
     await agent.call("store_research", **{**NOTE, "title": "Ours"}, planId=plan["planId"])
     await agent.call("store_research", **{**NOTE, "title": "Fact", "kind": "fact"}, tags=["b"])
 
@@ -241,7 +239,8 @@ async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:
     assert await titles(kinds=["fact"]) == {"Fact"}
     assert await titles(tags=["b"]) == {"Old", "Fact"}
     assert await titles(tags=["b", "a"]) == {"Old"}
-    assert await titles(since=since) == {"Ours", "Fact"}
+    assert await titles(withinDays=0.5) == {"Ours", "Fact"}
+    assert await titles(withinDays=2) == {"Old", "Ours", "Fact"}
 
 
 async def test_pages_of_search_results_contain_every_hit_exactly_once(
@@ -293,8 +292,8 @@ async def test_search_sources_sends_two_database_messages_after_first_search(
     assert len(sent) == 2
 
 
-@pytest.mark.parametrize("cursor", ["x", "-1", "1e3", "٣", "101", "1" * 20])
-async def test_search_sources_refuses_invalid_cursor(agent: AgentClient, cursor: str) -> None:
+@pytest.mark.parametrize("cursor", ["x", "-1", 1.5, 101, "1" * 20])
+async def test_search_sources_refuses_invalid_cursor(agent: AgentClient, cursor: object) -> None:
     error = await agent.refused("search_sources", query="x", cursor=cursor)
     assert error["code"] == "INVALID_INPUT"
 

@@ -161,14 +161,16 @@ async def test_conversation_that_relays_modify_decision_keeps_the_step(agent: Ag
 
 
 @pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
-async def test_modify_decision_without_feedback_returns_invalid_input(
+async def test_modify_decision_without_feedback_says_so_to_the_agent(
     agent: AgentClient, feedback: Body
 ) -> None:
     plan, _ = await under_review(agent)
     args = {"planId": plan["planId"], "decision": "modify", **feedback}
-    error = await agent.refused("submit_user_decision", **args)
-    assert (error["code"], error["details"]["argument"]) == ("INVALID_INPUT", "feedback")
-    assert (await agent.status(plan))["status"] == "awaiting_review"
+    reply = await agent.call("submit_user_decision", **args)
+    assert (reply["stepStatus"], reply["attempt"]) == ("in_progress", 2)
+    assert reply["instructions"].endswith(
+        "(The reviewer gave no details. Check the step and do it again.)"
+    )
 
 
 async def test_decision_with_step_id_instead_of_plan_id_is_accepted(agent: AgentClient) -> None:

@@ -132,7 +132,11 @@ async def make_canceled_run_of(
         after = await agent.call("get_next_job", runId=run["runId"])
         assert (after["status"], after["reason"]) == ("run_canceled", "no use")
         if last["status"] == "job_ready":
-            held = {"jobId": last["jobId"], "attempt": last["attempt"], "content": "late"}
+            held = {
+                "jobId": last["jobId"],
+                "attempt": last["attempt"],
+                "documents": [{"content": "late"}],
+            }
             assert (await agent.refused("submit_job_result", **held))["code"] == "RUN_CANCELED"
         await crew.look()
 

@@ -67,13 +67,13 @@ async def test_job_result_with_outdated_attempt_is_stored_as_late_result(
     taken = await bob.job(run)
     late = {"jobId": job["jobId"], "attempt": job["attempt"]}
     for text in ("late", "later"):
-        error = await agent.refused("submit_job_result", **late, content=text)
+        error = await agent.refused("submit_job_result", **late, documents=[{"content": text}])
         assert (error["code"], error["details"]["currentAttempt"]) == ("STALE_ATTEMPT", 2)
         assert error["next"]["tool"] == "get_next_job"
     assert await late_results(world, agent) == [(1, "late", "ann"), (1, "later", "ann")]
     await bob.submit_documents(taken, "in time")
     assert await _contents(world, agent) == ["in time"]
-    error = await agent.refused("submit_job_result", **late, content="latest")
+    error = await agent.refused("submit_job_result", **late, documents=[{"content": "latest"}])
     assert error["code"] == "STALE_ATTEMPT"
     assert len(await late_results(world, agent)) == 3
 
@@ -219,12 +219,12 @@ async def test_retry_failed_restarts_the_same_job(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_retry_failed_with_unknown_stage_or_step_returns_invalid_input(
+async def test_retry_failed_with_unknown_stage_or_step_is_refused(
     agent: AgentClient, run: Body
 ) -> None:
     for named in ({"stageSlug": "nope"}, {"stageSlug": "work", "stepKey": "nope"}):
         error = await agent.refused("retry_failed", runId=run["runId"], **named)
-        assert error["code"] == "INVALID_INPUT"
+        assert error["code"] == "NOT_FOUND"
         assert "nope" in error["message"]
 
 
@@ -247,7 +247,7 @@ async def test_completed_job_can_be_neither_submitted_nor_failed_again(
     job = await agent.job(run)
     await agent.submit_documents(job)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("submit_job_result", **held, content="again")
+    error = await agent.refused("submit_job_result", **held, documents=[{"content": "again"}])
     assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "completed")
     error = await agent.refused("fail_job", **held, error="No.", retryable=True)
     assert error["code"] == "INVALID_TRANSITION"

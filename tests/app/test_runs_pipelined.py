@@ -229,7 +229,7 @@ async def test_result_of_job_just_claimed_by_another_process_is_refused(
         return results
 
     elsewhere: list[Body] = []
-    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "late"}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "documents": [{"content": "late"}]}
     with intercepted_write(take_over):
         _, refused = await asyncio.gather(
             agent.job(run, sessionId="other"),

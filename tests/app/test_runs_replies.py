@@ -230,7 +230,7 @@ async def test_get_next_job_returns_feedback_on_each_stage_separately(
 async def test_get_job_input_refuses_unknown_document_key(agent: AgentClient) -> None:
     job = await agent.job(await agent.run())
     error = await agent.refused("get_job_input", jobId=job["jobId"], documentKey="secret")
-    assert error["code"] == "INVALID_INPUT"
+    assert error["code"] == "NOT_FOUND"
     assert error["details"]["inputs"] == [{"documentKey": "question", "stageSlug": None}]
     past = await agent.call(
         "get_job_input", jobId=job["jobId"], documentKey="question", offset=1_000_000
@@ -298,7 +298,9 @@ async def test_get_next_job_lists_many_required_documents_in_pages(
         == 480
     )
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    done = await small(agent, "submit_job_result", **held, content="Get the full list.")
+    done = await small(
+        agent, "submit_job_result", **held, documents=[{"content": "Get the full list."}]
+    )
     assert len(done["documentIds"]) == 480
 
 

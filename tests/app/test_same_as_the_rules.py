@@ -230,7 +230,7 @@ class SameAsTheRules(RulesComparison):
             changes.extend(change for entry in decision.entries for change in entry.changes)
             return decision
 
-        tool_call = ("create_research_plan", {"copyOf": original.id, **limits})
+        tool_call = ("copy_plan", {"planId": original.id, **limits})
         body, copied = self.both((user, session, Channel.MCP), tool_call, decided)
         if copied is None:
             return

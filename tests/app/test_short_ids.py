@@ -178,7 +178,10 @@ async def test_step_removal_repeated_in_another_process_is_replayed(agent: Agent
     again = await agent.elsewhere().call("modify_plan", **args, idempotencyKey="k")
     assert again == {**first, "replayed": True}
     error = await agent.elsewhere().refused("modify_plan", **args, idempotencyKey="l")
-    assert (error["code"], error["details"]["argument"]) == ("NOT_FOUND", "modifications.0.stepId")
+    assert (error["code"], error["details"]["argument"]) == (
+        "NOT_FOUND",
+        "modifications.0.remove_step.stepId",
+    )
 
 
 async def test_reordered_steps_keep_short_ids(agent: AgentClient) -> None:

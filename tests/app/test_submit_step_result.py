@@ -121,7 +121,7 @@ async def test_result_after_the_plan_ended_is_refused_but_stored(agent: AgentCli
     error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 7})
     assert error["code"] == "PLAN_TERMINAL"
     assert "is stored as an artifact of the step" in error["message"]
-    named = ("create_research_plan", {"copyOf": plan["planId"]})
+    named = ("copy_plan", {"planId": plan["planId"]})
     assert (error["next"]["tool"], error["next"]["args"]) == named
     details = error["details"]
     assert (details["stepId"], details["reason"]) == (mine["stepId"], "enough")

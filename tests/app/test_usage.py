@@ -216,7 +216,7 @@ class Worker:
         if job["status"] != "job_ready":
             return
         attempt = job["attempt"] + (act == "late job")
-        args = {"jobId": job["jobId"], "attempt": attempt, "content": "# Found"}
+        args = {"jobId": job["jobId"], "attempt": attempt, "documents": [{"content": "# Found"}]}
         args["continues"] = act == "part"
         accepted = await self.send("submit_job_result", args, usage, twice=twice)
         self.count("run", accepted, usage)

@@ -34,7 +34,7 @@ class Worker:
             if job["status"] != "job_ready":
                 return str(job["status"])
             held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-            await self.call("submit_job_result", **held, content=text)
+            await self.call("submit_job_result", **held, documents=[{"content": text}])
         return "job_ready"
 
     async def finish(self, run_id: str) -> None:
@@ -43,7 +43,9 @@ class Worker:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] == "job_ready":
                 held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-                await self.call("submit_job_result", **held, content="# Found\n\nA *text*.")
+                await self.call(
+                    "submit_job_result", **held, documents=[{"content": "# Found\n\nA *text*."}]
+                )
             elif job["status"] == "awaiting_feedback":
                 feedback = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
                 await self.call("submit_stage_feedback", runId=run_id, **feedback)

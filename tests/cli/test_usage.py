@@ -22,7 +22,11 @@ def spent(terminal: Terminal) -> tuple[str, str]:
     started: Body = {"dagSlug": "deep-research", "name": "Costly lakes", "input": "Which?"}
     run = terminal.call("start_run", **started, models=[B_MODEL])
     job = terminal.call("get_next_job", runId=run["runId"])
-    made: Body = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Found"}
+    made: Body = {
+        "jobId": job["jobId"],
+        "attempt": job["attempt"],
+        "documents": [{"content": "# Found"}],
+    }
     terminal.call("submit_job_result", **made, usage={"costUsd": 0.000125})
     return plan["planId"], run["runId"]
 

@@ -67,7 +67,7 @@ class RunAgent(Agent):
     async def _submit(self, job_id: str, attempt: int) -> Call:
         key = self.work.new_key()
         text = f"# Found\n\n{self.tenant.canary} {key}"
-        args = {"jobId": job_id, "attempt": attempt, "content": text}
+        args = {"jobId": job_id, "attempt": attempt, "documents": [{"content": text}]}
         return await self.call("submit_job_result", args, key)
 
     async def _fail(self, job_id: str, attempt: int) -> None:

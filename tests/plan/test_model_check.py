@@ -35,11 +35,7 @@ MET = {
     "STALE_ATTEMPT",
     "STALE_PLAN",
 }
-MET_BY_SHAPE = {
-    DEPENDING.name: MET | {"FORBIDDEN"},
-    # This code is returned for a modification that follows cancel_plan in the same call.
-    MODIFYING.name: MET | {"INVALID_INPUT"},
-}
+MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
 #: Minimum numbers of visited states, so that a walk that ends too early fails the test.
 MIN_STATES = {
     BRANCHING.name: 10_000,

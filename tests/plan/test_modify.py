@@ -24,6 +24,7 @@ from waybook.errors import (
     InvalidStepReference,
     InvalidTransition,
     NotModifiable,
+    PlanTerminal,
     StalePlan,
     TooLarge,
     WaybookError,
@@ -322,7 +323,7 @@ def test_setting_conditions_of_a_started_step_raises_invalid_transition() -> Non
 
 def test_modification_after_cancel_plan_is_refused() -> None:
     plan = make_plan(make_step())
-    with pytest.raises(InvalidInput, match="last"):
+    with pytest.raises(PlanTerminal, match="last"):
         modified(plan, CancelPlan("enough"), RetryStep(step_id(1)))
 
 

@@ -34,8 +34,8 @@ def test_every_change_of_a_closed_plan_raises_plan_terminal(
     assert refusal.value.details["status"] == status
     assert refusal.value.details["reason"] == "enough"
     assert refusal.value.next_call is not None
-    assert refusal.value.next_call.tool == "create_research_plan"
-    assert refusal.value.next_call.args == {"copyOf": "p"}
+    assert refusal.value.next_call.tool == "copy_plan"
+    assert refusal.value.next_call.args == {"planId": "p"}
 
 
 def test_closed_plan_without_open_steps_suggests_no_copy() -> None:

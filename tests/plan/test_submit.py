@@ -141,7 +141,7 @@ def test_result_for_a_closed_plan_is_refused_but_stored(
     assert late.refusal.details["status"] == status
     assert late.refusal.details["artifactId"] == stored_artifact(late).id
     assert late.refusal.next_call is not None
-    assert late.refusal.next_call.args == {"copyOf": "p"}
+    assert late.refusal.next_call.args == {"planId": "p"}
     assert [entry.details["action"] for entry in late.entries] == ["late_result_kept"]
     usage = plan.usage.plus(DONE.usage) if DONE.usage else plan.usage
     assert late.plan == plan._replace(seq=plan.seq + 1, usage=usage)

@@ -124,11 +124,11 @@ async def make_copy(agent: AgentClient) -> None:
     """Copy a plan and a run, and read the copies."""
     plan = await agent.plan()
     await agent.submit(await agent.take(plan))
-    copy = await agent.call("create_research_plan", copyOf=plan["planId"])
+    copy = await agent.call("copy_plan", planId=plan["planId"])
     await agent.status(copy)
     await agent.call("get_research_context", planId=copy["planId"])
     run = await agent.run()
-    await agent.progress(await agent.call("start_run", copyOf=run["runId"], fromStage="scope"))
+    await agent.progress(await agent.call("copy_run", runId=run["runId"], fromStage="scope"))
 
 
 async def research_that_grows(agent: AgentClient) -> None:
@@ -142,7 +142,7 @@ async def research_that_grows(agent: AgentClient) -> None:
     ]
     for artifact in stored:
         await agent.call("get_artifact", artifactId=artifact["artifactId"])
-    await agent.call("get_artifact", sourceId=stored[0]["sourceIds"][0])
+    await agent.call("get_artifact", artifactId=stored[0]["sourceIds"][0])
     await agent.call("search_sources", query="Page", limit=1)
     taken = await agent.take(await agent.plan())
     late = await agent.refused("submit_step_result", stepId=taken["stepId"], attempt=9, **RESULT)

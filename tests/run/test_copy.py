@@ -9,7 +9,7 @@ from run_invariants import check_report, check_state
 from run_row_store import RunRowStore, changes_of
 from waybook.core.replay import differences, replay
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import InvalidInput, InvalidTransition
+from waybook.errors import InvalidTransition, NotFound
 from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages
 from waybook.run.draft import RunDecision
 from waybook.run.model import Run
@@ -88,5 +88,5 @@ def test_copying_a_run_without_earlier_feedback_is_refused(world: RunEnv) -> Non
 
 
 def test_copying_a_run_from_unknown_stage_is_refused(world: RunEnv) -> None:
-    with pytest.raises(InvalidInput, match="no stage"):
+    with pytest.raises(NotFound, match="no stage"):
         copied(world, "middle")

@@ -7,7 +7,7 @@ from decision_proofs import decision
 from plan_builders import BOB, NOON
 from run_env import RUN, RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import InvalidInput, InvalidTransition
+from waybook.errors import InvalidTransition, NotFound
 from waybook.run.failure import retry_failed
 from waybook.run.model import MAX_ATTEMPTS
 
@@ -88,13 +88,13 @@ def test_retry_does_not_reset_a_job_in_progress() -> None:
     assert decided.entries == ()
 
 
-def test_retry_of_an_unknown_stage_raises_invalid_input() -> None:
-    with pytest.raises(InvalidInput, match="no stage 'other'; it has only"):
+def test_retry_of_an_unknown_stage_is_refused() -> None:
+    with pytest.raises(NotFound, match="no stage 'other'; it has only"):
         two_steps().retry("other")
 
 
-def test_retry_of_an_unknown_step_raises_invalid_input() -> None:
-    with pytest.raises(InvalidInput, match="the stage 'only' has no step 'c'") as refusal:
+def test_retry_of_an_unknown_step_is_refused() -> None:
+    with pytest.raises(NotFound, match="the stage 'only' has no step 'c'") as refusal:
         two_steps().retry("only", "c")
     assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
 

@@ -5,7 +5,14 @@ from decision_proofs import decision
 from plan_builders import ANN, NOON, PAT
 from run_env import MODELS, RUN, RunEnv, make_compiled_dag, make_run, make_stage_run
 from waybook.dag.model import Dag
-from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, TooLarge
+from waybook.errors import (
+    InvalidInput,
+    InvalidTransition,
+    NotAwaitingReview,
+    NotFound,
+    Refused,
+    TooLarge,
+)
 from waybook.run.model import MAX_MODELS
 from waybook.run.start import start_open_stage
 
@@ -123,8 +130,8 @@ def test_feedback_with_empty_model_list_reuses_previous_models() -> None:
     assert world.feedback("one", models=[])[0].models == MODELS
 
 
-def test_feedback_on_an_unknown_stage_raises_invalid_input() -> None:
-    with pytest.raises(InvalidInput, match="no stage 'three'; it has one, two") as refusal:
+def test_feedback_on_an_unknown_stage_is_refused() -> None:
+    with pytest.raises(NotFound, match="no stage 'three'; it has one, two") as refusal:
         make_run(two_stages()).feedback("three")
     assert refusal.value.details == {"stageSlug": "three", "stages": ["one", "two"]}
 
@@ -240,8 +247,8 @@ def test_starting_a_stage_that_has_already_started_changes_nothing() -> None:
     assert world.stage("one").models == MODELS
 
 
-def test_starting_an_unknown_stage_raises_invalid_input() -> None:
-    with pytest.raises(InvalidInput, match="no stage 'three'"):
+def test_starting_an_unknown_stage_is_refused() -> None:
+    with pytest.raises(NotFound, match="no stage 'three'"):
         make_run(two_stages()).begin("three")
 
 

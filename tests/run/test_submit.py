@@ -215,7 +215,7 @@ def test_continuation_refuses_texts_for_two_documents(*, continues: bool) -> Non
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
-    with pytest.raises(InvalidInput, match="a part is submitted as one text"):
+    with pytest.raises(InvalidInput, match="a part is submitted as one document"):
         world.submit(job, handed("two.", "text"), handed("2", "data"), continues=continues)
     assert world.job(job).status is J.PROCESSING
 

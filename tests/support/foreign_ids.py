@@ -25,11 +25,14 @@ PLACES: list[tuple[str, Place]] = [
 ]
 PARTS = (*STEP_PARTS, *PARTS_BY_ID)
 MODIFICATIONS: list[Body] = [
-    {"action": "remove_step", "stepId": ""},
-    {"action": "update_step_instructions", "stepId": "", "instructions": "x"},
-    {"action": "fail_step", "stepId": "", "reason": "x"},
-    {"action": "retry_step", "stepId": ""},
-    {"action": "reorder_steps", "stepIds": [""]},
+    {"remove_step": {"stepId": ""}},
+    {"update_step_instructions": {"stepId": "", "instructions": "x"}},
+    {"fail_step": {"stepId": "", "reason": "x"}},
+    {"retry_step": {"stepId": ""}},
+    {"reorder_steps": {"stepIds": [""]}},
+    {"set_dependencies": {"stepId": "", "dependsOn": []}},
+    {"set_conditions": {"stepId": "", "branchingConditions": []}},
+    {"set_title": {"stepId": ""}},
 ]
 
 
@@ -98,7 +101,7 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
     arguments = await valid_call(agent, tool, using=path[0])
     calls = [arguments]
     if tool == "modify_plan" and len(path) > 1:
-        calls = [{**arguments, "modifications": [m]} for m in MODIFICATIONS if path[-1] in m]
+        calls = [{**arguments, "modifications": [m]} for m in MODIFICATIONS if path[1] in m]
     return ForeignIdCall(tool, path, calls)
 
 
@@ -114,6 +117,10 @@ def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
 
 
 def _deeper(arguments: Body, name: str, rest: Place, row_id: str) -> Iterator[Body]:
+    if isinstance(arguments[name], dict):
+        for changed in _with_id(arguments[name], rest, row_id):
+            yield {**arguments, name: changed}
+        return
     for place, inner in enumerate(arguments[name]):
         if rest[0] in inner:
             for changed in _with_id(inner, rest, row_id):

@@ -74,7 +74,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
     for session in ("first", "second"):
         await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "documents": [{"content": "# Half"}]}
     await agent.call("submit_job_result", **held, continues=True)
     await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)

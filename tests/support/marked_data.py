@@ -19,7 +19,6 @@ FORMAL = frozenset(
         "action",
         "candidate",
         "conditionExpression",
-        "copyOf",
         "cursor",
         "dagSlug",
         "definition",
@@ -171,24 +170,33 @@ async def _research(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
 async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
     made = "modify_plan"
     inner = (made, "modifications")
-    step = {"stepType": "search", "title": ink.short(*inner, "steps", "title")}
-    added = {**step, "instructions": ink.long(*inner, "steps", "instructions")}
+    step = {"stepType": "search", "title": ink.short(*inner, "add_steps", "steps", "title")}
+    added = {**step, "instructions": ink.long(*inner, "add_steps", "steps", "instructions")}
+    updated = {"instructions": ink.long(*inner, "update_step_instructions", "instructions")}
+    failed = {"reason": ink.short(*inner, "fail_step", "reason")}
+    titled = {"title": ink.short(*inner, "set_title", "title")}
     _, _, third, fourth, *_ = plan["stepIds"]
     await agent.call(
         made,
         planId=plan["planId"],
         modifications=[
-            {"action": "add_steps", "steps": [added]},
-            {
-                "action": "update_step_instructions",
-                "stepId": third,
-                "instructions": ink.long(*inner, "instructions"),
-            },
-            {"action": "set_title", "stepId": third, "title": ink.short(*inner, "title")},
-            {"action": "fail_step", "stepId": fourth, "reason": ink.short(*inner, "reason")},
+            {"add_steps": {"steps": [added]}},
+            {"update_step_instructions": {"stepId": third, **updated}},
+            {"set_title": {"stepId": third, **titled}},
+            {"fail_step": {"stepId": fourth, **failed}},
         ],
         modificationRationale=ink.short(made, "modificationRationale", room=1_900),
     )
+
+
+async def marked_copy(agent: AgentClient, ink: MarkedWriter, plan: Body) -> Body:
+    """Create a copy of a plan that is canceled."""
+    name = ink.short("copy_plan", "name")
+    copied = await agent.call("copy_plan", planId=plan["planId"], name=name)
+    reason = ink.short("modify_plan", "modifications", "cancel_plan", "reason")
+    ending = [{"cancel_plan": reason}]
+    await agent.call("modify_plan", planId=copied["planId"], modifications=ending)
+    return copied
 
 
 async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
@@ -238,7 +246,7 @@ async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
     await agent.call("fail_job", **held, error=error, retryable=False)
     await agent.call("retry_failed", runId=run["runId"], stageSlug="one")
     first = await agent.job(run)
-    await agent.submit_documents(first, ink.long("submit_job_result", "content"))
+    await agent.submit_documents(first, ink.long(*DOCUMENT, "content"))
     second = await agent.job(run)
     document = {"documentKey": "paper", "content": ink.long(*DOCUMENT, "content")}
     held = {"jobId": second["jobId"], "attempt": second["attempt"]}
@@ -250,8 +258,9 @@ async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
 
 
 async def marked_cancellation(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a run that is canceled."""
-    run = await agent.run()
+    """Create a copy of a run that is canceled."""
+    copied, name = await agent.run(), ink.short("copy_run", "name")
+    run = await agent.call("copy_run", runId=copied["runId"], fromStage="scope", name=name)
     reason = ink.long("cancel_run", "reason")
     await agent.call("cancel_run", runId=run["runId"], reason=reason)
     return run

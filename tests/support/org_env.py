@@ -167,8 +167,9 @@ class AgentClient:
         self, job: Body, content: object = "# Found", **more: object
     ) -> Body:
         """Submit the documents of a job."""
-        held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
-        return await self.call("submit_job_result", **{**held, **more})
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        documents = [{"content": content}]
+        return await self.call("submit_job_result", **{**held, "documents": documents, **more})
 
     async def work_off(self, run: Body) -> Body:
         """Claim and submit jobs until no job is ready; return the last reply."""

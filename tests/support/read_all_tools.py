@@ -50,7 +50,7 @@ class Reader:
         await self.ask("get_artifact", artifactId=artifact_id, detail=True)
         await self.ask("extract_data", artifactId=artifact_id, schema={"type": "object"})
         for source in reply.get("sources", ()):
-            await self.ask("get_artifact", sourceId=source["sourceId"])
+            await self.ask("get_artifact", artifactId=source["sourceId"])
 
     async def run(self, run: Body) -> None:
         named = {"runId": run["runId"]}

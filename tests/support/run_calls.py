@@ -37,7 +37,8 @@ async def start_run(agent: AgentClient) -> Body:
 
 
 async def copy_run(agent: AgentClient) -> Body:
-    return {"copyOf": (await agent.run())["runId"], "fromStage": "scope"}
+    run_id = (await agent.run())["runId"]
+    return {"runId": run_id, "fromStage": "scope", "name": "Again", "models": ["a"]}
 
 
 async def next_job(agent: AgentClient) -> Body:
@@ -51,18 +52,11 @@ async def job_result(agent: AgentClient) -> Body:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     return {
         **held,
-        "content": "# A brief",
+        "documents": [{"documentKey": "research_brief", "modelId": "a", "content": "# A brief"}],
         "continues": False,
         "takeNext": True,
         "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
     }
-
-
-async def job_documents(agent: AgentClient) -> Body:
-    args = await job_result(agent)
-    del args["content"]
-    document = {"documentKey": "research_brief", "modelId": "a", "content": {"title": "A brief"}}
-    return {**args, "documents": [document]}
 
 
 async def fail_job(agent: AgentClient) -> Body:

@@ -38,11 +38,8 @@ async def _create(_: AgentClient) -> Body:
 
 
 async def _copy(agent: AgentClient) -> Body:
-    return {"copyOf": (await agent.plan())["planId"], "upToStep": 0}
-
-
-async def _copy_as_of(agent: AgentClient) -> Body:
-    return {"copyOf": (await agent.plan())["planId"], "atAuditSeq": 1}
+    plan_id = (await agent.plan())["planId"]
+    return {"planId": plan_id, "upToStep": 0, "atAuditSeq": 1, "name": "Rivers again"}
 
 
 async def _next(agent: AgentClient) -> Body:
@@ -202,9 +199,9 @@ async def _search(agent: AgentClient) -> Body:
         "planId": stored["planId"],
         "kinds": ["finding", "note"],
         "tags": ["rivers"],
-        "since": "2029-12-31T00:00:00Z",
+        "withinDays": 1.5,
         "limit": 1,
-        "cursor": "0",
+        "cursor": 0,
     }
 
 
@@ -213,13 +210,9 @@ async def _artifact(agent: AgentClient) -> Body:
     return {"artifactId": stored["artifactId"], "offset": 4, "detail": False}
 
 
-async def _source(agent: AgentClient) -> Body:
-    stored = await agent.call("store_research", **await _store(agent))
-    return {"sourceId": stored["sourceIds"][0]}
-
-
 PREPARE: dict[str, Prepare] = {
     "create_research_plan": _create,
+    "copy_plan": _copy,
     "get_next_step": _next,
     "submit_step_result": _submit,
     "get_step_context": _context,
@@ -241,6 +234,7 @@ PREPARE: dict[str, Prepare] = {
     "list_dags": _nothing,
     "get_dag_map": run_calls.a_map,
     "start_run": run_calls.start_run,
+    "copy_run": run_calls.copy_run,
     "get_next_job": run_calls.next_job,
     "submit_job_result": run_calls.job_result,
     "fail_job": run_calls.fail_job,
@@ -258,23 +252,16 @@ PREPARE: dict[str, Prepare] = {
 #: Optional arguments that a tool's usual call does not use, each with a function that prepares a
 #: call that uses it.
 INSTEAD: dict[tuple[str, str], Prepare] = {
-    ("create_research_plan", "copyOf"): _copy,
-    ("create_research_plan", "upToStep"): _copy,
-    ("create_research_plan", "atAuditSeq"): _copy_as_of,
     ("extract_data", "artifactId"): _extract_stored,
-    ("get_artifact", "sourceId"): _source,
     ("get_step_context", "part"): _read_on,
     ("get_step_context", "offset"): _read_on,
     ("get_research_context", "part"): _research_read_on,
     ("get_research_context", "offset"): _research_read_on,
-    ("start_run", "copyOf"): run_calls.copy_run,
-    ("start_run", "fromStage"): run_calls.copy_run,
     ("get_dag_map", "runId"): run_calls.run_map,
     ("get_dag_map", "planId"): run_calls.plan_map,
     ("get_run_progress", "planId"): run_calls.plan_progress,
     ("get_job_input", "documentKey"): run_calls.input_by_key,
     ("get_job_input", "stageSlug"): run_calls.input_by_key,
-    ("submit_job_result", "documents"): run_calls.job_documents,
     ("draw_map", "runId"): run_calls.drawn_run,
     ("draw_map", "dagSlug"): run_calls.drawn_dag,
 }

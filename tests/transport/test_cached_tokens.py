@@ -319,7 +319,9 @@ async def submit_job(
     client: httpx2.AsyncClient, issued: IssuedToken, job: Body, session: str
 ) -> httpx2.Response:
     held = {"jobId": job["jobId"], "attempt": job["attempt"], "sessionId": session}
-    return await call(client, issued, "submit_job_result", **held, content="# Found")
+    return await call(
+        client, issued, "submit_job_result", **held, documents=[{"content": "# Found"}]
+    )
 
 
 async def test_revoked_cached_token_in_a_batch_of_calls_writes_nothing(world: OrgEnv) -> None:

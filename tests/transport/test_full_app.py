@@ -160,7 +160,7 @@ async def test_run_executed_over_mcp_is_readable_over_rest(address: str, era: Er
         run_id = (await called(client, "start_run", **named, models=["a"]))["runId"]
         job = await called(client, "get_next_job", runId=run_id)
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await called(client, "submit_job_result", **held, content="# The moon")
+        await called(client, "submit_job_result", **held, documents=[{"content": "# The moon"}])
         progress = f"waybook://runs/{run_id}/progress"
         assert progress in {resource.uri for resource in (await client.list_resources()).resources}
         document = await first_document(http, run_id)

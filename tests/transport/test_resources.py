@@ -82,7 +82,7 @@ async def test_resource_of_a_plan_returns_the_plan_context() -> None:
     ("uri", "arguments"),
     [
         ("waybook://artifacts/a-1", {"artifactId": "a-1", "detail": True}),
-        ("waybook://sources/s-1", {"sourceId": "s-1"}),
+        ("waybook://sources/s-1", {"artifactId": "s-1"}),
     ],
 )
 async def test_resource_of_an_artifact_or_source_returns_the_full_content(

@@ -29,10 +29,18 @@ Schema = dict[str, Any]
 #: JSON Schema keywords that the function calls of the Anthropic, OpenAI (including strict mode) and
 #: Gemini APIs accept.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
+#: Keywords for limits that these APIs accept too, by type.
+LIMITS: Final = {
+    "string": {"minLength", "maxLength"},
+    "integer": {"minimum", "maximum"},
+    "number": {"minimum", "maximum"},
+    "array": {"minItems", "maxItems"},
+    "object": {"minProperties", "maxProperties"},
+}
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 #: Maximum number of tokens of a profile's tools that a model reads: names, descriptions and input
 #: schemas.
-MAX_TOKENS: Final = {"plan": 2_100, "research": 3_500, "runs": 2_500, "all": 6_000}
+MAX_TOKENS: Final = {"plan": 3_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 
@@ -57,7 +65,7 @@ EVERY_SCHEMA: Final = [
 
 def problems(schema: Schema) -> Iterator[str]:
     """Yield the reasons why a client or a model API would refuse the schema."""
-    if unknown := set(schema) - ACCEPTED:
+    if unknown := set(schema) - ACCEPTED - LIMITS.get(str(schema.get("type")), set()):
         yield f"keywords {unknown}"
     if schema.get("type") not in TYPES:
         yield "no single type"
@@ -94,6 +102,8 @@ def test_every_object_within_tool_arguments_has_properties() -> None:
         {"type": "object", "properties": {}, "required": ["stepId"]},
         {"type": "object", "properties": {"stepId": {"type": "string"}}},
         {"type": "integer", "enum": [1, 2]},
+        {"type": "string", "minimum": 1},
+        {"type": "string", "pattern": "^a"},
     ],
 )
 def test_tool_schema_check_reports_a_schema_that_some_client_refuses(bad: Schema) -> None:

@@ -82,9 +82,8 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
     arguments = {"name": "Tides", "input": {"question": "Why two?"}, "models": ["a"]}
     run = call_tool("start_run", dagSlug="deep-research", **arguments)
     job = call_tool("get_next_job", runId=run["runId"])
-    call_tool(
-        "submit_job_result", jobId=job["jobId"], attempt=job["attempt"], content="# Two a day"
-    )
+    documents = [{"content": "# Two a day"}]
+    call_tool("submit_job_result", jobId=job["jobId"], attempt=job["attempt"], documents=documents)
     deadline = time.monotonic() + MAX_WAIT_SECONDS
     while time.monotonic() < deadline:
         stage = _get_json(f"{address}/api/runs/{run['runId']}/progress")["stages"][0]

@@ -97,6 +97,8 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
         return LINKED[name]
     if "enum" in plain:
         return ", ".join(f"`{word}`" for word in plain["enum"])
+    if "properties" in plain:
+        return "object with " + ", ".join(f"`{inner}`" for inner in plain["properties"])
     words = {
         "string": "text",
         "integer": "whole number",

@@ -252,7 +252,9 @@ async def work_on_jobs(scene: DemoContext, name: str, model: str, minutes: float
         if job["status"] == "job_ready":
             await scene.clock.sleep(minutes)
             held = {"jobId": job["jobId"], "attempt": job["attempt"], "usage": USAGE}
-            await me.call("submit_job_result", **held, content=script.document_for(job))
+            await me.call(
+                "submit_job_result", **held, documents=[{"content": script.document_for(job)}]
+            )
         else:
             await scene.clock.sleep(run_agents.POLL_MINUTES)
 

@@ -364,7 +364,7 @@ def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
     artifact = {"artifactId": stored["artifactId"]}
     mcp.call("get_artifact", **artifact, offset=4, detail=False)
     mcp.call("get_artifact", "whole", **artifact, detail=True)
-    mcp.call("get_artifact", "source", sourceId=stored["sourceIds"][0])
+    mcp.call("get_artifact", "source", artifactId=stored["sourceIds"][0])
     mcp.attempt("tool get_artifact: neither", "get_artifact", {})
     for kind, value in (("artifacts", stored["artifactId"]), ("sources", stored["sourceIds"][0])):
         uri = f"waybook://{kind}/{value}"
@@ -450,7 +450,9 @@ def _job(mcp: Mcp, run: Body, **more: object) -> Body:
 
 def _submit_job(mcp: Mcp, job: Body, content: object, **more: object) -> Body:
     claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return mcp.call("submit_job_result", "in passing", **claimed, content=content, **more)
+    return mcp.call(
+        "submit_job_result", "in passing", **claimed, documents=[{"content": content}], **more
+    )
 
 
 def _rendered(server: Server, run_id: str, count: int) -> list[Body]:
@@ -502,9 +504,14 @@ def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
     mcp.attempt("tool get_next_job: RENDER", "get_next_job", {**target, "jobTypes": ["RENDER"]})
     claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
     mcp.call("get_job_input", "list", jobId=job["jobId"])
-    mcp.refuse("submit_job_result", "stale", **{**claimed, "attempt": 9}, content="x")
+    mcp.refuse(
+        "submit_job_result", "stale", **{**claimed, "attempt": 9}, documents=[{"content": "x"}]
+    )
     mcp.attempt("tool submit_job_result: nothing", "submit_job_result", claimed)
-    part = mcp.call("submit_job_result", **claimed, content="# A br", continues=True, usage=USAGE)
+    documents = [{"content": "# A br"}]
+    part = mcp.call(
+        "submit_job_result", **claimed, documents=documents, continues=True, usage=USAGE
+    )
     assert part
     rest = _job(mcp, run)
     document = {"documentKey": "research_brief", "modelId": rest.get("modelId", "a")}

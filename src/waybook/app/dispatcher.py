@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
@@ -58,6 +59,8 @@ UNATTRIBUTED: Final = "other"
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 NOT_HASHED: Final = {"idempotency_key"}
+#: A longer key of a session or call is replaced by its hash.
+MAX_KEY_LENGTH: Final = 200
 
 
 class Dispatcher:
@@ -174,6 +177,8 @@ class Dispatcher:
 
     async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
         session: str | None = getattr(args, "session_id", None)
+        if session and session[MAX_KEY_LENGTH:]:
+            session = _hash(session)
         ctx = RequestContext(services=self.services, caller=caller, session=session)
         try:
             full_args = await with_full_ids(ctx, args)
@@ -195,6 +200,10 @@ class Dispatcher:
         return Answer({**reply}, is_audited=bool(ctx.audited))
 
 
+def _hash(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
 def _replayed_answer(stored: StoredAnswer) -> Answer:
     return Answer({**stored.body, "replayed": True}, is_error=stored.is_error)
 
@@ -203,6 +212,8 @@ def _key(tool: str, user: str, args: ToolArguments) -> Key | None:
     key: str | None = getattr(args, "idempotency_key", None)
     if not key:
         return None
+    if key[MAX_KEY_LENGTH:]:
+        key = _hash(key)
     return Key(tool, key, user, hash_arguments(dump_with_short_ids(args, exclude=NOT_HASHED)))
 
 

@@ -9,15 +9,16 @@ from waybook.app.request.tool import Tool
 #: Names of the tools in each package of `app/tools`; each is the name of a module there.
 PACKAGES: Final = {
     ".plans": (
-        "get_next_step submit_step_result create_research_plan get_step_context get_plan_status "
-        "list_active_plans get_research_context request_user_review submit_user_decision "
-        "modify_plan store_research_output list_skills start_skill complete_skill"
+        "get_next_step submit_step_result create_research_plan copy_plan get_step_context "
+        "get_plan_status list_active_plans get_research_context request_user_review "
+        "submit_user_decision modify_plan store_research_output list_skills start_skill "
+        "complete_skill"
     ),
     ".research": "store_research search_sources get_artifact extract_data",
     ".runs": (
-        "list_dags get_dag_map start_run get_next_job submit_job_result fail_job get_job_input "
-        "get_run_progress submit_stage_feedback start_stage retry_failed regenerate_document "
-        "cancel_run add_dag draw_map"
+        "list_dags get_dag_map start_run copy_run get_next_job submit_job_result fail_job "
+        "get_job_input get_run_progress submit_stage_feedback start_stage retry_failed "
+        "regenerate_document cancel_run add_dag draw_map"
     ),
     "": "ping",
 }

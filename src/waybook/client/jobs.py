@@ -74,8 +74,7 @@ class Job(Claim):
             "submit_job_result",
             jobId=self.job_id,
             attempt=self.attempt,
-            content=content,
-            documents=None if documents is None else [*documents],
+            documents=[{"content": content}] if documents is None else [*documents],
             continues=continues or None,
             usage=usage,
         )

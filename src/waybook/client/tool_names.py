@@ -7,6 +7,8 @@ KEYED_TOOLS: Final = frozenset(
         "add_dag",
         "cancel_run",
         "complete_skill",
+        "copy_plan",
+        "copy_run",
         "create_research_plan",
         "fail_job",
         "get_next_job",

@@ -48,8 +48,10 @@ def is_plain_json(value: object) -> bool:
     Other values need `check_json`, which takes longer.
     """
     # Serialize only small values, because orjson crashes if it runs out of memory.
-    if type(value) not in CONTAINERS or not is_small(value):
-        return False
+    return type(value) in CONTAINERS and is_small(value) and is_plain_if_small(value)
+
+
+def is_plain_if_small(value: object) -> bool:
     try:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:

@@ -12,7 +12,7 @@ from typing import cast
 from waybook.core.changes import Entity, Event
 from waybook.core.decision_context import DecisionContext
 from waybook.core.replay import Row, Rows
-from waybook.errors import InvalidInput, NextCall
+from waybook.errors import InvalidStepReference, NextCall, NotModifiable
 from waybook.json_values import Json
 from waybook.plan.create import NewPlan, blank_plan, plan_row
 from waybook.plan.draft import RESULT_FIELDS, Decision, Draft
@@ -50,10 +50,6 @@ class CopyOptions:
     """Properties of the copy that differ from the original plan. None means unchanged."""
 
     name: str | None = None
-    research_question: str | None = None
-    formatting_notes: str | None = None
-    stall_seconds: int | None = None
-    budget: Budget | None = None
     skill_execution_id: str | None = None
 
 
@@ -61,8 +57,8 @@ def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext
     """Create a plan with the steps, conditions and completed results of another plan.
 
     Raises:
-        InvalidInput: `up_to_step` is not a position of the plan, or the copy would have no step
-            left to do.
+        InvalidStepReference: `up_to_step` is not a position of the plan.
+        NotModifiable: the copy would have no step left to do.
     """
     steps = _ordered(source.rows.get("step", {}))
     _check_position(source, len(steps))
@@ -92,7 +88,7 @@ def _ordered(rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
 def _check_position(source: CopiedPlan, steps: int) -> None:
     order = source.up_to_step
     if order is not None and not 0 <= order <= steps:
-        raise InvalidInput(
+        raise InvalidStepReference(
             f"upToStep is {order}, but the steps of that plan are numbered 1 to {steps}; use 0 to "
             "copy no results",
             argument="upToStep",
@@ -101,8 +97,8 @@ def _check_position(source: CopiedPlan, steps: int) -> None:
         )
 
 
-def _nothing_left(source: CopiedPlan, steps: int) -> InvalidInput:
-    return InvalidInput(
+def _nothing_left(source: CopiedPlan, steps: int) -> NotModifiable:
+    return NotModifiable(
         f"all {steps} steps of that plan are done, so a copy would have nothing left to do; copy "
         "fewer results with upToStep",
         argument="upToStep",
@@ -122,15 +118,14 @@ def _new_plan(source: CopiedPlan, options: CopyOptions) -> NewPlan:
     (old,) = source.rows["plan"].values()
     name = f"{str(old['name'])[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
     budget = cast("dict[str, int | None] | None", old.get("budget"))
-    notes, stall = old.get("formatting_notes"), old.get("stall_seconds")
     return NewPlan(
         name=options.name or name,
-        research_question=options.research_question or str(old["research_question"]),
+        research_question=str(old["research_question"]),
         steps=(),
-        formatting_notes=options.formatting_notes or cast("str | None", notes),
-        stall_seconds=options.stall_seconds or cast("int | None", stall),
+        formatting_notes=cast("str | None", old.get("formatting_notes")),
+        stall_seconds=cast("int | None", old.get("stall_seconds")),
         skill_execution_id=options.skill_execution_id,
-        budget=options.budget or (Budget(**budget) if budget else None),
+        budget=Budget(**budget) if budget else None,
         sequential=bool(old.get("sequential")),
     )
 

@@ -68,7 +68,7 @@ def wait_call(plan: Plan, why: str) -> NextCall:
 
 def copy_call(plan: Plan) -> NextCall:
     why = "To continue the work, copy the plan: the copy keeps all results and research."
-    return NextCall("create_research_plan", {"copyOf": plan.id}, why)
+    return NextCall("copy_plan", {"planId": plan.id}, why)
 
 
 def require_open(plan: Plan) -> None:

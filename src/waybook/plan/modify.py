@@ -9,6 +9,7 @@ from waybook.errors import (
     InvalidStepReference,
     InvalidTransition,
     NotModifiable,
+    PlanTerminal,
     Refused,
     StalePlan,
 )
@@ -94,7 +95,7 @@ def modify(
     """Apply a list of modifications to a plan in order: all of them, or none.
 
     Raises:
-        PlanTerminal: the plan is closed.
+        PlanTerminal: the plan is closed, or a modification follows its cancellation.
         NotModifiable: the plan waits for a review, or the changes would remove all its steps.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a named step does not exist.
@@ -103,9 +104,9 @@ def modify(
     """
     is_canceled = any(isinstance(m, CancelPlan) for m in modifications)
     if any(isinstance(m, CancelPlan) for m in modifications[:-1]):
-        raise InvalidInput(
+        raise PlanTerminal(
             "cancel_plan ends the plan, so it must be the last modification",
-            argument="modifications",
+            next_call=status_call(plan, "See the plan, then repeat the call in another order."),
         )
     _refuse_unmodifiable(plan, expected_revision, is_canceled=is_canceled)
     if not modifications:

@@ -28,6 +28,14 @@ TEXT_TYPES = frozenset(
     }
 )
 SUFFIXES = ("+json", "+xml", "+yaml")
+#: The types that the tool list names, of the text types that are accepted.
+COMMON_TYPES = (
+    "text/markdown",
+    "text/plain",
+    "text/html",
+    "text/csv",
+    "application/json",
+)
 
 FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {

@@ -55,7 +55,7 @@ def copy_run(
     """Create a copy of a run with its workflow version, and start the given stage again.
 
     Raises:
-        InvalidInput: the workflow has no stage with this slug.
+        NotFound: the workflow has no stage with this slug.
         InvalidTransition: an earlier stage is not complete, or has no feedback yet.
     """
     require_stage(compiled_dag, from_stage)

@@ -49,7 +49,7 @@ def retry_failed(
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: the stage or the step does not exist.
+        NotFound: the stage or the step does not exist.
     """
     require_active(run)
     require_stage(compiled_dag, slug)

@@ -18,7 +18,7 @@ from waybook.dag.expansion.lineage import (
 from waybook.dag.expansion.units import Unit, units_of
 from waybook.dag.graph import StepState, walk
 from waybook.dag.model import JobType
-from waybook.errors import InvalidInput, TooLarge
+from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge
 from waybook.run.draft import RunDraft
 from waybook.run.model import (
     MAX_JOBS,
@@ -32,6 +32,7 @@ from waybook.run.model import (
 )
 
 MAX_NAMES_LISTED = 50
+SEE_STAGES = NextCall("list_dags", {}, "See the workflows and their stages.")
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
@@ -64,19 +65,31 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
+    """Check that the workflow has this stage.
+
+    Raises:
+        NotFound: the workflow has no stage with this slug.
+    """
     if slug not in compiled_dag.stages:
-        raise InvalidInput(
+        raise NotFound(
             f"this workflow has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
+            next_call=SEE_STAGES,
             stageSlug=slug,
             stages=[*compiled_dag.order],
         )
 
 
 def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
+    """Check that the stage has this step.
+
+    Raises:
+        NotFound: the stage has no step with this key.
+    """
     order = compiled_dag.graphs[slug].order
     if key not in order:
-        raise InvalidInput(
+        raise NotFound(
             f"the stage {slug!r} has no step {key!r}",
+            next_call=SEE_STAGES,
             stepKey=key,
             steps=[*order[:MAX_NAMES_LISTED]],
         )

@@ -57,7 +57,7 @@ def give_feedback(
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: the stage does not exist.
+        NotFound: the stage does not exist.
         InvalidTransition: the stage is not complete.
         NotAwaitingReview: the stage already has feedback.
         Forbidden: a person must give the feedback.
@@ -105,7 +105,7 @@ def start_open_stage(
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: the stage does not exist.
+        NotFound: the stage does not exist.
         InvalidTransition: a preceding stage is not complete, or has no feedback yet.
     """
     require_active(run)

@@ -131,7 +131,7 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
 
 def _alone(submission: Submission) -> tuple[str]:
     if len(submission.documents) != 1:
-        raise InvalidInput("a part is submitted as one text: put it into `content`")
+        raise InvalidInput("a part is submitted as one document")
     return (submission.documents[0].content,)
 
 

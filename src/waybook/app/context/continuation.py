@@ -4,7 +4,7 @@ from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.answers import build_within
 from waybook.app.request.request_context import RequestContext, not_found
-from waybook.errors import InvalidInput
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text, json_size, truncate
 from waybook.store import audit
@@ -33,7 +33,11 @@ MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of a plan's text. `part` names the text, such as `result:ID`."""
+    """Return a piece of a plan's text; `part` names the text, such as `result:ID`.
+
+    Raises:
+        NotFound: there is no such part, or it is empty.
+    """
     rows = (await ctx.read(part_statement(plan_id, part, page)))[0]
     length, text = _event_piece(rows, page) if part.startswith("event:") else _piece(rows)
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
@@ -51,6 +55,11 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
+    """Select one of a plan's texts by the name in `part`.
+
+    Raises:
+        NotFound: there is no such part.
+    """
     kind, _, which = part.partition(":")
     if (kind in PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
         return text_slice_statement(plan_id, kind, which or None, page)
@@ -65,8 +74,9 @@ def part_statement(plan_id: str, part: str, page: Page) -> Statement:
         if kind == "event":
             return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
         return text_slice_statement(plan_id, kind, which, page)
-    raise InvalidInput(
+    raise NotFound(
         f"part: there is no part {part!r}; copy it from `cut` in a reply",
+        next_call=NextCall("get_research_context", {"planId": plan_id}, "Read the plan again."),
         parts=[
             *PLAN_PARTS,
             *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),

@@ -1,8 +1,9 @@
 """Completes answers: suggested next calls, warnings about hidden characters, and the size limit.
 
-A suggestion contains only argument names and never user input, because agents follow it as an
-instruction. A reply that is too large is replaced by an error that suggests a call with a smaller
-reply. The command line has no such limit, because a large reply there delays no other caller.
+A suggestion has the given arguments that are short and not at fault, so that an agent only adds or
+corrects the others. A reply that is too large is replaced by an error that suggests a call with a
+smaller reply. The command line has no such limit, because a large reply there delays no other
+caller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,9 @@ from waybook.errors import (
 from waybook.json_values import Json
 
 MAX_NAMES_LISTED = 5
+#: Longer texts and lists are not repeated in a suggested call.
+MAX_REPEATED_LENGTH = 200
+MAX_REPEATED_ITEMS = 20
 
 
 def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
@@ -42,7 +46,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
     """Suggest a repeated call with a change, or return None if a repeated call cannot succeed."""
     match error:
         case Busy() | RateLimited():
-            return NextCall(tool.name, {}, _later(error, tool))
+            return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
         case Unavailable() if not isinstance(error, EndpointFailed):
             return _once_it_is_back(error, tool, arguments)
         case IdempotencyConflict():
@@ -53,7 +57,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
             why = f"with {_named(error, tool) or 'what the message names'} corrected"
         case _:
             return None
-    return NextCall(tool.name, {}, f"{SAME_CALL}, {why}.")
+    return NextCall(tool.name, _repeated(error, tool, arguments), f"{SAME_CALL}, {why}.")
 
 
 def _once_it_is_back(
@@ -62,9 +66,37 @@ def _once_it_is_back(
     """Suggest the failed call if it is safe to repeat, or else a call that shows its effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
-        return NextCall(tool.name, {}, _later(error, tool))
+        return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
     return NextCall(look, {}, "See whether the call took effect before you repeat it.")
+
+
+def _repeated(
+    error: WaybookError, tool: Tool, arguments: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the given arguments that are short and not at fault, or the missing ones as null."""
+    fields = {str(field.alias): field for field in tool.arguments.model_fields.values()}
+    blamed = {*_blamed(error.details)}
+    repeated = {
+        name: value
+        for name, value in arguments.items()
+        if name in fields and name not in blamed and _is_short(value)
+    }
+    return repeated or {
+        n: None for n, field in fields.items() if n in blamed and field.is_required()
+    }
+
+
+def _is_short(value: object) -> bool:
+    if isinstance(value, list):
+        return (
+            len(value) <= MAX_REPEATED_ITEMS
+            and all(isinstance(item, str) for item in value)
+            and all(map(_is_short, value))
+        )
+    if isinstance(value, str):
+        return len(value) <= MAX_REPEATED_LENGTH and value.isprintable()
+    return isinstance(value, int | float)
 
 
 def _later(error: WaybookError, tool: Tool) -> str:

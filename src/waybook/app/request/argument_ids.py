@@ -38,8 +38,6 @@ ARGUMENT_KINDS: Final = {
     "run_id": IdKind.RUN,
     "job_id": IdKind.JOB,
     "review_id": IdKind.REVIEW,
-    "copy_of_plan": IdKind.PLAN,
-    "copy_of_run": IdKind.RUN,
 }
 #: Kinds of the ids in the argument `part`, by the word before the id: `result:ID` has a step's id.
 PART_KINDS: Final = {
@@ -70,15 +68,22 @@ def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
     return tuple(
         _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
         for name, field in model.model_fields.items()
-        if name == "part" or name in ARGUMENT_KINDS or _has_models(field.annotation)
+        if _is_id(name) or _has_ids(field.annotation, frozenset())
     )
 
 
-def _has_models(annotation: object) -> bool:
-    """Return whether a type is a pydantic model or contains one at any depth."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return True
-    return any(map(_has_models, get_args(annotation)))
+def _is_id(name: str) -> bool:
+    return name == "part" or name in ARGUMENT_KINDS
+
+
+def _has_ids(annotation: object, outer: frozenset[object]) -> bool:
+    """Return whether a type is or contains a model with ids. `outer` are the models around it."""
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return any(_has_ids(inner, outer) for inner in get_args(annotation))
+    return annotation not in outer and any(
+        _is_id(name) or _has_ids(field.annotation, outer | {annotation})
+        for name, field in annotation.model_fields.items()
+    )
 
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
@@ -101,6 +106,8 @@ def _map(field: _IdField, value: object, convert: Convert, at: str) -> object:
             return convert_part(value, partial(_flip, convert, at))
         case [str(), *_] if kind is not None:
             return [convert(kind, at, str(item)) for item in value]
+        case BaseModel():
+            return map_ids(value, convert, f"{at}.")
         case [BaseModel(), *_]:
             items = cast("list[BaseModel]", value)
             return [map_ids(item, convert, f"{at}.{n}.") for n, item in enumerate(items)]

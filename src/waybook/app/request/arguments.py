@@ -34,8 +34,9 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from waybook.app.request.argument_errors import refusal
-from waybook.core.json_check import check_json, is_plain_json, is_small
+from waybook.core.json_check import check_json, is_plain_if_small, is_plain_json, is_small
 from waybook.errors import InvalidInput, TooLarge
+from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
 #: Maximum number of arguments that are validated; no tool has so many.
@@ -59,14 +60,30 @@ Line = Annotated[
 Text = Annotated[
     str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(refuse_blank)
 ]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+#: Id or slug of something that exists. Its length is not published, because the server chose it.
+Id = Annotated[
+    str, StringConstraints(min_length=1, max_length=200), WithJsonSchema({"type": "string"})
+]
+#: Models of a stage.
+Models = Annotated[list[Name], Field(min_length=1, max_length=MAX_MODELS)]
+#: Name that the caller chooses for its session or for a call.
+Key = Annotated[str, StringConstraints(min_length=1)]
 PlanIdField = Annotated[Id, Field(description="the plan")]
 StepIdField = Annotated[Id, Field(description="the step")]
 RunIdField = Annotated[Id, Field(description="the run")]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
-DetailField = Annotated[bool, Field(description="long form")]
-Attempt = Annotated[int, Field(ge=0, lt=2**31)]
-Minutes = Annotated[float, Field(gt=0, le=43_200)]
+DetailField = Annotated[bool, Field(description="return everything")]
+
+
+def clamp(number: int) -> int:
+    """Return a number that the database can compare; larger ones are beyond the end of any text."""
+    return min(number, 2**30)
+
+
+#: Position in a text, list or audit.
+Offset = Annotated[int, Field(ge=0), AfterValidator(clamp)]
+Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Minutes = Annotated[float, Field(ge=0.01, le=43_200)]
 
 
 def decode(value: object) -> object:
@@ -89,8 +106,6 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
-
 T = TypeVar("T")
 
 
@@ -98,6 +113,39 @@ LenientJson = Annotated[T, BeforeValidator(decode)]
 #: The published schema says string, because some clients and model APIs refuse a schema without a
 #: single type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
+
+
+def describe_in_words(value: object) -> object:
+    """Return a JSON Schema; words become one that accepts any value and has them as description."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        raise PydanticCustomError("json", "must be valid JSON, or words")
+    return {"description": value}
+
+
+#: JSON Schema, or a description of the value in words. A text that begins like JSON must be JSON.
+SchemaJson = Annotated[
+    Any,
+    BeforeValidator(decode),
+    AfterValidator(describe_in_words),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+def refuse_nothing(value: object) -> object:
+    if value is None or value == "":
+        raise PydanticCustomError("blank", "must not be empty")
+    return value
+
+
+#: Like `AnyJson`, but neither null nor an empty text.
+SomeJson = Annotated[
+    Any,
+    BeforeValidator(decode),
+    AfterValidator(refuse_nothing),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 
 
 class ToolArguments(BaseModel):
@@ -131,17 +179,17 @@ class Nested(ToolArguments):
 class ReadArguments(ToolArguments):
     """Arguments of a read-only tool; a session id is accepted, but the tool's schema omits it."""
 
-    session_id: SkipJsonSchema[Id | None] = None
+    session_id: SkipJsonSchema[Key | None] = None
 
 
 class SessionArguments(ToolArguments):
     """Arguments of a tool whose behavior depends on the caller's session."""
 
-    session_id: Id | None = Field(default=None, description="one per conversation")
+    session_id: Key | None = Field(default=None, description="one per conversation")
 
 
 class MutatingArguments(SessionArguments):
-    idempotency_key: Id | None = Field(
+    idempotency_key: Key | None = Field(
         default=None,
         description="retries count once",
     )
@@ -215,8 +263,10 @@ def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Argument
     return {name: inner for name, inner in arguments.items() if name not in absent}
 
 
-def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> ArgumentsT:
-    if not is_plain_json(arguments):
+def parse_arguments(
+    kind: type[ArgumentsT], arguments: Mapping[str, object], *, small: bool = False
+) -> ArgumentsT:
+    if not (small and is_plain_if_small(arguments)):
         _check(kind, arguments)
     # Reporting a hundred unknown arguments is enough, and each takes time.
     limited = dict(islice(arguments.items(), MAX_ARGUMENTS))
@@ -234,7 +284,7 @@ async def parse_large_arguments(
     Parsing a megabyte can take more than a tenth of a second, in which no other call would run.
     """
     if is_small(arguments):
-        return parse_arguments(kind, arguments)
+        return parse_arguments(kind, arguments, small=True)
     return await asyncio.to_thread(parse_arguments, kind, arguments)
 
 

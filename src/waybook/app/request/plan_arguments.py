@@ -3,24 +3,31 @@
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import (
-    AnyJson,
     LenientJson,
     Line,
     Minutes,
     Name,
     Nested,
+    SchemaJson,
     Text,
-    WholeNumber,
+    refuse_boolean,
 )
 from waybook.core.durations import MINUTE
 from waybook.core.usage import DOLLAR, Usage, to_micros
-from waybook.errors import InvalidInput
 from waybook.plan.model import (
+    MAX_REPEATS,
     MAX_REQUIRED_SOURCES,
     BranchAction,
     Budget,
@@ -31,15 +38,23 @@ from waybook.plan.model import (
 )
 
 MAX_ATTEMPTS = 100
+#: How often a branch repeats steps unless it says so.
+DEFAULT_REPEATS = 3
+#: Position of a step in its plan; the first is 1.
+StepOrder = Annotated[
+    int, BeforeValidator(refuse_boolean), WithJsonSchema({"type": "integer", "minimum": 1})
+]
 
 
 class StepArgument(Nested):
-    step_type: StepType = Field(description="type")
-    instructions: Text = Field(description="complete: the agent sees only this")
+    step_type: StepType = Field(description="kind of work")
+    instructions: Text = Field(description="what to do; all the agent sees")
     title: Name | None = Field(default=None, description="short name")
-    stall_minutes: Minutes | None = Field(default=None, description="silence before it is stalled")
-    result_schema: AnyJson = Field(default=None, description="JSON Schema of the result")
-    depends_on: LenientJson[list[WholeNumber]] = Field(
+    stall_minutes: Minutes | None = Field(
+        default=None, description="silent minutes until it is stalled"
+    )
+    result_schema: SchemaJson = Field(default=None, description="JSON Schema or form of the result")
+    depends_on: LenientJson[list[StepOrder]] = Field(
         default=[],
         description="orders (from 1) to wait for; default: none",
     )
@@ -47,7 +62,7 @@ class StepArgument(Nested):
         default=None,
         ge=1,
         le=MAX_REQUIRED_SOURCES,
-        description="sources to store",
+        description="sources that the result needs",
     )
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
@@ -71,15 +86,29 @@ class StepArgument(Nested):
 
 #: The full schema of steps is published only for a new plan, to keep the tool list small.
 AddedSteps = Annotated[
-    LenientJson[list[StepArgument]],
+    LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
     WithJsonSchema(
         {
             "type": "array",
+            "minItems": 1,
             "items": {
                 "type": "object",
                 "properties": {
-                    "stepType": {"type": "string", "description": "as in a new plan"},
-                    "instructions": {"type": "string", "description": "what to do"},
+                    "stepType": {
+                        "type": "string",
+                        "enum": [*StepType],
+                        "description": "kind of work",
+                    },
+                    "instructions": {
+                        "type": "string",
+                        "description": "what to do",
+                        "minLength": 1,
+                    },
+                    "dependsOn": {
+                        "type": "array",
+                        "items": {"type": "integer"},
+                        "description": "orders after the insertion",
+                    },
                 },
                 "required": ["stepType", "instructions"],
             },
@@ -89,12 +118,14 @@ AddedSteps = Annotated[
 
 
 class ActionParams(Nested):
-    target_step_order: int | None = Field(default=None, description="for skip_to")
-    steps: AddedSteps | None = Field(
-        default=None, description="for add_steps; may have branchingConditions"
+    target_step_order: StepOrder | None = Field(default=None, description="needed for skip_to")
+    steps: AddedSteps | None = Field(default=None, description="needed for add_steps")
+    from_step_order: StepOrder | None = Field(
+        default=None, description="for repeat; default: same step"
     )
-    from_step_order: int | None = Field(default=None, description="for repeat; default: same step")
-    max: int | None = Field(default=None, description="for repeat")
+    max: Annotated[int, Field(ge=1, le=MAX_REPEATS)] | None = Field(
+        default=None, description=f"for repeat; default {DEFAULT_REPEATS}"
+    )
     on_exhausted: Literal["continue", "review", "fail"] | None = Field(
         default=None, description="for repeat: if still true after max"
     )
@@ -106,22 +137,25 @@ class StepConditionArgument(Nested):
 
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
-        description="if true"
+        description="action if it is true"
     )
     action_params: LenientJson[ActionParams] | None = Field(
-        default=None, description="for ifTrueAction"
+        default=None, description="for the action"
     )
 
     def new_condition(self) -> NewCondition:
         params = self.action_params or ActionParams()
+        action, max_repeats = BranchAction(self.if_true_action), None
+        if action is BranchAction.REPEAT:
+            max_repeats = params.max or DEFAULT_REPEATS
         return NewCondition(
             expression=self.condition_expression,
-            action=BranchAction(self.if_true_action),
+            action=action,
             target_step_order=params.target_step_order,
             steps=tuple(step.new_step() for step in params.steps or ()),
             reason=params.reason,
             from_step_order=params.from_step_order,
-            max_repeats=params.max,
+            max_repeats=max_repeats,
             on_exhausted=OnExhausted(params.on_exhausted) if params.on_exhausted else None,
         )
 
@@ -129,19 +163,13 @@ class StepConditionArgument(Nested):
 class ConditionArgument(StepConditionArgument):
     """Branching condition of a new plan, with a reference to its step."""
 
-    after_step_order: int = Field(description="the tested step")
+    after_step_order: StepOrder = Field(description="order of the tested step")
 
     def new_condition(self) -> NewCondition:
         return replace(super().new_condition(), after_step_order=self.after_step_order)
 
 
 StepArgument.model_rebuild()
-
-#: The schema of conditions is published only for a new plan, to keep the tool list small.
-StepConditions = Annotated[
-    LenientJson[list[StepConditionArgument]],
-    WithJsonSchema({"type": "string"}),
-]
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
@@ -182,7 +210,7 @@ class BudgetFields(Nested):
 
 
 UsageArgument = Annotated[LenientJson[UsageFields] | None, Field(description="cost, if known")]
-BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="limit")]
+BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="soft limit")]
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
@@ -197,9 +225,8 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    if fields is None:
+    """Convert the argument to `Budget`; None if no limit is set."""
+    if fields is None or (fields.tokens is None and fields.cost_usd is None):
         return None
-    if fields.tokens is None and fields.cost_usd is None:
-        raise InvalidInput("budget: name tokens or costUsd, or both", argument="budget")
     cost = None if fields.cost_usd is None else to_micros(fields.cost_usd)
     return Budget(tokens=fields.tokens, cost_micros=cost)

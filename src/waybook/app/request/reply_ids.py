@@ -11,7 +11,6 @@ from waybook.store.driver.queries import is_id
 
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
-    "copyOf": IdKind.PLAN,
     "stepId": IdKind.STEP,
     "copiedFromStep": IdKind.STEP,
     "stepIds": IdKind.STEP,

@@ -13,9 +13,16 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: JSON Schema keywords that are published. Error messages mention the limits and defaults that the
-#: schema leaves out.
-PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
+#: JSON Schema keywords in published schemas, all of which the model APIs accept.
+PUBLISHED_KEYWORDS = frozenset(
+    {
+        *("type", "properties", "required", "items", "enum", "description"),
+        *("minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"),
+        *("minProperties", "maxProperties"),
+    }
+)
+#: Highest published `maxLength`; programs that turn a schema into a grammar refuse a higher one.
+MAX_PUBLISHED_LENGTH = 500
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
@@ -42,15 +49,21 @@ def _typed(kind: str) -> dict[str, object]:
 
 def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     schema = _plain(schema, defs)
-    small = {
-        key: value
+    small: dict[str, Any] = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in schema.items()
         if key in PUBLISHED_KEYWORDS and value is not None
     }
+    if small.get("maxLength", 0) > MAX_PUBLISHED_LENGTH:
+        del small["maxLength"]
     if "properties" in small:
         small["properties"] = {
             name: _small(inner, defs) for name, inner in small["properties"].items()
         }
+        optional = small["properties"].keys() - {*small.get("required", ())}
+        for name in () if "minProperties" in small else optional:
+            # A blank text stands for an absent optional argument.
+            small["properties"][name].pop("minLength", None)
     if small.get("type") == "array":
         small["items"] = _small(schema.get("items", {}), defs)
     return small

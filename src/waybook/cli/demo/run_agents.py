@@ -181,14 +181,16 @@ async def _wakes_up(me: Actor, job: Job) -> None:
     await me.scene.clock.sleep(LATE_RESULT_MINUTES)
     with contextlib.suppress(ToolError):
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await me.call("submit_job_result", **held, content=script.document_for(job))
+        await me.call(
+            "submit_job_result", **held, documents=[{"content": script.document_for(job)}]
+        )
         raise RuntimeError("a late result was accepted")
     say_as_agent(me, "submits late: refused, another agent has the job now", strong=True)
 
 
 async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    answer = await me.call("submit_job_result", **held, content=text, **more)
+    answer = await me.call("submit_job_result", **held, documents=[{"content": text}], **more)
     me.scene.jobs[me.name] = me.scene.jobs.get(me.name, 0) + 1
     stage = answer["stage"]
     if stage["status"] == "completed":

@@ -195,7 +195,7 @@ Need a person before going on? request_user_review. Plan turned out wrong? modif
 #: call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
-one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \
+one, then get_next_job {runId} and submit_job_result {jobId, attempt, documents} in the same way, \
 until run_complete.
 When a run's status is awaiting_feedback, a person speaks first: submit_stage_feedback passes \
 their words on and opens the next stage.
@@ -210,7 +210,7 @@ Nothing open: start_run {dagSlug, name, input, models}.
 2. get_next_job {runId, modelId} gives you one job: prompt, inputs, documents to write, attempt. \
 No other agent gets it. Leave out modelId to work for any model.
 3. Do what its prompt says, from its inputs; get_job_input has the rest of one that was cut.
-4. submit_job_result {jobId, attempt, content}. Too long for one answer? Send continues: true; \
+4. submit_job_result {jobId, attempt, documents}. Too long for one answer? Send continues: true; \
 the next job continues it. It fails? fail_job.
 5. Back to 2 until status is run_complete. get_run_progress shows the progress; each \
 resourceId there is a document to read, as the resource waybook://documents/ID.

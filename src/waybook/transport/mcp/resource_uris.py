@@ -95,7 +95,7 @@ KINDS: Final = (
         "waybook://sources/{id}",
         "A source with its quote, and the artifacts that came from it.",
         "get_artifact",
-        "sourceId",
+        "artifactId",
     ),
     RUN_PROGRESS,
     ResourceKind(

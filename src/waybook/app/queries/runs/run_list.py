@@ -20,6 +20,7 @@ from waybook.core.short_ids import IdKind
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
+from waybook.errors import NextCall, NotFound
 from waybook.run.model import CompiledDag
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.runs import load
@@ -27,6 +28,22 @@ from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
 OPEN = "open"
+
+
+async def last_active_run(ctx: RequestContext) -> str:
+    """Return the id of the run with the latest activity.
+
+    Raises:
+        NotFound: the org has no run.
+    """
+    (rows,) = await ctx.read(page_statement(RunFilter(), 1))
+    if not rows:
+        raise NotFound(
+            "there is no run yet",
+            next_call=NextCall("list_dags", {}, "List the workflows, then start a run of one."),
+        )
+    run: RunSummaryRow = rows[0]
+    return run.id
 
 
 class RunOrder(Enum):

@@ -66,9 +66,9 @@ ROUND_BUDGET: Final = 8_000
 
 class GetNextStep(MutatingArguments):
     plan_id: PlanIdField
-    another: bool = Field(default=False, description="claim a second step; keep yours")
+    another: bool = Field(default=False, description="claim a second step and keep yours")
     wait_seconds: WaitSeconds | None = Field(
-        default=None, description="if none is free, wait this long (max 55)"
+        default=None, description="if no step is free, wait up to this many seconds"
     )
 
 
@@ -155,7 +155,7 @@ def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
 
 def _failed(failed: PlanFailed, plan: Plan) -> Body:
     call = copy_call(plan)
-    following = next_call(call.tool, call.why, copyOf=plan.id)
+    following = next_call(call.tool, call.why, planId=plan.id)
     return {"status": "plan_failed", "reason": failed.reason, "next": following}
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.context.continuation import read_continuation
 from waybook.app.context.parts import (
@@ -17,7 +17,7 @@ from waybook.app.context.parts import (
 from waybook.app.context.plan import PlanMaterial, named_list, plan_frame, plan_parts
 from waybook.app.queries.audit import changes_in
 from waybook.app.request.answers import build_within
-from waybook.app.request.arguments import DetailField, Id, PlanIdField, SessionArguments
+from waybook.app.request.arguments import DetailField, Id, Offset, PlanIdField, SessionArguments
 from waybook.app.request.locks.aggregates import LockedPlan
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call
@@ -49,14 +49,13 @@ MAX_EVENTS_SINCE = 200
 
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
-    since: int | None = Field(default=None, ge=0, description="return changes after this seq")
-    #: `budgetTokens` is not published, to keep the tool list short. Replies suggest it if it helps.
-    budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
+    since: Offset | None = Field(default=None, description="return only changes after this seq")
+    budget_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] | None = Field(
+        default=None, description="size in tokens"
+    )
     detail: DetailField = False
-    # `part` and `offset` are not published. Agents copy them from the suggested next call in a
-    # reply.
-    part: SkipJsonSchema[Id | None] = None
-    offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
+    part: Id | None = Field(default=None, description="part that cut names")
+    offset: Offset = Field(default=0, description="continue at this character")
 
 
 async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:

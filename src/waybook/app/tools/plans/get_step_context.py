@@ -1,7 +1,8 @@
 """get_step_context: context of a step, within a token budget."""
 
+from typing import Annotated
+
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.context.continuation import STEP_PARTS, read_continuation
 from waybook.app.context.parts import (
@@ -14,7 +15,7 @@ from waybook.app.context.parts import (
 from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
 from waybook.app.queries.research_search import run_search
 from waybook.app.request.answers import build_within
-from waybook.app.request.arguments import Id, ReadArguments, StepIdField
+from waybook.app.request.arguments import Id, Offset, ReadArguments, StepIdField
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import next_call, work_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
@@ -37,12 +38,11 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
-    #: `budgetTokens` is not published, to keep the tool list short. Replies suggest it if it helps.
-    budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # `part` and `offset` are not published. Agents copy them from the suggested next call in a
-    # reply.
-    part: SkipJsonSchema[Id | None] = None
-    offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
+    budget_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] | None = Field(
+        default=None, description="size in tokens"
+    )
+    part: Id | None = Field(default=None, description="part that cut names")
+    offset: Offset = Field(default=0, description="continue at this character")
 
 
 async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
-from waybook.app.request.arguments import ReadArguments
+from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.page_urls import review_url
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
-from waybook.errors import InvalidInput
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time
 from waybook.plan.states import PlanState
 from waybook.store.driver.queries import is_id
@@ -20,7 +20,7 @@ from waybook.store.driver.queries import is_id
 
 class ListActivePlans(ReadArguments):
     limit: int = Field(default=20, ge=1, le=100, description="default 20")
-    cursor: str | None = Field(default=None, max_length=500, description="from the last reply")
+    cursor: Id | None = Field(default=None, description="nextCursor of the last reply")
 
 
 async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
@@ -80,7 +80,10 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
             return datetime.fromisoformat(at).astimezone(UTC), plan_id
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
-    raise InvalidInput("cursor is not from this tool; leave it out to start again")
+    raise NotFound(
+        "there is no page with this cursor",
+        next_call=NextCall("list_active_plans", {}, "Start again with the first page."),
+    )
 
 
 TOOL = Tool(

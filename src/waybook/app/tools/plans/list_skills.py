@@ -18,14 +18,17 @@ FILE = 40_000
 
 class ListSkills(ReadArguments):
     name: Id | None = Field(default=None, description="one skill, with its files")
-    file: Line | None = Field(default=None, description="path of a file of this skill, to read it")
+    file: Line | None = Field(default=None, description="file of this skill to read")
 
 
 async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
     """Return all configured skills, or one skill, or one file of a skill."""
+    if args.name is None and args.file is not None:
+        raise NotFound(
+            "there is no such file outside a skill; give the name of the skill too",
+            next_call=NextCall("list_skills", {}, "List the skills."),
+        )
     if args.name is None:
-        if args.file is not None:
-            raise InvalidInput("file: give the name of the skill too", argument="name")
         return {
             "skills": _listed(installed_skills(ctx.services)),
             "next": next_call("start_skill", "Start the skill that fits, then create a plan."),

@@ -1,9 +1,10 @@
 """modify_plan: change the steps of a running plan."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Self
 
-from pydantic import Field, WithJsonSchema
+from pydantic import AliasGenerator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from waybook.app.request.arguments import (
     Id,
@@ -12,80 +13,183 @@ from waybook.app.request.arguments import (
     MutatingArguments,
     Name,
     Nested,
+    Offset,
     PlanIdField,
     StepIdField,
     Text,
-    WholeNumber,
 )
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.plan_arguments import (
     AddedSteps,
-    BudgetFields,
-    StepConditions,
+    BudgetArgument,
+    StepConditionArgument,
+    StepOrder,
     to_budget,
 )
 from waybook.app.request.reply import fit_reply, next_call, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan import edit, modify
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan, StepId
+from waybook.plan.model import MAX_CONDITIONS, Plan, StepId
 
-PublishedAction = Literal[
-    "add_steps",
-    "remove_step",
-    "reorder_steps",
-    "update_step_instructions",
-    "fail_step",
-    "retry_step",
-    "set_conditions",
-    "cancel_plan",
-]
-#: The published schema omits the actions that only pages and programs use, to keep the tool list
-#: small.
-Action = Annotated[
-    # Use one literal, because an error in a union of two literals would cause two messages.
-    Literal[PublishedAction, "set_title", "set_dependencies", "set_budget"],
-    WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
-]
+TEXT_SCHEMA = WithJsonSchema({"type": "string"})
+IDS_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
-ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
-    "remove_step": (frozenset({"step_id"}), frozenset()),
-    "reorder_steps": (frozenset({"step_ids"}), frozenset()),
-    "update_step_instructions": (frozenset({"step_id", "instructions"}), frozenset()),
-    "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
-    "retry_step": (frozenset({"step_id"}), frozenset()),
-    "set_conditions": (frozenset({"step_id", "branching_conditions"}), frozenset()),
-    "set_title": (frozenset({"step_id"}), frozenset({"title"})),
-    "set_dependencies": (frozenset({"step_id", "depends_on"}), frozenset()),
-    "set_budget": (frozenset(), frozenset({"budget"})),
-    "cancel_plan": (frozenset({"reason"}), frozenset()),
-}
+
+class SingleArgument(Nested):
+    """Action with a single argument, which stands for the action in the published schema."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_argument(cls, value: object) -> object:
+        (argument,) = cls.model_fields.values()
+        return value if isinstance(value, dict) else {str(argument.alias): value}
+
+
+class StepChange(Nested):
+    """Modification of one step."""
+
+    step_id: StepIdField
+
+    @property
+    def id(self) -> StepId:
+        return StepId(self.step_id.lower())
+
+
+class AddSteps(Nested):
+    steps: AddedSteps = Field(description="in order")
+    insert_after_order: Offset | None = Field(default=None, description="0: first; default: last")
+
+    def change(self) -> modify.Modification:
+        steps = tuple(step.new_step() for step in self.steps)
+        return modify.AddSteps(steps, self.insert_after_order)
+
+
+class RemoveStep(StepChange, SingleArgument):
+    def change(self) -> modify.Modification:
+        return modify.RemoveStep(self.id)
+
+
+class ReorderSteps(SingleArgument):
+    step_ids: LenientJson[list[Id]]
+
+    def change(self) -> modify.Modification:
+        return modify.ReorderSteps(tuple(StepId(id_.lower()) for id_ in self.step_ids))
+
+
+class UpdateInstructions(StepChange):
+    instructions: Text = Field(description="new instructions")
+
+    def change(self) -> modify.Modification:
+        return modify.UpdateInstructions(self.id, self.instructions)
+
+
+class FailStep(StepChange):
+    reason: Line = Field(description="why it failed")
+    #: Whether the step is then pending again. Not published: `retry_step` afterwards does the same.
+    retry: SkipJsonSchema[bool] = False
+
+    def change(self) -> modify.Modification:
+        return modify.FailStep(self.id, self.reason, self.retry)
+
+
+class RetryStep(StepChange, SingleArgument):
+    def change(self) -> modify.Modification:
+        return modify.RetryStep(self.id)
+
+
+class SetConditions(StepChange):
+    branching_conditions: LenientJson[list[StepConditionArgument]] = Field(
+        max_length=MAX_CONDITIONS, description="all its conditions"
+    )
+
+    def change(self) -> modify.Modification:
+        conditions = tuple(c.new_condition() for c in self.branching_conditions)
+        return modify.SetConditions(self.id, conditions)
+
+
+class SetTitle(StepChange):
+    title: Name | None = Field(default=None, description="default: none")
+
+    def change(self) -> modify.Modification:
+        return edit.SetTitle(self.id, self.title)
+
+
+class SetDependencies(StepChange):
+    depends_on: LenientJson[list[StepOrder]] = Field(description="orders of all steps to wait for")
+
+    def change(self) -> modify.Modification:
+        return edit.SetDependencies(self.id, tuple(self.depends_on))
+
+
+class SetBudget(Nested):
+    budget: BudgetArgument = None
+
+    def change(self) -> modify.Modification:
+        return edit.SetBudget(to_budget(self.budget))
+
+
+class CancelPlan(SingleArgument):
+    reason: Line
+
+    def change(self) -> modify.Modification:
+        return modify.CancelPlan(self.reason)
 
 
 class ModificationArgument(Nested):
-    action: Action = Field(description="type")
-    step_id: StepIdField | None = None
-    steps: AddedSteps | None = Field(default=None, min_length=1, description="for add_steps")
-    insert_after_order: int | None = Field(default=None, description="default: at the end")
-    step_ids: LenientJson[list[Id]] | None = Field(
-        default=None, description="all pending steps, reordered"
+    """Modification: one field per action, with the arguments of the action."""
+
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(alias=str),
+        json_schema_extra={"minProperties": 1, "maxProperties": 1},
     )
-    instructions: Text | None = Field(default=None, description="new instructions")
-    reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Whether `fail_step` also retries the step. It is not published, because `retry_step`
-    #: afterwards has the same effect.
-    retry: SkipJsonSchema[bool | None] = None
-    branching_conditions: StepConditions | None = Field(
-        default=None, description="JSON array for set_conditions"
+
+    add_steps: AddSteps | None = Field(default=None, description="add steps")
+    remove_step: Annotated[RemoveStep, TEXT_SCHEMA] | None = Field(
+        default=None, description="remove this pending step"
     )
-    title: SkipJsonSchema[Name | None] = None
-    depends_on: SkipJsonSchema[LenientJson[list[WholeNumber]] | None] = None
-    budget: SkipJsonSchema[LenientJson[BudgetFields] | None] = None
+    reorder_steps: Annotated[ReorderSteps, IDS_SCHEMA] | None = Field(
+        default=None, description="ids of all steps, in the new order"
+    )
+    update_step_instructions: UpdateInstructions | None = Field(
+        default=None, description="replace a step's instructions"
+    )
+    fail_step: FailStep | None = Field(default=None, description="mark a step as failed")
+    retry_step: Annotated[RetryStep, TEXT_SCHEMA] | None = Field(
+        default=None, description="retry this failed or running step"
+    )
+    cancel_plan: (
+        Annotated[CancelPlan, WithJsonSchema({"type": "string", "minLength": 1})] | None
+    ) = Field(default=None, description="end the plan for this reason")
+    #: Changes that the forms of the dashboard make. Not published, to keep the tool list small.
+    set_conditions: SkipJsonSchema[SetConditions | None] = None
+    set_title: SkipJsonSchema[SetTitle | None] = None
+    set_dependencies: SkipJsonSchema[SetDependencies | None] = None
+    set_budget: SkipJsonSchema[SetBudget | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_flat_form(cls, value: object) -> object:
+        """Accept `{"action": "remove_step", "stepId": …}` too."""
+        if not isinstance(value, dict) or not isinstance(value.get("action"), str):
+            return value
+        if value["action"] not in cls.model_fields:
+            known = ", ".join(cls.model_json_schema()["properties"])
+            raise PydanticCustomError("action", "unknown action; use {known}", {"known": known})
+        return {value["action"]: {n: inner for n, inner in value.items() if n != "action"}}
+
+    @model_validator(mode="after")
+    def _require_single_action(self) -> Self:
+        if sum(action is not None for _, action in self) != 1:
+            raise PydanticCustomError("action", "must have exactly one action")
+        return self
+
+    def change(self) -> modify.Modification:
+        change: modify.Modification = next(action.change() for _, action in self if action)
+        return change
 
 
 class ModifyPlan(MutatingArguments):
@@ -94,15 +198,14 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    #: `expectedRevision` and `dryRun` are not published, because only programs and pages use them.
-    expected_revision: SkipJsonSchema[int | None] = None
-    dry_run: SkipJsonSchema[bool] = False
+    expected_revision: Offset | None = Field(default=None, description="revision you have seen")
+    dry_run: bool = Field(default=False, description="only show the changes")
 
 
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
-    """Apply all modifications or none. A dry run only returns the changes."""
-    modifications = tuple(_modification(n, m) for n, m in enumerate(args.modifications))
-    texts = tuple(m.step_id for m in args.modifications if m.step_id)
+    """Apply all modifications or none; a dry run only returns what they would change."""
+    modifications = tuple(modification.change() for modification in args.modifications)
+    texts = tuple(m.step_id for m in modifications if isinstance(m, modify.StepModification))
     locked = LockedPlan(ctx, plan_id=args.plan_id, texts=texts)
 
     async def decide() -> PlanProposal | Body:
@@ -123,71 +226,6 @@ def _dry_run(decision: Decision[Plan], body: Body) -> Body:
     why = "See the plan. Repeat the call without dryRun to apply it."
     shown = next_call("get_plan_status", why, planId=decision.plan.id)
     return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
-
-
-def _modification(number: int, modification: ModificationArgument) -> modify.Modification:
-    _check_fields(number, modification)
-    match modification.action:
-        case "add_steps":
-            steps = tuple(step.new_step() for step in modification.steps or ())
-            return modify.AddSteps(steps, modification.insert_after_order)
-        case "reorder_steps":
-            return modify.ReorderSteps(
-                tuple(StepId(i.lower()) for i in modification.step_ids or ())
-            )
-        case "set_budget":
-            return edit.SetBudget(to_budget(modification.budget))
-        case "cancel_plan":
-            return modify.CancelPlan(modification.reason or "")
-        case _:
-            return _step_modification(modification, StepId((modification.step_id or "").lower()))
-
-
-def _step_modification(
-    modification: ModificationArgument, step_id: StepId
-) -> modify.StepModification:
-    match modification.action:
-        case "remove_step":
-            return modify.RemoveStep(step_id)
-        case "update_step_instructions":
-            return modify.UpdateInstructions(step_id, modification.instructions or "")
-        case "fail_step":
-            return modify.FailStep(step_id, modification.reason or "", bool(modification.retry))
-        case "retry_step":
-            return modify.RetryStep(step_id)
-        case _:
-            return _pending_edit(modification, step_id)
-
-
-def _pending_edit(modification: ModificationArgument, step_id: StepId) -> modify.PendingEdit:
-    match modification.action:
-        case "set_title":
-            return edit.SetTitle(step_id, modification.title)
-        case "set_dependencies":
-            return edit.SetDependencies(step_id, tuple(modification.depends_on or ()))
-        case _:
-            conditions = modification.branching_conditions or ()
-            return modify.SetConditions(step_id, tuple(c.new_condition() for c in conditions))
-
-
-def _check_fields(number: int, modification: ModificationArgument) -> None:
-    needed, optional = ACTION_FIELDS[modification.action]
-    field_names = {
-        name for name in modification.model_fields_set if getattr(modification, name) is not None
-    }
-    missing = needed - field_names
-    stray = field_names - needed - optional - {"action"}
-    if missing or stray:
-        camel = {
-            name: str(field.alias) for name, field in ModificationArgument.model_fields.items()
-        }
-        messages = [f"needs {camel[name]}" for name in sorted(missing)]
-        messages += [f"does not accept {camel[name]}" for name in sorted(stray)]
-        raise InvalidInput(
-            f"modifications.{number}: {modification.action} {' and '.join(messages)}",
-            at=f"modifications.{number}",
-            action=modification.action,
-        )
 
 
 def _reply(plan: Plan, decision: Decision[Plan]) -> Body:

@@ -27,9 +27,9 @@ class RequestUserReview(MutatingArguments):
     step_id: StepIdField
     summary: Text = Field(description="what to decide")
     questions: LenientJson[list[Line]] | None = Field(
-        default=None, max_length=50, description="for the person"
+        default=None, max_length=50, description="questions for the person"
     )
-    result_summary: AnyJson = Field(default=None, description="result if approved")
+    result_summary: AnyJson = Field(default=None, description="result of the step if approved")
 
 
 async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:

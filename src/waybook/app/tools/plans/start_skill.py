@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.arguments import Id, Key, MutatingArguments
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
@@ -17,9 +17,7 @@ from waybook.store.plans import writer
 
 class StartSkill(MutatingArguments):
     name: Id = Field(description="from list_skills")
-    session_id: Id = Field(
-        description="any name for your conversation; links the next plan you create to the skill"
-    )
+    session_id: Key = Field(description="one per conversation; links your next plan to the skill")
 
 
 async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:

@@ -1,6 +1,8 @@
 """store_research_output: store an output of a plan."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, WithJsonSchema
 
 from waybook.app.request.arguments import MutatingArguments, Name, PlanIdField
 from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
@@ -9,7 +11,7 @@ from waybook.app.request.reply import next_after_completion, next_call, output_v
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.json_values import Body, Json
-from waybook.plan.output import Output, parse_text_type
+from waybook.plan.output import COMMON_TYPES, Output, parse_text_type
 from waybook.plan.states import CLOSED_PLAN
 from waybook.plan.store_output import NewOutput, StoredOutput, store_output
 from waybook.store.plans import details, load
@@ -18,13 +20,15 @@ from waybook.store.plans.rows import PlanBrief
 
 class StoreResearchOutput(MutatingArguments):
     plan_id: PlanIdField
-    media_type: Name = Field(description="text/markdown, text/csv, application/json …")
+    media_type: Annotated[Name, WithJsonSchema({"type": "string", "enum": [*COMMON_TYPES]})] = (
+        Field(description="format of the text")
+    )
     title: Name = Field(description="reuse a title to store its next version")
     content: str = Field(min_length=1, description="the whole text")
 
 
 async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
-    """Store an output as the next version of its title. An identical output changes nothing."""
+    """Store an output as the next version of its title; an identical output changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )

@@ -43,9 +43,11 @@ class SubmitStepResult(MutatingArguments):
     result_summary: AnyJson = Field(
         description="the result: text, or JSON if conditions read its fields"
     )
-    confidence: float | None = Field(default=None, ge=0, le=1, description="0 to 1")
+    confidence: float | None = Field(default=None, ge=0, le=1, description="how sure you are")
     step_execution_report: AnyJson = Field(default=None, description="how you worked")
-    output_formatting_notes: Text | None = Field(default=None, description="form of the output")
+    output_formatting_notes: Text | None = Field(
+        default=None, description="how the output should look"
+    )
     attempt: int | None = Field(default=None, description="from get_next_step")
     usage: UsageArgument = None
     take_next: bool = Field(default=False, description="also claim the next step")

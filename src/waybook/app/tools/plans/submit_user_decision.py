@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import Id, MutatingArguments, PlanIdField, StepIdField, Text
@@ -14,7 +14,7 @@ from waybook.app.request.reply import work_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans import submit_step_result
-from waybook.core.decision_context import Scope
+from waybook.core.decision_context import Channel, Scope
 from waybook.json_values import Body
 from waybook.plan.draft import Decision
 from waybook.plan.model import DecisionKind, StepId
@@ -24,17 +24,22 @@ from waybook.plan.states import StepStatus
 from waybook.plan.submit import StepDone
 from waybook.store.accounts import accounts
 
+#: Stored if an agent passes on that a person wants changes, but not which. The pages and forms
+#: that people fill in require feedback.
+NO_FEEDBACK = "(The reviewer gave no details. Check the step and do it again.)"
+
 
 class SubmitUserDecision(MutatingArguments):
-    plan_id: PlanIdField | None = None
-    step_id: StepIdField | None = Field(default=None, description="instead of planId")
+    # The schema lists the plan as required; the step under review stands for it too.
+    model_config = ConfigDict(json_schema_extra={"required": ["planId", "decision"]})
+
+    plan_id: PlanIdField | None = Field(default=None, description="the plan")
+    step_id: StepIdField | None = Field(default=None, description="the step under review")
     decision: Literal["approve", "reject", "modify", "skip"] = Field(
         description="the person's, never yours"
     )
-    feedback: Text | None = Field(default=None, description="their words, for modify")
-    #: The review that the person saw, so that the decision cannot apply to a later review. Only
-    #: pages send it.
-    review_id: SkipJsonSchema[Id | None] = None
+    feedback: Text | None = Field(default=None, description="their words")
+    review_id: Id | None = Field(default=None, description="the review they saw")
     #: Place where the person decided. The map, the form and the client library set the place.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
@@ -49,6 +54,8 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
     """Apply a person's decision to the open review, once."""
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = args.plan_id or await plan_of_step(ctx, args.step_id or "")
+    is_relayed = ctx.caller.channel is Channel.MCP and args.place is None
+    missing = NO_FEEDBACK if is_relayed and args.decision == "modify" else None
     policy = accounts.policy_statement()
     locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
 
@@ -59,7 +66,7 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
             locked.plan,
             DecisionKind(args.decision),
             locked.decision_context._replace(policy=accounts.read_policy(locked.results[0])),
-            feedback=args.feedback,
+            feedback=args.feedback or missing,
             step_id=step_id,
             review_id=args.review_id,
             place=args.place,

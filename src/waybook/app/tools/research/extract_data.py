@@ -16,10 +16,11 @@ from pydantic import Field, WithJsonSchema
 
 from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import (
-    AnyJson,
     DetailField,
     Id,
+    Offset,
     ReadArguments,
+    SchemaJson,
     decode,
 )
 from waybook.app.request.locks.locking import OpenTransaction, Written
@@ -137,18 +138,21 @@ MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
 MAX_TITLE_LENGTH = 200
-MAX_OFFSET = 1_000_000_000
 
 
 class ExtractData(ReadArguments):
-    text: str | None = Field(default=None, min_length=1, description="text to read")
-    artifact_id: Id | None = Field(default=None, description="id of an artifact, instead of text")
-    wanted: AnyJson = Field(alias="schema", description="JSON Schema of the data")
-    candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
-        default=None, description="the data you extracted, as JSON, to be validated"
+    text: str | None = Field(default=None, description="text to read")
+    artifact_id: Id | None = Field(
+        default=None, description="artifact to read, if there is no text"
     )
-    prompt_only: bool = Field(default=False, description="true: do not use the server's model")
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
+    wanted: SchemaJson = Field(
+        alias="schema", description="JSON Schema of the data, or what it is in words"
+    )
+    candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
+        default=None, description="your JSON data, to validate it"
+    )
+    prompt_only: bool = Field(default=False, description="do not use the server's model")
+    offset: Offset = Field(default=0, description="continue at this character")
     detail: DetailField = False
 
 
@@ -162,10 +166,10 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     """Check the caller's data, ask the server's model, or return a prompt for the caller."""
     schema = _schema(args.wanted)
     source = await _read_source(ctx, args)
-    if source is None or args.candidate is not None:
+    if args.candidate is not None:
         return _checked(args, schema)
     model = ctx.services.model
-    if model is None or args.prompt_only:
+    if model is None or args.prompt_only or not source.text:
         return _by_yourself(source, schema, args)
     labeled_text = label_text(source.text, source.provenance)
     try:
@@ -189,7 +193,7 @@ async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
 def _schema(wanted: Json) -> dict[str, Json]:
     check_schema(wanted, "schema")
     if not isinstance(wanted, dict):
-        raise InvalidInput("schema must be a JSON Schema object", argument="schema")
+        raise InvalidInput("schema must not be null", argument="schema")
     size = len(orjson.dumps(wanted))
     if size > MAX_SCHEMA_BYTES:
         raise TooLarge(
@@ -201,20 +205,19 @@ def _schema(wanted: Json) -> dict[str, Json]:
     return wanted
 
 
-async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text to extract from. None if the call only checks candidate data."""
-    if args.text is not None and args.artifact_id is not None:
-        raise InvalidInput("give text or artifactId, not both")
-    if args.artifact_id is not None:
+async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText:
+    """Return the text to extract from, from the offset on; it may be empty.
+
+    Raises:
+        NotFound: there is no such artifact, or it belongs to another org.
+    """
+    if args.artifact_id is not None and not args.text:
         (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(args.artifact_id)))
         if not rows:
             raise not_found("artifact")
-        return _from(_artifact(rows[0]), args)
-    if args.text is not None:
-        return _from(SourceText(args.text), args)
-    if args.candidate is None:
-        raise InvalidInput("give the text to extract from, or the artifactId of a stored one")
-    return None
+        stored = _artifact(rows[0])
+        return SourceText(stored.text[args.offset :], stored.provenance)
+    return SourceText((args.text or "")[args.offset :])
 
 
 def _artifact(row: ArtifactRow) -> SourceText:
@@ -231,14 +234,7 @@ def _artifact(row: ArtifactRow) -> SourceText:
     return SourceText(text, about)
 
 
-def _from(source: SourceText, args: ExtractData) -> SourceText:
-    text = source.text[args.offset :]
-    if not text and args.candidate is None:
-        raise InvalidInput(
-            f"there is no text at offset {args.offset:,}: it has {len(source.text):,} characters",
-            argument="offset",
-        )
-    return SourceText(text, source.provenance)
+# Replies
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:

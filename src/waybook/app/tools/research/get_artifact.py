@@ -5,11 +5,11 @@ from typing import cast
 
 from pydantic import Field
 
-from waybook.app.request.arguments import DetailField, Id, ReadArguments
+from waybook.app.request.arguments import DetailField, Id, Offset, ReadArguments
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
-from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import escaped_size, truncate
 from waybook.store.research import artifacts, search
@@ -21,36 +21,33 @@ MAX_METADATA_BYTES = 12_000
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
-MAX_OFFSET = 1_000_000_000
 
 
 class GetArtifact(ReadArguments):
-    artifact_id: Id | None = Field(default=None, description="id of the artifact")
-    source_id: Id | None = Field(default=None, description="id of a source, instead of artifactId")
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
+    artifact_id: Id = Field(description="id of an artifact or source")
+    offset: Offset = Field(default=0, description="continue at this character")
     detail: DetailField = False
 
 
 async def get_artifact(ctx: RequestContext, args: GetArtifact) -> Body:
     """Return an artifact with its content, or a source with the artifacts that cite it."""
-    if (args.artifact_id is None) == (args.source_id is None):
-        raise InvalidInput("give either artifactId or sourceId")
-    if args.source_id is not None:
-        return await _source(ctx, id_or_nil(args.source_id))
-    artifact_id = id_or_nil(args.artifact_id or "")
-    rows, sources = await ctx.read(
-        artifacts.artifact_statement(artifact_id), search.sources_statement([artifact_id])
+    artifact_id = id_or_nil(args.artifact_id)
+    rows, sources, as_source = await ctx.read(
+        artifacts.artifact_statement(artifact_id),
+        search.sources_statement([artifact_id]),
+        artifacts.source_statement(artifact_id, MAX_CITATIONS),
     )
-    if not rows:
-        raise _missing("artifact")
-    return _artifact(rows[0], sources, args)
+    if rows:
+        return _artifact(rows[0], sources, args)
+    if as_source:
+        return _source(as_source[0])
+    raise NotFound(
+        "there is no artifact or source with this id here",
+        next_call=NextCall("search_sources", {}, "Search for it; every hit has its id."),
+    )
 
 
-async def _source(ctx: RequestContext, source_id: str) -> Body:
-    (rows,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
-    if not rows:
-        raise _missing("source")
-    row: CitedSourceRow = rows[0]
+def _source(row: CitedSourceRow) -> Body:
     citations = row.citations or []
     return non_empty(
         sourceId=row.id,
@@ -134,7 +131,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
     if args.detail and left_out:
-        return {"sourceId": left_out[0]["sourceId"]}
+        return {"artifactId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}
 
 
@@ -156,13 +153,6 @@ def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body)
     if plan_id is not None:
         return next_call("get_research_context", "Read the plan it belongs to.", planId=plan_id)
     return next_call("list_active_plans", "List the open plans that could use it.")
-
-
-def _missing(what: str) -> NotFound:
-    return NotFound(
-        f"there is no {what} with this id here",
-        next_call=NextCall("search_sources", {}, "Search for it; every hit has its id."),
-    )
 
 
 TOOL = Tool(

@@ -1,10 +1,12 @@
 """search_sources: full-text and semantic search in earlier research."""
 
 from collections import defaultdict
-from typing import cast
+from datetime import timedelta
+from typing import Annotated, cast
 
 from pydantic import Field
 
+from waybook.app.accounts.authentication import database_time
 from waybook.app.context.job import fit_views
 from waybook.app.queries.research_search import SearchResults, run_search
 from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArguments
@@ -12,8 +14,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.tools.research.get_artifact import source_view
-from waybook.app.tools.research.store_research import Moment, Query, Tag, Word
-from waybook.errors import InvalidInput
+from waybook.app.tools.research.store_research import Query, Tag, Word
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.fusion import Hit, MatchReason
 from waybook.research.query import SearchQuery, Snippet, build_snippet
@@ -25,6 +26,7 @@ MAX_HITS_BYTES = 42_000
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
 MAX_OFFSET = 100
+MAX_DAYS = 36_500
 
 
 class SearchSources(ReadArguments):
@@ -36,32 +38,34 @@ class SearchSources(ReadArguments):
     tags: LenientJson[list[Tag]] | None = Field(
         default=None, max_length=20, description="only with all these tags"
     )
-    since: Moment | None = Field(default=None, description="only stored since this time (ISO 8601)")
+    within_days: Annotated[float, Field(ge=0, le=MAX_DAYS)] | None = Field(
+        default=None, description="only stored in the last days"
+    )
     limit: int = Field(default=10, ge=1, le=50, description="default 10")
-    cursor: str | None = Field(default=None, max_length=20, description="from the last reply")
+    cursor: int = Field(default=0, ge=0, le=MAX_OFFSET, description="nextCursor of the last reply")
 
 
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
     """Return a page of hits, best first, each with its origin and its match reasons."""
-    start = _read_cursor(args.cursor)
     results = await _search(ctx, args)
-    page = results.hits[start : start + args.limit]
+    page = results.hits[args.cursor : args.cursor + args.limit]
     views = fit_views(await _views(ctx, results.question, page), MAX_HITS_BYTES)
-    upto = start + len(views)
+    upto = args.cursor + len(views)
     more = upto < len(results.hits)
     return non_empty(
         hits=views,
         searched=results.method,
-        nextCursor=str(upto) if more else None,
+        nextCursor=upto if more else None,
         next=_next(args, views),
     )
 
 
 async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
+    days = args.within_days
     scope = Scope(
         plan_id=id_or_nil(args.plan_id) if args.plan_id else None,
         kinds=tuple(args.kinds or ()),
-        since=args.since,
+        since=None if days is None else await database_time(ctx.services) - timedelta(days=days),
         tags=tuple(args.tags or ()),
     )
     results, (there,) = await run_search(
@@ -90,7 +94,6 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
 
 def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]) -> Body:
     shown = build_snippet(row.body, question)
-    argument = "artifactId" if row.subject == "artifact" else "sourceId"
     return non_empty(
         id=row.id,
         subject=row.subject,
@@ -108,7 +111,7 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
         moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
-        read={"tool": "get_artifact", "args": {argument: row.id}},
+        read={"tool": "get_artifact", "args": {"artifactId": row.id}},
     )
 
 
@@ -127,20 +130,11 @@ def _why(reason: MatchReason, shown: Snippet) -> Json:
 def _next(args: SearchSources, views: list[Json]) -> Json:
     if views:
         best = cast("Body", views[0])
-        argument = "artifactId" if best["subject"] == "artifact" else "sourceId"
-        return next_call("get_artifact", "Read the best hit in full.", **{argument: best["id"]})
-    narrowed = args.plan_id or args.kinds or args.tags or args.since
+        return next_call("get_artifact", "Read the best hit in full.", artifactId=best["id"])
+    narrowed = args.plan_id or args.kinds or args.tags or args.within_days is not None
     if narrowed:
         return next_call("search_sources", "Search again without filters.", query=args.query)
     return next_call("store_research", "Nothing is stored on this. Store what you find.")
-
-
-def _read_cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_OFFSET:
-        return int(cursor)
-    raise InvalidInput("cursor is not from this tool; leave it out to start again")
 
 
 TOOL = Tool(

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from waybook.app.request.arguments import (
     AnyJson,
@@ -15,6 +15,7 @@ from waybook.app.request.arguments import (
     MutatingArguments,
     Nested,
     PlanIdField,
+    SomeJson,
     StepIdField,
     check_result_size,
 )
@@ -25,8 +26,7 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
 from waybook.app.request.search.search_backend import search_backend
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
-from waybook.errors import InvalidInput
-from waybook.json_values import Body, Json, non_empty
+from waybook.json_values import Body, non_empty
 from waybook.plan.model import StepId
 from waybook.plan.research import (
     ExistingResearch,
@@ -47,11 +47,11 @@ MAX_SOURCES = 50
 MAX_TAGS = 20
 
 
-def visible_line(text: str) -> str:
-    """Reject invisible characters in a line, because names are compared exactly."""
-    if not text.isprintable():
-        raise ValueError("must have only printable characters")
-    return text
+def visible_line(text: object) -> object:
+    """Replace invisible characters by spaces, since names are compared exactly."""
+    if not isinstance(text, str) or text.isprintable():
+        return text
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def in_utc(at: datetime) -> datetime:
@@ -64,14 +64,16 @@ def in_utc(at: datetime) -> datetime:
 Word = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
-    AfterValidator(visible_line),
+    BeforeValidator(visible_line),
 ]
 Tag = Annotated[
     str,
     StringConstraints(min_length=1, max_length=60, strip_whitespace=True),
-    AfterValidator(visible_line),
+    BeforeValidator(visible_line),
 ]
 Query = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+
+
 Moment = Annotated[datetime, AfterValidator(in_utc)]
 
 
@@ -87,20 +89,18 @@ class SourceArgument(Nested):
 
 
 class StoreResearch(MutatingArguments):
-    kind: Word = Field(description="your own word, such as note, finding or quote")
-    title: Word = Field(description="title; reuse kind and title to store the next version")
-    content: AnyJson = Field(description="text or JSON")
-    plan_id: PlanIdField | None = None
-    step_id: StepIdField | None = None
+    kind: Word = Field(description="such as note or finding")
+    title: Word = Field(description="reuse kind and title for the next version")
+    content: SomeJson = Field(description="text or JSON")
+    plan_id: PlanIdField | None = Field(default=None, description="the plan")
+    step_id: StepIdField | None = Field(default=None, description="the step")
     sources: LenientJson[list[SourceArgument]] | None = Field(
-        default=None, max_length=MAX_SOURCES, description="sources of the content"
+        default=None, max_length=MAX_SOURCES, description="its sources"
     )
     tags: LenientJson[list[Tag]] | None = Field(
-        default=None, max_length=MAX_TAGS, description="tags"
+        default=None, max_length=MAX_TAGS, description="to filter searches"
     )
-    metadata: Annotated[
-        LenientJson[dict[str, AnyJson]] | None, WithJsonSchema({"type": "string"})
-    ] = Field(default=None, description="a JSON object")
+    metadata: AnyJson = Field(default=None, description="text or JSON to keep with it")
 
 
 async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
@@ -203,8 +203,6 @@ def _pieces(
 
 
 def _research(args: StoreResearch) -> Research:
-    if args.content is None or args.content == "":
-        raise InvalidInput("content is empty", argument="content")
     check_result_size(content=args.content, metadata=args.metadata)
     origins = [_origin(source) for source in args.sources or ()]
     return Research(
@@ -212,7 +210,7 @@ def _research(args: StoreResearch) -> Research:
         title=args.title,
         content=args.content,
         tags=tuple(dict.fromkeys(args.tags or ())),
-        metadata=cast("Json", args.metadata),
+        metadata=args.metadata,
         origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
     )
 
@@ -253,10 +251,7 @@ def _reply(
 TOOL = Tool(
     name="store_research",
     title="Store research",
-    description=(
-        "Store what you found, with its sources. Every plan can search it at once with "
-        "search_sources."
-    ),
+    description="Store what you found, with its sources. Every plan can search it.",
     arguments=StoreResearch,
     output_schema=output_schema(artifactId="string", version="integer"),
     run=store,

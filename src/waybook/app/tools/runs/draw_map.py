@@ -11,12 +11,19 @@ from typing import Annotated
 
 import orjson
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.request.arguments import Id, PlanIdField, ReadArguments, RunIdField
+from waybook.app.queries.runs.run_list import last_active_run
+from waybook.app.request.arguments import (
+    DetailField,
+    Id,
+    Key,
+    PlanIdField,
+    ReadArguments,
+    RunIdField,
+)
 from waybook.app.request.definition_cache import DefinitionCache
 from waybook.app.request.layout_worker import DrawingJob, LayoutWorker
 from waybook.app.request.page_urls import review_url
@@ -28,7 +35,6 @@ from waybook.dag.diagram.model import diagram_from_structure
 from waybook.dag.diagram.status_marks import DONE_STATUSES, UNKNOWN, symbol_for
 from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 from waybook.dag.progress.structure import valid_structure
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
 from waybook.research.cutting import as_text
@@ -41,14 +47,14 @@ OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
-    plan_id: PlanIdField | None = None
-    run_id: RunIdField | None = None
-    # The map app alone uses the arguments from here to `detail`. They are not published, because
-    # the tool list costs every model tokens.
-    dag_slug: SkipJsonSchema[Id | None] = None
-    width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
-    seen: SkipJsonSchema[Id | None] = None
-    detail: SkipJsonSchema[bool] = False
+    plan_id: PlanIdField | None = Field(default=None, description="the plan")
+    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
+    dag_slug: Id | None = Field(default=None, description="a workflow")
+    width: Annotated[int, Field(ge=200, le=8_000)] | None = Field(
+        default=None, description="width of the drawing in pixels"
+    )
+    seen: Key | None = Field(default=None, description="version that the app shows")
+    detail: DetailField = False
 
 
 async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
@@ -62,21 +68,13 @@ async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
 
 
 async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
-    named = [
-        identifier
-        for identifier in (args.plan_id, args.run_id, args.dag_slug)
-        if identifier is not None
-    ]
-    if len(named) != 1:
-        raise InvalidInput("give exactly one of planId, runId and dagSlug")
     if args.plan_id is not None:
         plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
         return await _plan(ctx, plan, args.width)
-    if args.run_id is not None:
-        return await _run(
-            ctx, await read_run_detail(ctx, args.run_id, RunInclude.NOTHING), args.width
-        )
-    return await _dag(ctx, args.dag_slug or "", args.width)
+    if args.run_id is None and args.dag_slug is not None:
+        return await _dag(ctx, args.dag_slug, args.width)
+    run_id = args.run_id or await last_active_run(ctx)
+    return await _run(ctx, await read_run_detail(ctx, run_id, RunInclude.NOTHING), args.width)
 
 
 async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Body:

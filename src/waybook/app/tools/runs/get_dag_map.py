@@ -6,10 +6,12 @@ import orjson
 from pydantic import Field
 
 from waybook.app.queries.plans.plan_map import plan_structure
+from waybook.app.queries.runs.run_list import last_active_run
 from waybook.app.request.arguments import (
     DetailField,
     Id,
     LenientJson,
+    Models,
     PlanIdField,
     ReadArguments,
     RunIdField,
@@ -22,7 +24,6 @@ from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty
 from waybook.run.model import CompiledDag
 from waybook.run.stages import validate_models
@@ -31,10 +32,12 @@ from waybook.store.runs import load
 
 
 class GetDagMap(ReadArguments):
-    dag_slug: Id | None = Field(default=None, description="slug of a workflow, from list_dags")
-    run_id: RunIdField | None = Field(default=None, description="run id, instead of dagSlug")
-    plan_id: PlanIdField | None = Field(default=None, description="plan id, instead of dagSlug")
-    models: LenientJson[list[Id]] | None = Field(
+    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
+    plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
+    dag_slug: Id | None = Field(
+        default=None, description="a workflow, from list_dags, if there is no runId or planId"
+    )
+    models: LenientJson[Models] | None = Field(
         default=None, description="model names, to count the jobs of a workflow with them"
     )
     detail: DetailField = False
@@ -50,23 +53,17 @@ async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
 
 
 async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
-    named = [
-        identifier
-        for identifier in (args.dag_slug, args.run_id, args.plan_id)
-        if identifier is not None
-    ]
-    if len(named) != 1:
-        raise InvalidInput("give exactly one of dagSlug, runId and planId")
-    if args.plan_id is not None:
+    if args.run_id is None and args.plan_id is not None:
         loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
         after = next_call("get_next_step", "Claim the next step.", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
-    if args.run_id is not None:
-        seen = await load_run(ctx, args.run_id)
+    if args.run_id is not None or args.dag_slug is None:
+        run_id = args.run_id or await last_active_run(ctx)
+        seen = await load_run(ctx, run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        after = next_job_call(args.run_id)
+        after = next_job_call(run_id)
         return _with_definition(seen.compiled_dag, models, after, detail=args.detail)
-    slug = args.dag_slug or ""
+    slug = args.dag_slug
     (rows,) = await ctx.read(load.definition_statement(slug))
     cache = ctx.services.shared(DefinitionCache)
     compiled_dag = cache.current(ctx.caller.org_id, slug, rows).compiled_dag

@@ -14,13 +14,13 @@ from waybook.app.context.job import (
     required_documents,
 )
 from waybook.app.context.job_inputs import JobInput, JobMaterials, input_header
-from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
+from waybook.app.request.arguments import Attempt, Id, Offset, ReadArguments, StageSlugField
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.tool import RUNS, Tool, output_schema
-from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import truncate
 from waybook.run.cancel import require_active
@@ -31,7 +31,6 @@ from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
 MAX_SLICE_BYTES = 40_000
-MAX_OFFSET = 1_000_000_000
 
 
 class GetJobInput(ReadArguments):
@@ -42,10 +41,10 @@ class GetJobInput(ReadArguments):
     document_key: Id | None = Field(
         default=None, description="key of an input without a documentId"
     )
-    stage_slug: StageSlugField | None = None
-    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="continue at this character")
-    # The client library sends `attempt`, so that a worker that lost its job does not renew the new
-    # holder's lease.
+    stage_slug: StageSlugField | None = Field(default=None, description="stage of the input")
+    offset: Offset = Field(default=0, description="continue at this character")
+    # The published schema does not contain `attempt`. The client library passes it with its
+    # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
     attempt: SkipJsonSchema[Attempt | None] = None
 
 
@@ -83,7 +82,7 @@ async def _answer(locked: LockedRun, job: Job, args: GetJobInput) -> Body:
     which: Body = {"documentKey": args.document_key}
     if args.stage_slug is not None:
         which["stageSlug"] = args.stage_slug
-    text = _text(page_context, args.document_key, args.stage_slug)
+    text = _text(page_context, job.id, args.document_key, args.stage_slug)
     return _piece(which, which, text[args.offset :], len(text), args)
 
 
@@ -108,7 +107,8 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
     return _piece(head, {"documentId": document_id}, row.content, row.length, args)
 
 
-def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
+def _text(page_context: JobMaterials, job_id: str, key: str, stage: str | None) -> str:
+    """Return one text of a job: the prompt, the submitted parts, or external input."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]
@@ -119,8 +119,9 @@ def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
     ]
     if not matches:
         there = [_describe_input(job_input) for job_input in outside]
-        raise InvalidInput(
+        raise NotFound(
             f"this job has no input {key!r}; read a document by its documentId",
+            next_call=NextCall("get_job_input", {"jobId": job_id}, "List the inputs of the job."),
             inputs=there,
         )
     return matches[0].text

@@ -1,7 +1,7 @@
 """get_next_job: claim the next job of a run, or return why no job is available."""
 
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from pydantic import Field
 
@@ -24,7 +24,6 @@ from waybook.app.request.waiting import (
 from waybook.core.events import RUN
 from waybook.core.holder import Holder
 from waybook.dag.model import JobStatus, JobType
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import Run
@@ -48,24 +47,18 @@ from waybook.store.runs.jobs import JobRequest
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
 JOB_GIVEN_UP: Final[Body] = {}
-#: Agents can claim only these types of jobs. The server executes the others.
-CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 
 class GetNextJob(MutatingArguments):
     run_id: RunIdField | None = Field(default=None, description="default: any run")
     model_id: Id | None = Field(default=None, description="only jobs for this model; default: any")
-    job_types: LenientJson[list[Id]] | None = Field(
-        default=None, description="only these types: PLAN, EXECUTE"
+    job_types: LenientJson[list[Literal[JobType.PLAN, JobType.EXECUTE]]] | None = Field(
+        default=None, description="only jobs of these types"
     )
-    another: bool = Field(
-        default=False, description="true: claim a second job and keep the one you hold"
-    )
+    another: bool = Field(default=False, description="claim a second job and keep the one you hold")
     wait_seconds: WaitSeconds | None = Field(
         default=None,
-        description=(
-            "if no job is free, wait up to this many seconds (max 55) instead of returning at once"
-        ),
+        description=("if no job is free, wait up to this many seconds"),
     )
 
 
@@ -90,10 +83,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
 
 
 def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
-    types = {*args.job_types} if args.job_types else set(CLAIMABLE_TYPES)
-    unknown = sorted(types - CLAIMABLE_TYPES)
-    if unknown:
-        raise InvalidInput(f"jobTypes: there is no type {unknown[0]!r} ; use PLAN or EXECUTE")
+    types = {*(args.job_types or ())}
     job_type = types.pop() if len(types) == 1 else None
     return _job_request(ctx, args.model_id, job_type, None if args.another else ctx.actor().holder)
 

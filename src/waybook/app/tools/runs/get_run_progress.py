@@ -7,6 +7,7 @@ from pydantic import Field
 
 from waybook.app.queries.plans.plan_map import plan_report
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.runs.run_list import last_active_run
 from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments, RunIdField
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.reply import (
@@ -21,31 +22,29 @@ from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.progress.report import StageReport
 from waybook.dag.statuses import RunState
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import detect_stalled_steps, plan_progress, progress_json
 from waybook.store.plans.load import PlanRequest
 
 
 class GetRunProgress(ReadArguments):
-    run_id: RunIdField | None = None
-    plan_id: PlanIdField | None = Field(default=None, description="id of a plan, instead of runId")
+    run_id: RunIdField | None = Field(default=None, description="default: the run last active")
+    plan_id: PlanIdField | None = Field(default=None, description="a plan, if there is no runId")
     detail: DetailField = False
 
 
 async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     """Return the progress report, and the suggested next tool call."""
-    if (args.run_id is None) == (args.plan_id is None):
-        raise InvalidInput("give either runId or planId")
     report: Body
-    if args.run_id is not None:
-        detail = await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)
+    if args.plan_id is not None and args.run_id is None:
+        report, following_call = await _plan_progress(ctx, args.plan_id)
+    else:
+        run_id = args.run_id or await last_active_run(ctx)
+        detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
         report = detail.full_report
-        following_call = next_job_call(args.run_id)
+        following_call = next_job_call(run_id)
         if detail.state is RunState.CANCELED:
             following_call = next_call("list_dags", "The run has ended. List the workflows.")
-    else:
-        report, following_call = await _plan_progress(ctx, args.plan_id or "")
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     return fit_report({**_in_one_shape(report), "next": following_call}, args, limit)
 
@@ -83,7 +82,7 @@ def _stage_progress(stage: StageReport) -> Json:
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
     if _fits(body, most):
         return body
-    named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}
+    named = non_empty(runId=args.run_id, planId=args.plan_id)
     detail_call = next_call("get_run_progress", "Get the full report.", **named, detail=True)
     rest = None if args.detail else detail_call
     short = _without(body, rest, documents=[])

@@ -1,13 +1,14 @@
 """start_run: start a run of a workflow."""
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from waybook.app.request.arguments import (
-    AnyJson,
     Id,
     LenientJson,
+    Models,
     MutatingArguments,
     Name,
+    SomeJson,
     check_result_size,
 )
 from waybook.app.request.definition_cache import (
@@ -25,102 +26,41 @@ from waybook.app.request.reply import (
     run_origin_view,
     started_view,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.run_access import load_run
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.core.events import RUN, ChangeEvent
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, non_empty
-from waybook.run.copy import CopiedRun, copy_run
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag
 from waybook.run.start import StartedStages, new_run
 from waybook.store.driver.queries import Statement, new_id
-from waybook.store.runs import jobs, load, writer
+from waybook.store.runs import load, writer
 
 
 class StartRun(MutatingArguments):
-    # Models follow the schema, so it requires the arguments of a new run. A call that copies a run
-    # works without them.
-    model_config = ConfigDict(
-        json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
+    dag_slug: Id = Field(description="slug of the workflow, from list_dags")
+    name: Name = Field(description="short name")
+    input: SomeJson = Field(
+        description="subject of the run: a text, or JSON with texts by document key"
     )
-
-    dag_slug: Id | None = Field(default=None, description="slug of the workflow, from list_dags")
-    name: Name | None = Field(default=None, description="short name")
-    input: AnyJson = Field(
-        default=None, description="subject of the run: a text, or JSON with texts by document key"
-    )
-    models: LenientJson[list[Id]] | None = Field(
-        default=None, description="model names; each job is for one of them"
-    )
-    copy_of_run: Id | None = Field(
-        default=None, alias="copyOf", description="id of the run to copy, instead of dagSlug"
-    )
-    from_stage: Id | None = Field(default=None, description="stage at which the copy starts again")
+    models: LenientJson[Models] = Field(description="model names; each job is for one of them")
 
 
 async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
-    """Create a run with the workflow's latest version, and start its first stage."""
-    if args.copy_of_run is not None:
-        return await _start_copy(ctx, args, args.copy_of_run)
-    slug, name, models = _required(args)
+    """Create a run, bound to the workflow's latest version, and start its first stage."""
     check_result_size(input=args.input)
-    opened = OpenTransaction(ctx, load.definition_statement(slug))
+    opened = OpenTransaction(ctx, load.definition_statement(args.dag_slug))
 
     async def decide() -> Proposal[Written]:
-        compiled_dag, made = _chart(opened, slug)
+        compiled_dag, made = _chart(opened, args.dag_slug)
         context = opened.decision_context
-        decision = new_run(compiled_dag, new_id(), name, args.input, models, context)
-        return _proposal(opened, decision, compiled_dag, made)
+        decision = new_run(compiled_dag, new_id(), args.name, args.input, args.models, context)
+        return started_run_proposal(opened, decision, compiled_dag, made)
 
     return await update(opened, decide)
 
 
-def _required(args: StartRun) -> tuple[str, str, list[str]]:
-    """Return the arguments that a run needs if it is not a copy."""
-    if args.from_stage is not None:
-        raise InvalidInput("fromStage is only for a copy; give the run in `copyOf`")
-    given = {"dagSlug": args.dag_slug, "name": args.name, "models": args.models}
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
-        faults = [{"at": name, "fault": "is missing"} for name in missing]
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-    if args.input is None:
-        raise InvalidInput("input: say what the run is about, in a text or texts by document key")
-    return args.dag_slug or "", args.name or "", args.models or []
-
-
-async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolReply:
-    if args.dag_slug is not None or args.input is not None:
-        raise InvalidInput(
-            "a copy gets its workflow and input from the run in `copyOf`: leave out `dagSlug` and "
-            "`input`"
-        )
-    if args.from_stage is None:
-        raise InvalidInput("fromStage is missing: give the stage at which the copy starts")
-    run_id, stage = id_or_nil(run_id), args.from_stage
-    originals = jobs.originals_statements(run_id)
-    seen = await load_run(ctx, run_id, load.brief_statement(run_id), *originals)
-    brief, finished, documents = seen.results
-    source = CopiedRun(
-        run=seen.loaded.run,
-        input=brief[0].input,
-        jobs=[jobs.read_job(row) for row in finished],
-        documents=jobs.read_originals(documents),
-    )
-    opened = OpenTransaction(ctx)
-
-    async def decide() -> Proposal[Written]:
-        named = (new_id(), stage, opened.decision_context)
-        decision = copy_run(source, seen.compiled_dag, *named, name=args.name, models=args.models)
-        return _proposal(opened, decision, seen.compiled_dag, [])
-
-    return await update(opened, decide)
-
-
-def _proposal(
+def started_run_proposal(
     opened: OpenTransaction,
     decision: RunDecision[StartedStages],
     compiled_dag: CompiledDag,

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import (
-    Id,
     LenientJson,
+    Models,
     MutatingArguments,
     RunIdField,
     StageSlugField,
@@ -21,7 +21,7 @@ from waybook.run.start import start_open_stage
 class StartStage(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
-    models: LenientJson[list[Id]] | None = Field(
+    models: LenientJson[Models] | None = Field(
         default=None, description="model names; default: those of the previous stage"
     )
 

@@ -31,7 +31,6 @@ from waybook.app.request.run_access import job_not_found, run_of_job
 from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.app.tools.runs.get_next_job import following_request, take_following_job
-from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, non_empty
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job
@@ -51,9 +50,8 @@ class DocumentArgument(Nested):
 class SubmitJobResult(MutatingArguments):
     job_id: Id = Field(description="id of the job")
     attempt: Attempt | None = Field(default=None, description="from get_next_job")
-    content: AnyJson = Field(default=None, description="the document, if the job produces one")
-    documents: LenientJson[list[DocumentArgument]] | None = Field(
-        default=None, description="the documents, if the job produces several"
+    documents: LenientJson[list[DocumentArgument]] = Field(
+        min_length=1, description="the documents that the job produces"
     )
     continues: bool = Field(
         default=False, description="true: this is only a part; the rest becomes another job"
@@ -142,10 +140,8 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
 
 
 def _submission(args: SubmitJobResult) -> Submission:
-    if (args.content is None) == (not args.documents):
-        raise InvalidInput("submit either `content` or `documents`, exactly one of them")
-    handed = args.documents or [DocumentArgument(content=args.content)]
-    check_result_size(**{f"document {n}": document.content for n, document in enumerate(handed, 1)})
+    numbered = enumerate(args.documents, 1)
+    check_result_size(**{f"document {n}": document.content for n, document in numbered})
     return Submission(
         documents=tuple(
             SubmittedDocument(
@@ -153,7 +149,7 @@ def _submission(args: SubmitJobResult) -> Submission:
                 document_key=document.document_key,
                 model=document.model_id,
             )
-            for document in handed
+            for document in args.documents
         ),
         attempt=args.attempt,
         continues=args.continues,

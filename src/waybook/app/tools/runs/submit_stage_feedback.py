@@ -6,8 +6,8 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import (
-    Id,
     LenientJson,
+    Models,
     MutatingArguments,
     RunIdField,
     StageSlugField,
@@ -28,7 +28,7 @@ class SubmitStageFeedback(MutatingArguments):
     run_id: RunIdField
     stage_slug: StageSlugField
     feedback: Text = Field(description="the person's words")
-    models: LenientJson[list[Id]] | None = Field(
+    models: LenientJson[Models] | None = Field(
         default=None, description="model names for the next stage"
     )
     place: SkipJsonSchema[Literal["app"] | None] = None

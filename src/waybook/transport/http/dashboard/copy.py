@@ -136,13 +136,13 @@ class CopyPlanPage(CopyPage):
         """Create a copy of a plan that keeps the results before the chosen step."""
         order = int(view.chosen) if is_number(view.chosen) else 0
         arguments: dict[str, object] = {
-            "copyOf": view.id,
+            "planId": view.id,
             "upToStep": max(0, order - 1),
             "idempotencyKey": key,
         }
         if name := view.name.strip():
             arguments["name"] = name
-        return await self.page_context.call_tool(request, "create_research_plan", arguments)
+        return await self.page_context.call_tool(request, "copy_plan", arguments)
 
 
 class CopyRunPage(CopyPage):
@@ -181,14 +181,14 @@ class CopyRunPage(CopyPage):
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
         """Start a run that keeps the documents of the stages before the chosen one."""
         arguments: dict[str, object] = {
-            "copyOf": view.id,
+            "runId": view.id,
             "fromStage": view.chosen,
             "models": _models(view.models or ""),
             "idempotencyKey": key,
         }
         if name := view.name.strip():
             arguments["name"] = name
-        return await self.page_context.call_tool(request, "start_run", arguments)
+        return await self.page_context.call_tool(request, "copy_run", arguments)
 
 
 def _models(text: str) -> list[str]:

@@ -1,0 +1,184 @@
+"""Random tool calls: arguments that are valid by the published schemas, with ids that exist.
+
+The generator knows JSON Schema and, for a few names, what a value refers to: ids and slugs come
+from earlier replies, positions of steps from the plan that the call describes, and texts in a
+language, such as conditions and JSON Schemas, from a list.
+"""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.transport.mcp.tools import published_tools
+
+Schema = dict[str, Any]
+
+WORDS = ("the longest river", "Nile", "7", "true", "[1, 2]", '{"n": 0}', "für Elise ♪", "a\nb")
+MAX_ITEMS = 4
+#: Texts in a language that JSON Schema cannot describe.
+LANGUAGES: Mapping[str, tuple[str, ...]] = {
+    "conditionExpression": ("result.n == 0", "confidence < 0.5", "has(result.n)", "true"),
+    "retrievedAt": ("2030-01-01T12:00:00Z", "2029-12-31"),
+    "resultSchema": ('{"type": "object"}', "a list of rivers", '{"type": "string"}'),
+    "schema": ('{"type": "object", "required": ["river"]}', "the river and its length"),
+}
+#: Fields of replies that hold ids, by the arguments that take them.
+FIELDS = {
+    "documentId": ("documentId", "documentIds"),
+    "stepIds": ("stepId", "stepIds"),
+    "stepId": ("stepId", "stepIds"),
+    "cursor": ("nextCursor",),
+    "fromStage": ("stageSlug",),
+    "artifactId": ("artifactId", "sourceId", "sourceIds"),
+    "remove_step": ("stepId", "stepIds"),
+    "retry_step": ("stepId", "stepIds"),
+    "reorder_steps": ("stepId", "stepIds"),
+}
+IDS = frozenset(
+    {
+        "planId",
+        "runId",
+        "jobId",
+        "skillExecutionId",
+        "reviewId",
+        "dagSlug",
+        "stageSlug",
+        "stepKey",
+        "documentKey",
+        "part",
+        *FIELDS,
+    }
+)
+#: Parameters that an action of a condition needs, as their descriptions say.
+NEEDED_PARAMS = {"skip_to": "targetStepOrder", "add_steps": "steps"}
+#: Arguments that name a step by its position.
+POSITIONS = frozenset(
+    {"dependsOn", "targetStepOrder", "fromStepOrder", "afterStepOrder", "insertAfterOrder"}
+)
+
+
+@dataclass
+class RandomCalls:
+    """Generator of random calls, which learns ids from the replies."""
+
+    seed: int
+    schemas: dict[str, Schema] = field(
+        default_factory=lambda: {
+            name: dict(tool.listed.input_schema) for name, tool in published_tools().items()
+        }
+    )
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)  # noqa: S311 - not for secrets
+        self.known: dict[str, list[Any]] = defaultdict(list)
+        self.held: dict[str, int] = {}
+        self.steps = 1
+        self.made = 0
+
+    def learn(self, reply: object) -> None:
+        """Remember every id in a reply."""
+        for inner in reply if isinstance(reply, list) else ():
+            self.learn(inner)
+        if not isinstance(reply, dict):
+            return
+        for name, value in reply.items():
+            texts = value if isinstance(value, list) else [value]
+            self.known[name] += [
+                t for t in texts if isinstance(t, str) and t not in self.known[name]
+            ]
+            self.learn(value)
+        held = {reply[name] for name in ("stepId", "jobId") if name in reply and "attempt" in reply}
+        self.held |= dict.fromkeys(held, reply.get("attempt", 0))
+
+    def call(self) -> tuple[str, dict[str, Any]]:
+        """Return a tool and the arguments of a call."""
+        self.made += 1
+        tool = self.random.choice([*self.schemas])
+        self.steps = self.random.randint(1, MAX_ITEMS)
+        return tool, self.object(self.schemas[tool], tool)
+
+    def object(self, schema: Schema, tool: str) -> dict[str, Any]:
+        """Return an object with all required and some of the optional properties."""
+        required = schema.get("required", [])
+        share = self.random.random()
+        names = [n for n in schema["properties"] if n in required or self.random.random() < share]
+        if "minProperties" in schema:
+            names = self.random.sample([*schema["properties"]], len(schema["properties"]))
+        drawn = {name: self.value(schema["properties"][name], name, tool) for name in names}
+        present = {name: value for name, value in drawn.items() if value is not None}
+        present = dict(islice(present.items(), schema.get("maxProperties")))
+        if needed := NEEDED_PARAMS.get(present.get("ifTrueAction", "")):
+            params = schema["properties"]["actionParams"]["properties"]
+            value = self.value(params[needed], needed, tool)
+            present["actionParams"] = {**present.get("actionParams", {}), needed: value}
+        holding = self.held.get(str(present.get("stepId", present.get("jobId"))))
+        if "attempt" in present and holding is not None and self.random.random() < 0.8:
+            present["attempt"] = holding
+        if present.get("mediaType", "").endswith("json"):
+            present["content"] = json.dumps([present["content"]])
+        return present
+
+    def value(self, schema: Schema, name: str, tool: str) -> Any:  # noqa: ANN401 - JSON
+        """Return a value of this schema, or None if it needs an id and none is known."""
+        if "enum" in schema:
+            return self.random.choice(schema["enum"])
+        match schema["type"]:
+            case "object":
+                return self.object(schema, tool)
+            case "array":
+                return self.array(schema, name, tool)
+            case "boolean":
+                return self.random.random() < 0.5
+            case "integer" | "number":
+                return self.number(schema, name)
+        return self.text(schema, name, tool)
+
+    def array(self, schema: Schema, name: str, tool: str) -> list[Any]:
+        least = schema.get("minItems", 0)
+        most = min(schema.get("maxItems", MAX_ITEMS), max(least, MAX_ITEMS))
+        count = self.steps if name == "steps" else self.random.randint(least, most)
+        drawn = [self.value(schema["items"], name, tool) for _ in range(max(count, least))]
+        return [item for item in drawn if item is not None]
+
+    def number(self, schema: Schema, name: str) -> Any:  # noqa: ANN401 - JSON
+        if name in POSITIONS:
+            return 0 if name == "insertAfterOrder" else self.random.randint(1, self.steps)
+        low, high = schema.get("minimum", -(10**9)), schema.get("maximum", 10**9)
+        if name == "waitSeconds":
+            return 0
+        if self.random.random() < 0.5:
+            high = min(high, low + 10)
+        if schema["type"] == "integer":
+            return self.random.choice([low, high, self.random.randint(low, high)])
+        return self.random.choice([low, high, self.random.uniform(low, high)])
+
+    def text(self, schema: Schema, name: str, tool: str) -> str | None:
+        if name in LANGUAGES:
+            return self.random.choice(LANGUAGES[name])
+        if name == "definition":
+            stage = make_stage("views", make_recipe_step("view"))
+            return json.dumps(make_definition(f"views-{self.made % 5}", stage))
+        if name == "idempotencyKey" and self.random.random() < 0.9:
+            return f"key-{self.made}"
+        if name in {"models", "modelId"}:
+            return self.random.choice("ab")
+        if name in IDS or (name in {"name", "file"} and "skill" in tool):
+            known = [*self.known_ids(name, tool)]
+            return self.random.choice(known) if known else None
+        text = self.random.choice(WORDS) * self.random.choice([1, 1, 1, 30])
+        least, most = schema.get("minLength", 0), schema.get("maxLength", 10**6)
+        if self.random.random() < 0.1:
+            text = ""
+        return text[:most].ljust(least, "x")
+
+    def known_ids(self, name: str, tool: str) -> Iterator[str]:
+        if "skill" in tool and name in {"name", "file"}:
+            yield {"name": "survey", "file": "SKILL.md"}[name]
+            return
+        for reply_field in FIELDS.get(name, (name,)):
+            yield from self.known[reply_field]
