@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import uvloop
@@ -32,7 +33,7 @@ from waybook.application import database_server, open_database
 from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import builtin_embedder, cosine_similarity
 from waybook.research.embedding_model import Backend
-from waybook.research.fusion import RankedPassage, fuse
+from waybook.research.fusion import MIN_SCORE, RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
 from waybook.store.driver.database import Database
@@ -84,19 +85,21 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
     return ids
 
 
-def make_search(database: Database, capabilities: SearchCapabilities) -> Search:
-    """Return a function that searches like the product, with this search backend."""
+def make_search(
+    database: Database, capabilities: SearchCapabilities, org_id: UUID = LOCAL_ORG
+) -> Search:
+    """Return a function that searches an org like the product, with this search backend."""
     cache = VectorCache()
 
     async def search_notes(query: str) -> dict[str, list[RankedPassage]]:
         question = parse_query(query)
         vector = EMBEDDER.embed(question.embedding_text)
-        query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
+        query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=org_id)
         statements = search.search_statements(question, query_vector, Scope(), capabilities)
         if capabilities.backend is Backend.PGVECTOR:
-            return search.read_ranked(await database.read_org(LOCAL_ORG, *statements))
+            return search.read_ranked(await database.read_org(org_id, *statements))
         portable = PortableSearch(cache, database, query_vector, Scope())
-        results = await database.read_org(LOCAL_ORG, *statements, *await portable.begin())
+        results = await database.read_org(org_id, *statements, *await portable.begin())
         ranked = search.read_ranked(results[: len(statements)])
         return {**ranked, "meaning": await portable.finish(results[len(statements) :])}
 
@@ -128,7 +131,7 @@ async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
     for line in read_lines("queries.jsonl"):
         lists = await search_notes(line["query"])
         ordered = {method: [p.subject_id for p in passages] for method, passages in lists.items()}
-        ordered["fused"] = [hit.subject_id for hit in fuse(lists)]
+        ordered["fused"] = [hit.subject_id for hit in fuse(lists) if hit.score >= MIN_SCORE]
         wanted = ids[line["relevant"][0]]
         for method, order in ordered.items():
             rank = order.index(wanted) + 1 if wanted in order else float("inf")

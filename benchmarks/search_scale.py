@@ -49,7 +49,7 @@ from waybook.app.request.search.vector_cache import VectorCache
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach
 from waybook.research.embedding_model import Backend
-from waybook.research.fusion import RankedPassage, fuse
+from waybook.research.fusion import Hit, RankedPassage, fuse
 from waybook.research.query import SearchQuery
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
@@ -252,7 +252,10 @@ async def read_by_key(searcher: Searcher, count: int) -> float:
     for number in range(count):
         subject = str(UUID(int=FIRST_PASSAGE.int + number))
         started = time.perf_counter()
-        await searcher.database.read_org(SEARCHING_ORG, search.hits_statement([(subject, 1)]))
+        await searcher.database.read_org(
+            SEARCHING_ORG,
+            search.hits_statement([Hit(subject_id=subject, part=1, score=1, why=())], 0, 1),
+        )
         times.append((time.perf_counter() - started) * 1e3)
     return statistics.median(times)
 

@@ -47,7 +47,7 @@ async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
     taken = await agent.take(await agent.plan())
     where = {"planId": taken["planId"], "stepId": taken["stepId"]}
     stored = await agent.call("store_research", **NOTE, **where, sources=[PAGE], tags=["ice"])
-    (hit, source) = await search_hits(agent, "moraine dam")
+    (hit,) = await search_hits(agent, "moraine dam")
     assert (hit["id"], hit["subject"], hit["version"]) == (stored["artifactId"], "artifact", 1)
     assert (hit["planId"], hit["stepId"]) == (taken["planId"], taken["stepId"])
     assert (hit["createdBy"], hit["tags"]) == ("ann", ["ice"])
@@ -62,7 +62,6 @@ async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
             "retrievedAt": "2030-01-01T10:00:00+00:00",
         }
     ]
-    assert (source["id"], source["subject"]) == (stored["sourceIds"][0], "source")
     read = await agent.call(hit["read"]["tool"], **hit["read"]["args"])
     assert (read["content"], read["left"]) == (FLOOD, 0)
 
@@ -222,6 +221,70 @@ async def test_get_artifact_returns_long_text_in_pages_or_whole(
 
 
 # Searching
+
+
+async def test_artifact_and_its_source_are_one_hit_at_the_better_place(
+    agent: AgentClient,
+) -> None:
+    cited = {"title": "Moraine dam of a glacial lake", "quote": "A moraine dam broke."}
+    other = {"title": "Weather", "quote": "It rained."}
+    args = {**NOTE, "title": "Visit", "content": "We saw a glacial lake and took photographs."}
+    stored = await agent.call("store_research", **args, sources=[other, cited])
+    await agent.call("store_research", **NOTE)
+    query = "moraine dam of a glacial lake"
+    first, second = await search_hits(agent, query)
+    assert (first["id"], second["title"]) == (stored["artifactId"], "Floods")
+    assert first["why"][0]["rank"] == 1
+    assert [source["sourceId"] for source in first["sources"]] == [*reversed(stored["sourceIds"])]
+    (page, rest) = [
+        await agent.call("search_sources", query=query, limit=1, **more)
+        for more in ({}, {"cursor": "1"})
+    ]
+    assert [page["hits"][0]["title"], rest["hits"][0]["title"]] == ["Visit", "Floods"]
+    assert (page["nextCursor"], "nextCursor" in rest) == ("1", False)
+
+
+async def test_source_cited_by_two_artifacts_is_part_of_the_better_one(
+    agent: AgentClient,
+) -> None:
+    for title in ("Floods", "Diary"):
+        content = FLOOD if title == "Floods" else "A moraine is mentioned."
+        await agent.call(
+            "store_research", **{**NOTE, "title": title, "content": content}, sources=[PAGE]
+        )
+    hits = await search_hits(agent, "moraine dam")
+    assert [(hit["subject"], hit["title"]) for hit in hits] == [
+        ("artifact", "Floods"),
+        ("artifact", "Diary"),
+    ]
+
+
+async def test_source_is_a_hit_if_no_hit_cites_it(agent: AgentClient) -> None:
+    await agent.call("store_research", **{**NOTE, "content": "Tax law."}, sources=[PAGE])
+    hits = await search_hits(agent, "moraine dams", kinds=["source"])
+    assert [(hit["subject"], hit["title"]) for hit in hits] == [("source", "Glacial lakes")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "xqzvkw blorfing zzyzx",
+        "best recipe for a chocolate birthday cake",
+        "quarterly revenue of the car maker",
+        "who won the football match yesterday",
+        "\u041f\u0440\u0438\u0432\u0435\u0442",
+    ],
+)
+async def test_query_that_nothing_fits_returns_no_hits_and_says_so(
+    agent: AgentClient, query: str
+) -> None:
+    await agent.call("store_research", **NOTE, sources=[PAGE])
+    reply = await agent.call("search_sources", query=query)
+    assert (reply["hits"], reply["message"]) == ([], "No stored research fits this query.")
+    assert reply["next"]["tool"] == "store_research"
+    narrowed = await agent.call("search_sources", query=query, kinds=["note"])
+    assert narrowed["next"]["tool"] == "search_sources"
+    assert "message" not in await agent.call("search_sources", query="collapse of an ice lake")
 
 
 async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:

@@ -1,62 +1,73 @@
-"""Rank fusion of search results: hits in several lists rank higher, and no hit is dropped."""
+"""Fusion of ranked search results: scores add up the weighted measures, and no hit is dropped."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.fusion import CONSTANT, RankedPassage, fuse
+from waybook.research.fusion import WEIGHTS, RankedPassage, fuse
+
+measures = st.floats(0.01, 1)
+passages = st.lists(
+    st.builds(RankedPassage, st.sampled_from("abcdefgh"), st.integers(1, 3), measures), max_size=12
+).map(lambda made: sorted(made, key=lambda passage: -passage.measure))
+lists = st.dictionaries(st.sampled_from([*WEIGHTS]), passages)
 
 
-def ranked(*subjects: str, part: int = 1) -> list[RankedPassage]:
-    return [RankedPassage(subject_id=subject, part=part, measure=0.5) for subject in subjects]
-
-
-subjects = st.lists(st.sampled_from("abcdefgh"), max_size=12)
-lists = st.dictionaries(st.sampled_from(["words", "meaning", "tags"]), subjects)
+def ranked(**subjects: float) -> list[RankedPassage]:
+    return [RankedPassage(subject, 1, measure) for subject, measure in subjects.items()]
 
 
 @given(lists)
-def test_rank_fusion_returns_every_hit_once_by_score(
-    rankings: dict[str, list[str]],
-) -> None:
-    hits = fuse({by: ranked(*names) for by, names in rankings.items()})
+def test_fusion_returns_every_hit_once_by_score(rankings: dict[str, list[RankedPassage]]) -> None:
+    hits = fuse(rankings)
     assert sorted(hit.subject_id for hit in hits) == sorted(
-        {n for names in rankings.values() for n in names}
+        {passage.subject_id for made in rankings.values() for passage in made}
     )
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 @given(lists)
 def test_fused_hit_contains_the_rank_in_every_list(
-    rankings: dict[str, list[str]],
+    rankings: dict[str, list[RankedPassage]],
 ) -> None:
-    for hit in fuse({by: ranked(*names) for by, names in rankings.items()}):
+    for hit in fuse(rankings):
         assert {why.by for why in hit.why} == {
-            b for b, names in rankings.items() if hit.subject_id in names
+            by
+            for by, made in rankings.items()
+            if hit.subject_id in {passage.subject_id for passage in made}
         }
-        assert hit.score == sum(1 / (CONSTANT + why.rank) for why in hit.why)
-
-
-@given(subjects)
-def test_rank_fusion_of_a_single_list_preserves_the_order(names: list[str]) -> None:
-    assert [hit.subject_id for hit in fuse({"words": ranked(*names)})] == list(dict.fromkeys(names))
 
 
 @given(lists)
 def test_order_of_lists_does_not_change_the_fused_ranking(
-    rankings: dict[str, list[str]],
+    rankings: dict[str, list[RankedPassage]],
 ) -> None:
-    forth = fuse({by: ranked(*names) for by, names in rankings.items()})
-    back = fuse({by: ranked(*rankings[by]) for by in reversed(rankings)})
-    assert [hit.subject_id for hit in forth] == [hit.subject_id for hit in back]
+    back = fuse({by: rankings[by] for by in reversed(rankings)})
+    assert [hit.subject_id for hit in fuse(rankings)] == [hit.subject_id for hit in back]
 
 
-def test_hit_in_two_lists_ranks_above_top_of_one_list() -> None:
-    hits = fuse({"words": ranked("x", "both"), "meaning": ranked("y", "both")})
-    assert hits[0].subject_id == "both"
+def test_score_adds_up_the_weighted_measures_of_both_lists() -> None:
+    hits = fuse({"words": ranked(both=0.5, x=0.4), "meaning": ranked(y=0.6, both=0.3)})
+    assert {hit.subject_id: hit.score for hit in hits} == {
+        "both": pytest.approx(0.4 * 0.5 + 0.6 * 0.3),
+        "y": pytest.approx(0.6 * 0.6),
+        # Without a vector among the nearest, the similarity is that of the last one.
+        "x": pytest.approx(0.4 * 0.4 + 0.6 * 0.3),
+    }
 
 
-def test_rank_fusion_returns_only_the_best_passage_of_each_document() -> None:
-    by_words = [*ranked("other"), *ranked("book", part=7), *ranked("book", part=8)]
-    hits = fuse({"words": by_words, "meaning": ranked("book", part=3)})
-    assert (hits[0].subject_id, hits[0].part) == ("book", 3)
+def test_score_without_vectors_is_the_measure_of_words() -> None:
+    (hit,) = fuse({"words": ranked(x=0.7), "meaning": []})
+    assert hit.score == pytest.approx(0.7)
+
+
+def test_score_of_a_hit_without_matching_words_is_low() -> None:
+    (hit,) = fuse({"words": [], "meaning": ranked(x=0.5)})
+    assert hit.score == pytest.approx(0.3)
+
+
+def test_fusion_returns_only_the_best_passage_of_each_document() -> None:
+    by_words = [RankedPassage("o", 1, 0.9), RankedPassage("b", 7, 0.8), RankedPassage("b", 8, 0.7)]
+    hits = fuse({"words": by_words, "meaning": [RankedPassage("b", 3, 0.9), *ranked(x=0.1)]})
+    assert (hits[0].subject_id, hits[0].part) == ("b", 3)
     assert [why.rank for why in hits[0].why] == [2, 1]

@@ -40,13 +40,12 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
 
 
 @given(queries, st.floats(0.01, 1))
-def test_optional_terms_alone_never_make_a_hit(text: str, least: float) -> None:
-    """The terms that are not required have, in total, less weight than a hit needs."""
+def test_light_terms_of_a_query_weigh_less_than_the_limit(text: str, most: float) -> None:
     question = parse_query(text)
-    needed = question.required_terms(least)
-    left_out = sum(term.weight for term in question.terms if term not in needed)
-    assert left_out < least
-    assert bool(needed) == bool(question.terms)
+    heavy, light = question.split_terms(most)
+    assert sum(term.weight for term in light) < most
+    assert sorted(term.text for term in (*heavy, *light)) == sorted(t.text for t in question.terms)
+    assert bool(heavy) == bool(question.terms)
 
 
 def test_rare_search_word_weighs_more_than_a_common_word() -> None:
@@ -58,6 +57,14 @@ def test_identifier_in_a_search_query_is_a_single_term() -> None:
     assert [term.text for term in parse_query("see CVE-2024-3094.").terms] == [
         "see",
         "CVE-2024-3094",
+    ]
+
+
+def test_hyphenated_words_in_a_search_query_are_separate_terms() -> None:
+    assert [term.text for term in parse_query("boundary-layer x-15").terms] == [
+        "boundary",
+        "layer",
+        "x-15",
     ]
 
 

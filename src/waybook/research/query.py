@@ -59,6 +59,8 @@ why how all any both each few more most other some such no nor not only own same
 t can will just don should now
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
+#: Hyphen between two words. Hyphens of identifiers such as CVE-2024-3094 do not match.
+_HYPHEN = re.compile(r"(?<=[^\W\d_]{2})-(?=[^\W\d_]{2})")
 _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xab\xbb"
 
 
@@ -79,17 +81,14 @@ class SearchQuery:
     def embedding_text(self) -> str:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
-    def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms with the greatest weights. A hit must contain at least one of them.
-
-        The other terms weigh less than `least` together.
-        """
-        left_out, required = 0.0, list[Term]()
-        for term in sorted(self.terms, key=lambda term: term.weight):
+    def split_terms(self, most: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+        """Return the heavy terms and the light terms, which weigh less than `most` together."""
+        ordered, left_out = sorted(self.terms, key=lambda term: term.weight), 0.0
+        for place, term in enumerate(ordered):
             left_out += term.weight
-            if left_out >= least or required:
-                required.append(term)
-        return tuple(required)
+            if left_out >= most:
+                return tuple(ordered[place:]), tuple(ordered[:place])
+        return tuple(ordered), ()
 
 
 def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
@@ -102,7 +101,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
     table = table or builtin_word_vectors()
     text = " ".join(text[:MAX_QUERY_LENGTH].split())
     weighted: dict[str, tuple[str | None, float]] = {}
-    for chunk in text.split(" "):
+    for chunk in _HYPHEN.sub(" ", text).split(" "):
         term = _bare(chunk)
         inner = split_words(term)
         if inner and term.lower() not in STOP_WORDS and term not in weighted:

@@ -408,23 +408,47 @@ exists (select from passage_deletion g
   where :passage_fits
   limit %(newest)s);
 
--- name: terms_asked
--- Terms of a search as full-text queries, with their weights.
-asked as materialized (
-  select websearch_to_tsquery('english', t.query) as query, t.weight
-    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
-);
+-- name: has_every_term
+-- True if a passage `p` matches a search as it is written. False for a search without words.
+coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
+                         then websearch_to_tsquery('english', %(every)s) end, false);
 
 -- name: best_candidates
--- Candidates that contain every term, or enough terms by weight, best first.
-select c.subject_id::text, c.part, s.share as measure
-  from candidate c
- cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
-                       from asked a where c.words @@ a.query) s
- where c.has_every or s.share >= %(least)s::float8
- order by c.has_every desc, s.share desc,
-          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
-          c.created_at desc, c.subject_id, c.part
+-- Candidates, best first, ranked by BM25 with k1 = 1.5 and b = 0.3. Inverse document frequencies are
+-- counted among the candidates. The measure is about the share of the query that a passage covers,
+-- by weight. A passage that matches the query as written, with its quotes and minus signs, gets a
+-- bonus. `ts_rank` of a word that occurs n times is about n / (n + 0.645), and 2.33 = 1.5 / 0.645.
+asked as materialized (
+  select q.query, max(t.spellings) as spellings
+    from json_to_recordset(%(terms)s::json) as t (query text, spellings integer)
+   cross join lateral (select websearch_to_tsquery('english', t.query) as query) q
+   where numnode(q.query) > 0
+   group by q.query
+), matched as materialized (
+  select c.subject_id, c.part, c.created_at, c.has_every, length(c.words) as length, a.query,
+         least(ts_rank('{1, 1, 1, 1}', c.words, a.query) * a.spellings, 0.95) as rank
+    from candidate c
+    join asked a on c.words @@ a.query
+), size as materialized (
+  select count(*) as passages, avg(length) as length
+    from (select distinct subject_id, part, length from matched) m
+), weighted as materialized (
+  select a.query, ln(1 + s.passages / greatest(count(m.query), 0.5)) as weight
+    from asked a
+   cross join size s
+    left join matched m on m.query = a.query
+   group by a.query, s.passages
+)
+select m.subject_id::text, m.part,
+       (sum(w.weight * 2.5 * m.rank
+            / (m.rank + 2.33 * (1 - m.rank) * (0.7 + 0.3 * m.length / s.length)))
+        / (select sum(weight) from weighted)
+        + case when m.has_every then 0.25 else 0 end)::float8 as measure
+  from matched m
+  join weighted w on w.query = m.query
+ cross join size s
+ group by m.subject_id, m.part, m.created_at, m.has_every
+ order by measure desc, m.created_at desc, m.subject_id, m.part
  limit %(most)s;
 
 -- name: idle_session

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.search.search_backend import search_backend
+from waybook.research.embedding import StaticEmbedder
 from waybook.research.embedding_model import Backend
-from waybook.research.fusion import Hit, fuse
+from waybook.research.fusion import MIN_SCORE, Hit, fuse
 from waybook.research.query import SearchQuery, parse_query
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement
@@ -19,6 +20,13 @@ class SearchResults:
     question: SearchQuery
     hits: list[Hit]
     method: str
+    #: Hits below this score do not fit the question. Only the scale of the built-in embedding model
+    #: is known, so with another model it is 0.
+    floor: float
+
+    @property
+    def fitting_hits(self) -> list[Hit]:
+        return [hit for hit in self.hits if hit.score >= self.floor]
 
 
 async def run_search(
@@ -53,6 +61,8 @@ async def run_search(
         ranked = search.read_ranked(results[len(extra_statements) :])
     down = wants_vectors and query_vector is None
     how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
-    return SearchResults(question=question, hits=fuse(ranked), method=how), results[
-        : len(extra_statements)
-    ]
+    builtin = query_vector is None or query_vector.model == StaticEmbedder.model
+    found = SearchResults(
+        question=question, hits=fuse(ranked), method=how, floor=MIN_SCORE if builtin else 0
+    )
+    return found, results[: len(extra_statements)]

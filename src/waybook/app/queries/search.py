@@ -172,15 +172,11 @@ async def _research(
     ctx: RequestContext, text: str, wanted: SearchWords, most: int, *, semantic: bool
 ) -> list[SearchHit]:
     results, _ = await run_search(ctx, text, Scope(), semantic=semantic)
-    best = results.hits[:most]
-    if not best:
+    if not results.fitting_hits:
         return []
-    statement = research_store.hits_statement((hit.subject_id, hit.part) for hit in best)
+    statement = research_store.hits_statement(results.fitting_hits, 0, most)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
-    by_id = {row.id: row for row in rows}
-    # Skip artifacts that a later version has replaced since the search.
-    there = [by_id[hit.subject_id] for hit in best if hit.subject_id in by_id]
-    return [_research_hit(row, wanted) for row in there]
+    return [_research_hit(row, wanted) for row in rows]
 
 
 def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:

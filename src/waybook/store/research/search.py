@@ -1,7 +1,7 @@
 """Full-text and semantic search over stored research, in one database round trip.
 
-Full-text search ranks passages by the share of the query that their words cover. Semantic search
-ranks them by vector similarity, either in the database with pgvector or in this process with
+Full-text search ranks passages by BM25, so rare words of the org weigh more. Semantic search ranks
+them by vector similarity, either in the database with pgvector or in this process with
 `app.request.search.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the number of passages, so
@@ -17,9 +17,9 @@ from uuid import UUID
 from waybook.errors import Misconfigured
 from waybook.json_values import Json
 from waybook.research.embedding_model import Backend, Vector
-from waybook.research.fusion import RankedPassage
+from waybook.research.fusion import Hit, RankedPassage
 from waybook.research.query import SearchQuery, Term
-from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Ids, Statement, Value, load
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR
 from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
@@ -44,6 +44,12 @@ class HitRow(NamedTuple):
     tags: list[Json] | None
     version: int | None
     superseded: bool | None
+    sources: list[Json] | None
+    source_count: int
+    #: Ids of the artifact's sources that are hits too.
+    found_sources: list[str] | None
+    #: Number of hits on all pages.
+    hits: int
 
 
 class SourceRow(NamedTuple):
@@ -65,15 +71,14 @@ SQL = load(
 )
 
 MAX_RANKED = 50
+#: At most this many sources of a hit are named.
+MAX_SOURCES = 3
 #: At most this many passages with some of the query's words are ranked, and as many with all words.
 CANDIDATES = 2_000
+#: Passages with a heavy term are ranked first. The other terms weigh less than this together.
+MAX_LIGHT_WEIGHT = 0.4
 #: Without the full-text index, a search scans at most this many newest passages.
 MAX_UNINDEXED_SCAN = 5_000
-#: A passage's words must cover this share of the query. Semantic search needs a higher share, to
-#: leave room for its own hits.
-MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
-MIN_TERM_WEIGHT = 0.2
-
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
     # With the default page cost, PostgreSQL would also use the index on the org, which does not
@@ -151,9 +156,7 @@ def search_statements(
 
     They need their own transaction, because they change its settings.
     """
-    has_vectors = abilities.vectors and query_vector is not None
-    by_words = _by_words(question, scope, abilities, has_vectors=has_vectors)
-    statements: list[Statement | str] = [*SETTINGS, by_words]
+    statements: list[Statement | str] = [*SETTINGS, _by_words(question, scope, abilities)]
     if query_vector is not None and abilities.backend is Backend.PGVECTOR:
         statements += [*artifacts.SETTINGS, _by_meaning(query_vector, scope)]
     return statements
@@ -167,8 +170,12 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
     return ranked
 
 
-def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    return SQL["hits"](rows=Rows([*passages]))
+def hits_statement(hits: Sequence[Hit], start: int, most: int) -> Statement:
+    ranked = [
+        {"subject_id": hit.subject_id, "part": hit.part, "place": place}
+        for place, hit in enumerate(hits)
+    ]
+    return SQL["hits"](ranked=AsJson(ranked), start=start, most=most, sources=MAX_SOURCES)
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
@@ -179,16 +186,19 @@ def sources_statement(artifact_ids: Iterable[str]) -> Statement:
     return SQL["sources_of"](ids=Ids(artifact_ids))
 
 
-def _by_words(
-    question: SearchQuery, scope: Scope, abilities: SearchCapabilities, *, has_vectors: bool
-) -> Statement:
-    least = MIN_TERM_WEIGHT_WITH_VECTORS if has_vectors else MIN_TERM_WEIGHT
+def _by_words(question: SearchQuery, scope: Scope, abilities: SearchCapabilities) -> Statement:
+    heavy, light = question.split_terms(MAX_LIGHT_WEIGHT)
     values: dict[str, Value] = {
         **filters(scope),
         "every": question.text,
-        "some": " or ".join(_either(term) for term in question.required_terms(least)),
-        "terms": AsJson([{"query": _either(t), "weight": t.weight} for t in question.terms]),
-        "least": least,
+        "heavy": " or ".join(map(_either, heavy)),
+        "light": " or ".join(map(_either, light)),
+        "terms": AsJson(
+            [
+                {"query": _either(term), "spellings": 2 if term.correction else 1}
+                for term in question.terms
+            ]
+        ),
         "most": MAX_RANKED,
     }
     if abilities.indexed and scope.plan_id is None:

@@ -81,7 +81,7 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
         version=row.version,
         superseded=row.superseded or None,
         tags=row.tags or None,
-        **_fit_metadata(row.metadata, [source_view(source) for source in sources], args),
+        **_fit_metadata(row.metadata, [_source_view(source) for source in sources], args),
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
         earlierVersion=row.earlier,
@@ -91,12 +91,12 @@ def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> 
     )
 
 
-def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
+def _source_view(source: SourceRow) -> Body:
     return non_empty(
         sourceId=source.id,
         url=source.url,
         title=source.title,
-        quote=source.quote if quoted else None,
+        quote=source.quote,
         retrievedAt=format_time(source.retrieved_at),
     )
 

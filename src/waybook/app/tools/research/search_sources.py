@@ -1,6 +1,5 @@
 """search_sources: full-text and semantic search in earlier research."""
 
-from collections import defaultdict
 from datetime import timedelta
 from typing import Annotated, cast
 
@@ -13,20 +12,19 @@ from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArgument
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
-from waybook.app.tools.research.get_artifact import source_view
 from waybook.app.tools.research.store_research import Query, Tag, Word
 from waybook.json_values import Body, Json, format_time, non_empty
-from waybook.research.fusion import Hit, MatchReason
+from waybook.research.fusion import WEIGHTS, Hit, MatchReason
 from waybook.research.query import SearchQuery, Snippet, build_snippet
 from waybook.store.driver.queries import first_value
 from waybook.store.research import search
-from waybook.store.research.search import HitRow, Scope, SourceRow
+from waybook.store.research.search import HitRow, Scope
 
 MAX_HITS_BYTES = 42_000
-MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
 MAX_OFFSET = 100
 MAX_DAYS = 36_500
+NOTHING_FITS = "No stored research fits this query."
 
 
 class SearchSources(ReadArguments):
@@ -48,14 +46,15 @@ class SearchSources(ReadArguments):
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
     """Return a page of hits, best first, each with its origin and its match reasons."""
     results = await _search(ctx, args)
-    page = results.hits[args.cursor : args.cursor + args.limit]
-    views = fit_views(await _views(ctx, results.question, page), MAX_HITS_BYTES)
+    hits = results.fitting_hits
+    rows = await _rows(ctx, hits, args.cursor, args.limit)
+    views = fit_views(_views(results.question, hits, rows), MAX_HITS_BYTES)
     upto = args.cursor + len(views)
-    more = upto < len(results.hits)
     return non_empty(
         hits=views,
         searched=results.method,
-        nextCursor=upto if more else None,
+        message=None if hits else NOTHING_FITS,
+        nextCursor=upto if rows and upto < rows[0].hits else None,
         next=_next(args, views),
     )
 
@@ -76,23 +75,20 @@ async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
     return results
 
 
-async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) -> list[Json]:
-    if not page:
+async def _rows(ctx: RequestContext, hits: list[Hit], start: int, most: int) -> list[HitRow]:
+    if not hits:
         return []
-    rows, sources = await ctx.read(
-        search.hits_statement((hit.subject_id, hit.part) for hit in page),
-        search.sources_statement(hit.subject_id for hit in page),
-    )
-    by_id: dict[str, HitRow] = {row.id: row for row in rows}
-    came_from = defaultdict[str, list[SourceRow]](list)
-    for source in sources:
-        came_from[source.artifact_id].append(source)
-    # Skip artifacts that a later version has replaced since the search.
-    there = [hit for hit in page if hit.subject_id in by_id]
-    return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
+    (rows,) = await ctx.read(search.hits_statement(hits, start, most))
+    return list(rows)
 
 
-def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]) -> Body:
+def _views(question: SearchQuery, hits: list[Hit], rows: list[HitRow]) -> list[Json]:
+    by_id = {hit.subject_id: hit for hit in hits}
+    found = [[by_id[item] for item in (row.id, *(row.found_sources or ()))] for row in rows]
+    return [_view(question, hits, row) for hits, row in zip(found, rows, strict=True)]
+
+
+def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
     shown = build_snippet(row.body, question)
     return non_empty(
         id=row.id,
@@ -103,16 +99,23 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
         version=row.version,
         superseded=row.superseded or None,
         snippet=shown.highlight(),
-        why=[_why(reason, shown) for reason in hit.why],
+        why=[_why(reason, shown) for reason in _best_reasons(hits)],
         planId=row.plan_id,
         stepId=row.step_id,
         url=row.url,
-        sources=[source_view(source, quoted=False) for source in sources[:MAX_SOURCES]] or None,
-        moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
+        sources=row.sources,
+        moreSources=row.source_count - len(row.sources or ()) or None,
         createdAt=format_time(row.created_at),
         createdBy=row.created_by,
         read={"tool": "get_artifact", "args": {"artifactId": row.id}},
     )
+
+
+def _best_reasons(hits: list[Hit]) -> list[MatchReason]:
+    """Return the best reason of each kind why an artifact or one of its sources was found."""
+    reasons = sorted((reason for hit in hits for reason in hit.why), key=lambda r: -r.rank)
+    best = {reason.by: reason for reason in reasons}
+    return [best[by] for by in WEIGHTS if by in best]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
@@ -122,7 +125,7 @@ def _why(reason: MatchReason, shown: Snippet) -> Json:
     return {
         "by": reason.by,
         "rank": reason.rank,
-        "covers": round(reason.score, 3),
+        "covers": round(min(reason.score, 1), 3),
         "words": cast("Json", [*words][:MAX_MATCHED_WORDS]),
     }
 
@@ -134,7 +137,7 @@ def _next(args: SearchSources, views: list[Json]) -> Json:
     narrowed = args.plan_id or args.kinds or args.tags or args.within_days is not None
     if narrowed:
         return next_call("search_sources", "Search again without filters.", query=args.query)
-    return next_call("store_research", "Nothing is stored on this. Store what you find.")
+    return next_call("store_research", "Store what you find out about this.")
 
 
 TOOL = Tool(
