@@ -185,6 +185,17 @@ def search_table(result: Body) -> str:
     return f"{format_table(header, rows, text=1)}\n\n{format_checks(result['checks'])}"
 
 
+def quality_table(result: Body) -> str:
+    """Return the tables of the quality of search on public test sets."""
+    sets = [*result["questions"]]
+    header = ["search", *(f"{name}, {key}" for name in sets for key in ("nDCG@10", "recall@10"))]
+    rows = [
+        [method, *(f"{row[name][key]:.3f}" for name in sets for key in ("ndcg", "recall"))]
+        for method, row in result["rows"].items()
+    ]
+    return f"{format_table(header, rows, text=1)}\n\n{format_checks(result['checks'])}"
+
+
 def summary_table(result: Body) -> str:
     """Return the table of the verdicts of all benchmarks."""
     rows = [
@@ -212,6 +223,7 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "calls over HTTP": ("mcp_http", mcp_table),
     "workers": ("workers", workers_table),
     "jobs": ("job_cycle", jobs_table),
+    "quality of search": ("search_quality", quality_table),
     "search": ("search_scale", search_table),
     "search among a million": ("search_scale-1000000", search_table),
     "summary": ("summary", summary_table),

@@ -78,13 +78,13 @@ async def test_search_after_switching_vector_backend_finds_stored_notes(
             content = f"The moraine dam of a glacial lake, {backend}."
             await world.agent.call("store_research", **note, content=content)
             await world.agent.call(
-                "store_research", kind="note", title=f"By {backend}", content=NOTES["bees"]
+                "store_research", kind="note", title=f"Bees, {backend}", content=NOTES["bees"]
             )
             await index_all(services)
             reply = await world.agent.call("search_sources", query="insects pointing to blossoms")
             titles = {hit["title"] for hit in reply["hits"]}
             by = {why["by"] for why in reply["hits"][0]["why"]}
-            assert "By pgvector" in titles
+            assert "Bees, pgvector" in titles
             assert "meaning" in by
             lake = await world.agent.call("search_sources", query="icy reservoir", limit=50)
             assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1
