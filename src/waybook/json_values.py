@@ -1,5 +1,7 @@
-"""JSON value types, and timestamps in RFC 3339 format."""
+"""JSON value types, JSON in texts, and timestamps in RFC 3339 format."""
 
+import json
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypeAlias
@@ -7,6 +9,8 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 Body = dict[str, Json]
+
+_FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
@@ -24,3 +28,17 @@ def format_time(at: datetime | None) -> str | None:
 
 def non_empty(**fields: Json) -> Body:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def parse_content(text: str) -> Json:
+    r"""Return the JSON object or array that a text contains, or else the text.
+
+    >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
+    ({'a': 1}, '12', [1])
+    """
+    fenced = _FENCED.match(text)
+    try:
+        value: Json = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict | list) else text

@@ -15,9 +15,10 @@ from waybook.dag.definitions.source_text import builtin_definitions
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Dag, Output, RecipeStep, Stage
-from waybook.dag.templates.rendering import parse_content, render
+from waybook.dag.templates.rendering import render
 from waybook.dag.templates.template import render_prompt
 from waybook.errors import BadRecipe
+from waybook.json_values import parse_content
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dag.yaml"
 TEXTS = {**builtin_definitions(), "example": EXAMPLE.read_text("utf-8")}

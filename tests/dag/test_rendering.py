@@ -13,11 +13,11 @@ from waybook.dag.templates.rendering import (
     MAX_MARKUP_CHARACTERS,
     TAGS,
     Rendered,
-    parse_content,
     render,
     sanitize,
 )
 from waybook.dag.templates.template import SAMPLE_CONTEXTS, TemplateKind
+from waybook.json_values import parse_content
 
 REL = 'rel="noopener noreferrer nofollow"'
 

@@ -10,9 +10,9 @@ import logging
 
 from waybook.app.request.locks.locked_run import LockedRun
 from waybook.app.request.request_context import RequestContext
-from waybook.dag.templates.rendering import parse_content, render
+from waybook.dag.templates.rendering import render
 from waybook.errors import WaybookError
-from waybook.json_values import Json
+from waybook.json_values import Json, parse_content
 from waybook.run.model import CompiledDag
 from waybook.run.submit import RenderedPage, store_rendered
 from waybook.store.runs import jobs, load

@@ -4,7 +4,6 @@ Rendering never fails: content that cannot be rendered is shown unchanged, below
 page runs no scripts and loads no other resources.
 """
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -43,7 +42,6 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = MappingProxyType(
 SCHEMES = frozenset({"http", "https", "mailto"})
 
 _MARKS = re.compile(r"[\[\]!*_`~|<>&\\#\n]")
-_FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +59,6 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
         return _as_it_came(context, str(error))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         return _as_it_came(context, "its structure is not supported")
-
-
-def parse_content(text: str) -> Json:
-    r"""Return the content for a template: a JSON object or array, or else the text.
-
-    >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
-    ({'a': 1}, '12', [1])
-    """
-    fenced = _FENCED.match(text)
-    try:
-        value: Json = json.loads(fenced[1] if fenced else text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict | list) else text
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
