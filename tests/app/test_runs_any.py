@@ -5,6 +5,7 @@ is compared with the rows at the end.
 """
 
 import asyncio
+import json
 from itertools import count
 from random import Random
 from typing import Any
@@ -58,15 +59,18 @@ class Crew:
     async def do(self, job: Body) -> None:
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
         mood = self.chance.random()
+        is_list = any("format" in document for document in job["documents"])
+        items = [f"item {n}" for n in range(self.chance.randrange(4))]
         if mood < 0.05:
             return
         if mood < 0.15:
             fatal = self.chance.random() < 0.3
             await self.agent.call("fail_job", **held, error="No.", retryable=not fatal)
         elif mood < 0.2:
-            await self.agent.submit_documents(job, "a part, ", continues=True)
+            await self.agent.submit_documents(job, " " if is_list else "a part, ", continues=True)
         else:
-            done = await self.agent.submit_documents(job, f"by {job['modelId']}")
+            content = json.dumps(items) if is_list else f"by {job['modelId']}"
+            done = await self.agent.submit_documents(job, content)
             self.documents += done["documentIds"]
         if self.documents and self.chance.random() < 0.05:
             named = {"documentId": self.chance.choice(self.documents)}
@@ -93,7 +97,7 @@ async def make_run_of(place: ServerDatabase, dag: Dag, names: list[str], seed: i
     async with make_env(place, pool_size=2) as world:
         agent = world.agent
         await agent.call("add_dag", definition=write_definition(dag))
-        run = await agent.run(dag.slug, names)
+        run = await agent.run(dag.slug, names, input={"brief": "Go.", "items": ["x", "y"]})
         crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
         await crew.work()
         report = await agent.progress(run, detail=True)
@@ -120,7 +124,7 @@ async def make_canceled_run_of(
     async with make_env(place, pool_size=2) as world:
         agent = world.agent
         await agent.call("add_dag", definition=write_definition(dag))
-        run = await agent.run(dag.slug, names)
+        run = await agent.run(dag.slug, names, input={"brief": "Go.", "items": ["x", "y"]})
         crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
         is_complete = await crew.work(calls)
         last = await agent.call("get_next_job", runId=run["runId"])

@@ -25,7 +25,7 @@ S = Strategy
 
 
 def counts_of(run: StageRun) -> StageCounts:
-    return expected_counts(run.stage, run.graph, run.models, run.prior)
+    return expected_counts(run.stage, run.graph, run.models, run.prior, run.items)
 
 
 def dialectic_counts(n: int) -> dict[str, StageCounts]:
@@ -77,6 +77,8 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
         S.PER_SOURCE_DOCUMENT_BY_LINEAGE: n * lineages,
         S.PAIRWISE_BY_ORIGIN: lineages * reviewers * n,
         S.PER_SOURCE_GROUP: lineages,
+        S.PER_ITEM: 3,
+        S.PER_ITEM_AND_MODEL: 3 * n,
     }[step.strategy]
     return count, count
 

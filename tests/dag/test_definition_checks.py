@@ -274,7 +274,9 @@ def test_definition_check_detects_every_kind_of_recipe_mistake(
     fault: str, data: st.DataObject, dag: Dag
 ) -> None:
     place = data.draw(st.integers(0, len(dag.stages) - 1))
-    errors = faults_in(_edited(dag, place, SPOILT[fault]))
+    # A list of items in this stage may lose its only producer, which is an error in a later stage.
+    spoilt = faults_in(_edited(dag, place, SPOILT[fault]))
+    errors = [error for error in spoilt if error[0] != "item_list"]
     assert fault in {name for name, _ in errors}
     assert all(at.startswith(f"stages[{place}].recipe") for _, at in errors)
 

@@ -38,6 +38,8 @@ def test_every_strategy_has_a_rule_for_the_number_of_jobs() -> None:
         (S.PER_SOURCE_DOCUMENT_BY_LINEAGE, 3 * 5),
         (S.PAIRWISE_BY_ORIGIN, 5 * 2 * 3),
         (S.PER_SOURCE_GROUP, 5),
+        (S.PER_ITEM, 5),
+        (S.PER_ITEM_AND_MODEL, 5 * 3),
     ],
 )
 def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, count: int) -> None:

@@ -2,10 +2,12 @@
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dag_builders import dags, make_chain, make_dag, make_stage, make_step
+from dag_builders import dags, make_chain, make_dag, make_plan_step, make_stage, make_step
 from dag_runs import dag_counts
 from waybook.dag.definitions.definition import graphs_of
+from waybook.dag.expansion.items import item_lists
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.progress import structure as module
 from waybook.dag.progress.structure import (
@@ -43,8 +45,62 @@ def test_stage_without_models_uses_the_last_models_of_earlier_stages() -> None:
 def test_job_counts_of_a_map_equal_the_expected_counts(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
-    counts = structure_counts(valid_structure(dag, graphs), {first: MODELS})
-    assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
+    lengths = {item_list.name: 2 for item_list in item_lists(dag).values()}
+    counts = structure_counts(valid_structure(dag, graphs), {first: MODELS}, lengths)
+    assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS), lengths)
+
+
+@settings(max_examples=100)
+@given(dags(), st.data())
+def test_counts_before_lists_are_known_bound_every_outcome(dag: Dag, data: st.DataObject) -> None:
+    graphs = graphs_of(dag)
+    structure, models = valid_structure(dag, graphs), {stage_order(dag)[0]: MODELS}
+    lists = {item_list.name: item_list for item_list in item_lists(dag).values()}
+    known = data.draw(st.sets(st.sampled_from(sorted(lists)))) if lists else set()
+    lengths = {
+        name: data.draw(st.integers(0, 5 if item_list.max_items is None else item_list.max_items))
+        for name, item_list in lists.items()
+    }
+    before = structure_counts(structure, models, {name: lengths[name] for name in known})
+    after = structure_counts(structure, models, lengths)
+    for slug, counts in after.items():
+        for key, units in counts.units.items():
+            count = before[slug].jobs(key)
+            assert count.known in {None, units}
+            assert count.at_most is None or units <= count.at_most
+            assert units >= before[slug].units[key]
+        total = before[slug].total_jobs
+        assert total.known in {None, counts.total}
+        assert total.at_most is None or counts.total <= total.at_most
+        assert counts.limits == {}
+
+
+def test_map_shows_known_bounded_and_unknown_counts() -> None:
+    steps = [
+        make_plan_step("find", outputs=["clauses"]),
+        make_step("read", Strategy.PER_ITEM_AND_MODEL, inputs=["contracts"], max_items=40),
+        make_step("look", Strategy.PER_ITEM, inputs=["clauses"]),
+    ]
+    dag = make_dag(make_stage("only", *steps, edges=[("find", "look")]))
+    structure = valid_structure(dag, graphs_of(dag))
+    (before,) = map_json(structure, {"only": MODELS})["stages"]
+    assert before["expected"] == {
+        "total": None,
+        "steps": {"find": 1, "read": None, "look": None},
+        "atMost": {"read": 80},
+    }
+    (after,) = map_json(structure, {"only": MODELS}, {"contracts": 30, "only/clauses": 4})["stages"]
+    assert after["expected"] == {"total": 65, "steps": {"find": 1, "read": 60, "look": 4}}
+
+
+def test_list_of_a_skipped_step_is_known_to_be_empty() -> None:
+    steps = [
+        make_plan_step("find", outputs=["clauses"], skip=True),
+        make_step("look", Strategy.PER_ITEM, inputs=["clauses"], max_items=9),
+    ]
+    dag = make_dag(make_stage("only", *steps, edges=[("find", "look")]))
+    (stage,) = map_json(valid_structure(dag, graphs_of(dag)), {"only": MODELS})["stages"]
+    assert stage["expected"] == {"total": 0, "steps": {"find": 0, "look": 0}}
 
 
 def test_job_counts_stop_at_the_first_invalid_stage() -> None:

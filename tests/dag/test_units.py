@@ -164,7 +164,7 @@ def test_number_of_jobs_without_models_is_the_expected_number(
     recipe: Recipe, before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
-    counts = expected_counts(run.stage, run.graph, [], run.prior)
+    counts = expected_counts(run.stage, run.graph, [], run.prior, run.items)
     for key in run.graph.order:
         units = run.units(key)
         assert len(units) == counts.units[key]

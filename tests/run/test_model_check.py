@@ -33,6 +33,16 @@ def joining_stages() -> Stage:
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
+def item_stages() -> Stage:
+    """Return a stage: a step lists items, one has a job per item, and one depends on all jobs."""
+    steps = [
+        make_plan_step("list"),
+        make_plan_step("read", Strategy.PER_ITEM, inputs=["list"]),
+        make_plan_step("sum"),
+    ]
+    return make_stage_run(*steps, edges=make_chain("list", "read", "sum"))
+
+
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit jobs to two attempts: the same cases as with four, with far fewer states."""
@@ -49,6 +59,8 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(joining_stages(), Bounds(cancellations=True), 2_600, id="canceled"),
         pytest.param(sequential_stages(), Bounds(parts=2), 2_400, id="in parts"),
         pytest.param(sequential_stages(), Bounds(regenerations=1), 3_600, id="written anew"),
+        pytest.param(item_stages(), Bounds(cancellations=True), 250, id="items"),
+        pytest.param(item_stages(), Bounds(regenerations=1), 2_000, id="items listed anew"),
     ],
 )
 def test_every_reachable_run_state_is_valid_and_can_end(

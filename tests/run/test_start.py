@@ -55,7 +55,7 @@ def test_audit_of_a_started_run_contains_workflow_and_input() -> None:
         "name": "Rivers",
         "dag_slug": "rivers",
         "dag_version": 3,
-        "input": {"brief": "Go."},
+        "input": {"brief": "Go.", "items": ["x", "y", "z"]},
         "completed_at": None,
         "created_at": NOON.isoformat(),
         "created_by": "ann",

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
+from waybook.dag.expansion.items import ITEM_STRATEGIES
 from waybook.dag.model import (
     Dag,
     Input,
@@ -23,6 +24,8 @@ Edges = Sequence[tuple[str, str]]
 ItemT = TypeVar("ItemT")
 
 EXTERNAL = ("brief", "feedback")
+#: Key of the list in the input of random runs.
+ITEMS = "items"
 #: Key of a document that every step may produce, so that it may have several producers.
 COMMON = "common"
 #: Random numbers from which the properties of a step are derived.
@@ -144,15 +147,43 @@ class _Draft:
     edges: list[tuple[str, str]] = field(default_factory=list)
     makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ancestors: dict[str, set[str]] = field(default_factory=dict)
+    #: For each earlier stage, the documents that may be lists of items.
+    earlier_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Steps that produce a list of items. No `per_source_document` step may follow them.
+    list_makers: set[str] = field(default_factory=set)
+
+    def lists(self, keys: Iterable[str]) -> list[Input]:
+        """Return the lists by which a step after these steps can be split."""
+        earlier = [
+            make_input(doc, slug) for slug, docs in self.earlier_lists.items() for doc in docs
+        ]
+        own = _list_documents([step for step in self.steps if step.key in keys], self)
+        return [make_input(ITEMS), *(make_input(doc) for doc in own), *earlier]
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
         """Return the documents that these steps produce, except the one named `common`."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
+    def follows_documents(self, key: str) -> bool:
+        """Return whether the step has one job per source document."""
+        return any(s.key == key and s.strategy is Strategy.PER_SOURCE_DOCUMENT for s in self.steps)
+
     def primaries(self, before: Sequence[str]) -> list[str]:
         """Return the documents that exactly one of these steps produces."""
         made = [doc for key in before for doc in self.makes[key]]
         return sorted(doc for doc in set(made) if made.count(doc) == 1)
+
+
+def _list_documents(steps: Sequence[RecipeStep], draft: _Draft) -> list[str]:
+    """Return the documents of these steps that may be lists of items."""
+    sources = {edge[0] for edge in draft.edges if draft.follows_documents(edge[1])}
+    makers = [
+        step
+        for step in steps
+        if (step.strategy, step.job_type) == (Strategy.ALL_TO_ONE, JobType.PLAN)
+        and step.key not in sources
+    ]
+    return draft.own_documents(step.key for step in makers)
 
 
 @st.composite
@@ -162,9 +193,10 @@ def recipes(
     *,
     stage: str = "stage",
     earlier: Mapping[str, Sequence[str]] | None = None,
+    earlier_lists: Mapping[str, Sequence[str]] | None = None,
 ) -> Recipe:
     """Generate any valid recipe, with steps and edges declared in any order."""
-    draft = _Draft(stage, earlier or {})
+    draft = _Draft(stage, earlier or {}, earlier_lists=earlier_lists or {})
     for place, number in enumerate(draw(st.lists(NUMBERS, min_size=1, max_size=max_steps))):
         _add_step(_Dice(number), draft, f"s{place}")
     dice = _Dice(draw(NUMBERS))
@@ -182,11 +214,19 @@ def _add_step(dice: _Dice, draft: _Draft, key: str) -> None:
         primaries = draft.primaries(before)
         primary = dice.pick(primaries) if primaries else None
         strategy = strategy if primary else Strategy.PER_MODEL
+        if not draft.list_makers.isdisjoint(before):
+            strategy, primary = Strategy.PER_MODEL, None
     draft.ancestors[key] = {*before}.union(*(draft.ancestors[b] for b in before))
+    inputs = _inputs(dice, draft, before, (key, primary))
+    if strategy in ITEM_STRATEGIES:
+        chosen = dice.pick(draft.lists(draft.ancestors[key]))
+        draft.list_makers |= {k for k, docs in draft.makes.items() if chosen.document_key in docs}
+        inputs = [chosen, *(inputs or [])]
     step = make_step(
         key,
         strategy,
-        inputs=_inputs(dice, draft, before, (key, primary)),
+        inputs=inputs,
+        max_items=dice.pick([None, None, 3, 20]) if strategy in ITEM_STRATEGIES else None,
         outputs=_outputs(dice, key),
         number=dice.pick(range(1, 21)),
         job_type=dice.pick([JobType.PLAN, JobType.EXECUTE]),
@@ -233,14 +273,26 @@ def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
     if slugs[3:] and dice.chance_of_one_in(3):
         ways = [way for slug in slugs[1:-1] for way in make_chain(slugs[0], slug, slugs[-1])]
     made: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = {}
     stages = []
     for slug in slugs:
         earlier = {past: [*made[past], "feedback"] for past in _all_before(slug, ways)}
-        recipe = draw(recipes(max_steps, stage=slug, earlier=earlier))
+        lists_before = {past: lists[past] for past in earlier}
+        recipe = draw(recipes(max_steps, stage=slug, earlier=earlier, earlier_lists=lists_before))
+        lists[slug] = _lists_of(recipe)
         made[slug] = [o.document_key for step in recipe.steps for o in step.outputs]
         stages.append(Stage(slug, slug.title(), recipe))
     order = dice.shuffled(stages) if dice.chance_of_one_in(4) else stages
     return make_dag(*order, transitions=dice.shuffled(ways))
+
+
+def _lists_of(recipe: Recipe) -> list[str]:
+    """Return the documents of a recipe that may be lists of items of later stages."""
+    draft = _Draft("", {}, steps=[*recipe.steps], edges=[*recipe.edges])
+    for step in recipe.steps:
+        documents = dict.fromkeys(output.document_key for output in step.outputs)
+        draft.makes[step.key] = tuple(documents) or (step.output_type,)
+    return _list_documents(recipe.steps, draft)
 
 
 def _all_before(slug: str, ways: Edges) -> list[str]:

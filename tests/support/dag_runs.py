@@ -6,9 +6,15 @@ from graphlib import TopologicalSorter
 
 from hypothesis import strategies as st
 
-from dag_builders import dags, models
+from dag_builders import dags, make_dag, models
 from waybook.dag.expansion.counts import StageCounts, expected_counts
 from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.items import (
+    ItemOrigins,
+    Lengths,
+    item_lists,
+    item_origins,
+)
 from waybook.dag.expansion.lineage import (
     Origins,
     ProducedDocument,
@@ -31,12 +37,16 @@ def origins_of(made: Iterable[ProducedDocument]) -> Origins:
 
 
 def dag_counts(
-    dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
+    dag: Dag,
+    graphs: Mapping[str, Graph],
+    models_of: Mapping[str, Sequence[str]],
+    lengths: Lengths | None = None,
 ) -> Mapping[str, StageCounts]:
     """Return the expected counts of every stage, in topological order.
 
-    A stage missing from `models_of` has no models.
+    A stage missing from `models_of` has no models. By default, lists have up to three items.
     """
+    items = sample_items(dag, lengths)
     stages = {stage.slug: stage for stage in dag.stages}
     before = _before(dag)
     counts: dict[str, StageCounts] = {}
@@ -44,7 +54,7 @@ def dag_counts(
         models = models_of.get(slug, ())
         prior = [counts[source].leaves for source in before[slug]]
         origins = merge_origins(prior) if prior else entry_origins(models)
-        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
+        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins, items)
     return {slug: counts[slug] for slug in stages}
 
 
@@ -63,9 +73,10 @@ class StageRun:
     graph: Graph
     models: Sequence[str]
     prior: Origins
+    items: ItemOrigins
 
     def units(self, key: str) -> tuple[Unit, ...]:
-        return units_of(key, self.stage, self.graph, self.models, self.prior)
+        return units_of(key, self.stage, self.graph, self.models, self.prior, self.items)
 
     def leaves(self) -> Origins:
         """Return the lineages and authors of the documents that the last steps produce."""
@@ -88,11 +99,27 @@ class StageRun:
 
 
 def make_stage_run(
-    stage: Stage, models: Sequence[str] = ("a", "b", "c"), prior: Origins | None = None
+    stage: Stage,
+    models: Sequence[str] = ("a", "b", "c"),
+    prior: Origins | None = None,
+    items: ItemOrigins | None = None,
 ) -> StageRun:
     """Return a stage run, by default with three models and as the first stage."""
     origins = entry_origins(models) if prior is None else prior
-    return StageRun(stage=stage, graph=graph_of(stage.recipe), models=models, prior=origins)
+    lists = sample_items(make_dag(stage)) if items is None else items
+    graph = graph_of(stage.recipe)
+    return StageRun(stage=stage, graph=graph, models=models, prior=origins, items=lists)
+
+
+def sample_items(dag: Dag, lengths: Lengths | None = None) -> ItemOrigins:
+    """Return the items of a DAG's lists, three for a list of unknown length unless it has fewer."""
+    lists = item_lists(dag)
+    lacking = (item_list for item_list in lists.values() if item_list.name not in (lengths or {}))
+    sample = {
+        item_list.name: 3 if item_list.max_items is None else min(3, item_list.max_items)
+        for item_list in lacking
+    }
+    return item_origins(lists, {**sample, **(lengths or {})})
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
@@ -106,7 +133,7 @@ def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str,
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
         left = [runs[source].leaves() for source in dag.before(slug)]
         prior = merge_origins(left) if left else None
-        runs[slug] = make_stage_run(stages[slug], models_of[slug], prior)
+        runs[slug] = make_stage_run(stages[slug], models_of[slug], prior, sample_items(dag))
     return runs
 
 

@@ -245,12 +245,15 @@ class RunEnv:
         return decision.reply
 
 
-def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
+def make_run(
+    dag: Dag | Stage, models: Sequence[str] = MODELS, items: Sequence[Json] = ("x", "y", "z")
+) -> RunEnv:
     """Return a newly started run of a DAG; a single stage becomes a DAG of one stage."""
     compiled_dag = make_compiled_dag(dag if isinstance(dag, Dag) else make_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
     world = RunEnv(RunRowStore(chart=compiled_dag, run=empty, now=NOON))
-    world.keep(new_run(compiled_dag, RUN, "Rivers", {"brief": "Go."}, models, world.moment(ANN)))
+    run_input: Json = {"brief": "Go.", "items": [*items]}
+    world.keep(new_run(compiled_dag, RUN, "Rivers", run_input, models, world.moment(ANN)))
     return world
 
 

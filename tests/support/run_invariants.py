@@ -8,6 +8,7 @@ from dag_runs import dag_counts
 from run_row_store import WITH_TEXTS, RunRowStore, changes_of, row_key
 from waybook.core.changes import Change, Entity
 from waybook.core.replay import Rows, _apply, differences, replay
+from waybook.dag.expansion.items import item_origins
 from waybook.dag.expansion.units import units_of
 from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
@@ -147,7 +148,8 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
         models = {slug: stage.models for slug, stage in decision.run.stages.items()}
-        expected = dag_counts(before.chart.dag, before.chart.graphs, models)
+        lengths = decision.run.lengths
+        expected = dag_counts(before.chart.dag, before.chart.graphs, models, lengths)
         assert all(step.total == expected[step.stage].units[step.key] for step in opened)
     assert came == {(step.stage, step.key): step.total for step in opened if step.total}
 
@@ -255,7 +257,8 @@ def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
 def report_of_run(records: RunRowStore) -> Report:
     """Return the report of the run, computed by the production code."""
     structure = valid_structure(records.chart.dag, records.chart.graphs)
-    return report(structure, run_evidence(records.run, records.available()))
+    evidence = run_evidence(records.run, records.available())
+    return report(structure, evidence, lengths=records.run.lengths)
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
@@ -313,12 +316,18 @@ def every_page_that_was_promised_can_be_read(records: RunRowStore) -> None:
 
 def _promised(records: RunRowStore) -> set[object]:
     compiled_dag = records.chart
+    items = item_origins(compiled_dag.item_lists, records.run.lengths)
     return {
         (slug, key, document_key, made.model, made.lineage, made.reviewer)
         for slug, stage in records.run.stages.items()
         for key, step in compiled_dag.graphs[slug].steps.items()
         for unit in units_of(
-            key, compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
+            key,
+            compiled_dag.stages[slug],
+            compiled_dag.graphs[slug],
+            stage.models,
+            stage.prior,
+            items,
         )
         for made in unit.makes
         for document_key in output_keys(step)

@@ -18,6 +18,7 @@ from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.run.draft import RunDecision
+from waybook.run.lists import lists_row
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 
@@ -180,7 +181,9 @@ class RunRowStore:
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
             took = self.run.usage
             used: Row = {"usage": took.as_json()} if took != NO_USAGE else {}
-            return {**self.brief, **own, **used, **_cancellation(self.run)} if self.brief else None
+            lists = lists_row(self.chart, self.run)
+            row = {**self.brief, **own, **used, **lists, **_cancellation(self.run)}
+            return row if self.brief else None
         if entity is Entity.USAGE:
             return self.usage.get(row_id)
         if entity in WITH_TEXTS:

@@ -30,6 +30,11 @@ from waybook.run.submit import Submission, SubmittedDocument, submit_job
 
 OLD = NOON - LEASE - timedelta(minutes=1)
 TEXT = (SubmittedDocument(content="text"),)
+#: Documents of a step that produces a list of items, by version.
+LISTS = {
+    1: (SubmittedDocument(content='["a", {"b": 1}]'),),
+    2: (SubmittedDocument(content='["c"]'),),
+}
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
@@ -37,7 +42,9 @@ Call: TypeAlias = Callable[[], RunDecision[object]]
 #: that affects the decisions of the rules.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
-State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], bool]
+#: Length of a list of items, and of its newer version.
+ListKey: TypeAlias = tuple[int, int | None]
+State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], tuple[ListKey, ...], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,8 @@ def state_of(records: RunRowStore) -> State:
         (step.key, step.total, step.done, step.failed, step.closed_at is not None)
         for step in records.run.steps.values()
     )
-    return tuple(jobs), tuple(steps), records.run.canceled_at is not None
+    lists = tuple((known.length, known.newer and known.newer[0]) for known in records.run.lists)
+    return tuple(jobs), tuple(steps), lists, records.run.canceled_at is not None
 
 
 def _job_key(records: RunRowStore, job: Job) -> JobKey:
@@ -177,11 +185,14 @@ def _work(
     fail = partial(fail_job, run, compiled_dag, job, error="no luck", context=context)
     version = 1 if job.document is None else records.latest(job.document).version + 1
     before = {"parts": records.parts(job), "version": version}
+    documents = (
+        LISTS[min(version, 2)] if (job.stage, job.step_key) in compiled_dag.produced_lists else TEXT
+    )
     for this in {attempt, max(attempt - 1, 0)}:
         if job.completed_at is None:
             yield partial(fail, attempt=this, retryable=True)
             yield partial(fail, attempt=this, retryable=False)
-        done = Submission(documents=TEXT, attempt=this)
+        done = Submission(documents=documents, attempt=this)
         yield partial(submit_job, run, compiled_dag, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
     if job.part < bounds.parts:
         part = Submission(documents=TEXT, attempt=attempt, continues=True)

@@ -3,6 +3,7 @@
 The actions of the workers are random, but every run must end with a correct result.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from plan_builders import ANN, BOB, PAT
 from run_env import RunEnv
 from run_invariants import report_of_run
 from waybook.core.decision_context import Actor
+from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, JobType
 from waybook.dag.statuses import RunState
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
@@ -110,7 +112,7 @@ class WorkerSimulation:
     def finish(self) -> None:
         """Submit a result; if its attempt is stale, it is refused and stored as a late result."""
         if claim := self._claim():
-            text = self._text()
+            text = self._text(claim)
             if not self._too_late(claim, text):
                 self.submit(claim, text)
 
@@ -129,6 +131,8 @@ class WorkerSimulation:
         """Submit a part of a result, so that a continuation is created."""
         claim = self._claim()
         text = self._text()
+        if claim and self._makes_list(claim):
+            text = "  "
         if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
             done = self.world.submit(claim, text, continues=True)
             assert done.continuation is not None
@@ -249,7 +253,7 @@ class WorkerSimulation:
     def _follow(self, reply: NextJob) -> None:
         match reply:
             case JobReady(job):
-                self.submit(job, self._text())
+                self.submit(job, self._text(job))
             case NothingReady():
                 self.world.pass_time()
             case AwaitingFeedback(stages):
@@ -274,8 +278,15 @@ class WorkerSimulation:
             return None
         return self.chance.sample(self.models, self.chance.randint(1, len(self.models)))
 
-    def _text(self) -> str:
+    def _text(self, job: Job | None = None) -> str:
+        if job is not None and self._makes_list(job):
+            return json.dumps([f"item {n}" for n in range(self.chance.randrange(4))])
         return f"<{self.chance.randrange(10**6)}>"
+
+    def _makes_list(self, job: Job) -> bool:
+        dag = self.world.chart
+        keys = output_keys(dag.graphs[job.stage].steps[job.step_key])
+        return any((job.stage, key) in dag.produced_lists for key in keys)
 
     def _refused(self, error: type[Refused], call: Callable[[str], object], about: str) -> None:
         seq = self.world.run.seq

@@ -22,6 +22,8 @@ class Strategy(StrEnum):
     PER_SOURCE_DOCUMENT_BY_LINEAGE = "per_source_document_by_lineage"
     PAIRWISE_BY_ORIGIN = "pairwise_by_origin"
     PER_SOURCE_GROUP = "per_source_group"
+    PER_ITEM = "per_item"
+    PER_ITEM_AND_MODEL = "per_item_and_model"
 
 
 class JobStatus(StrEnum):
@@ -70,6 +72,7 @@ class RecipeStep(NamedTuple):
     parallel_group: int | str | None = None
     prompt: str = ""
     skip: bool = False
+    max_items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from waybook.dag.model import JobStatus
 from waybook.errors import InvalidTransition, NextCall
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.lists import copy_lists, lists_row
 from waybook.run.model import CompiledDag, Job, NewDocument, Run
 from waybook.run.stages import recreate_job, render_job, require_stage, start_stage
 from waybook.run.start import StartedStages
@@ -85,6 +86,7 @@ def copy_run(
         created_by=context.actor.user,
         copied_from=old.id,
         copied_seq=old.seq,
+        **lists_row(compiled_dag, run),
     )
     _carry_over(draft, source, earlier)
     draft.record(
@@ -145,12 +147,15 @@ def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> Non
             completed_at=now,
         )
         draft.add_job(jobs[job.id])
-    for document in source.documents:
-        if document.stage in slugs:
-            _copy_document(draft, document, jobs)
+    new_ids = {
+        document.id: _copy_document(draft, document, jobs)
+        for document in source.documents
+        if document.stage in slugs
+    }
+    copy_lists(draft, run, new_ids)
 
 
-def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Job]) -> None:
+def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Job]) -> str:
     job = jobs[old.job_id]
     document = NewDocument(
         id=draft.moment.new_id(),
@@ -168,3 +173,4 @@ def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Jo
     pages = draft.compiled_dag.rendered_keys.get((old.stage, old.step_key), ())
     if old.document_key in pages:
         draft.add_job(render_job(draft, job, old.origin, document.id))
+    return document.id

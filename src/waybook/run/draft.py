@@ -61,6 +61,10 @@ class RunDraft:
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
 
+    @property
+    def run(self) -> Run:
+        return self._run
+
     def add_run(self, **row: Json) -> None:
         self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
 

@@ -10,6 +10,7 @@ from waybook.core.holder import Holder
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.dag.expansion.counts import rendered_keys
 from waybook.dag.expansion.inputs import ProducedDocuments, produced_documents
+from waybook.dag.expansion.items import ItemList, ItemLists, item_lists
 from waybook.dag.expansion.lineage import Origins, ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph
@@ -34,6 +35,16 @@ class CompiledDag:
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
         return produced_documents(self.dag)
+
+    @cached_property
+    def item_lists(self) -> ItemLists:
+        return item_lists(self.dag)
+
+    @cached_property
+    def produced_lists(self) -> Mapping[tuple[str, str], ItemList]:
+        """Return the lists that steps produce, by stage and document key."""
+        lists = self.item_lists.values()
+        return {(each.stage, each.document_key): each for each in lists if each.stage}
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
@@ -185,6 +196,17 @@ class Job(NamedTuple):
         }
 
 
+class RunList(NamedTuple):
+    """A list by whose items steps are split. Once a step uses it, it does not change."""
+
+    name: str
+    length: int
+    #: Document with the items. None if they are in the run's input.
+    document: str | None = None
+    #: Length and document of a version that was written after a step used this one.
+    newer: tuple[int, str] | None = None
+
+
 class Run(NamedTuple):
     """A run as loaded for a call, with only the parts that the call needs."""
 
@@ -201,6 +223,11 @@ class Run(NamedTuple):
     #: Set only for a copy: the original run, and the number of its last audit entry.
     copied_from: str | None = None
     copied_seq: int | None = None
+    lists: tuple[RunList, ...] = ()
+
+    @property
+    def lengths(self) -> Mapping[str, int]:
+        return {known.name: known.length for known in self.lists}
 
 
 class NewDocument(NamedTuple):
@@ -250,6 +277,7 @@ def unit_json(unit: Unit | None) -> Json:
         "reviewer": unit.reviewer,
         "source": None if unit.source is None else _made(unit.source),
         "makes": [_made(made) for made in unit.makes],
+        **({} if unit.item is None else {"item": unit.item}),
     }
 
 

@@ -7,7 +7,7 @@ steps that are now ready, and completes the stage if all its steps are closed.
 from collections.abc import Sequence
 
 from waybook.core.changes import Event
-from waybook.dag.expansion.counts import expected_counts
+from waybook.dag.expansion.counts import StageCounts, expected_counts
 from waybook.dag.expansion.lineage import (
     Origins,
     ProducedDocument,
@@ -20,6 +20,7 @@ from waybook.dag.graph import StepState, walk
 from waybook.dag.model import JobType
 from waybook.errors import InvalidInput, NextCall, NotFound, TooLarge
 from waybook.run.draft import RunDraft
+from waybook.run.lists import items_of
 from waybook.run.model import (
     MAX_JOBS,
     MAX_MODELS,
@@ -43,10 +44,10 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
         TooLarge: there are too many models, or more jobs than one stage may have.
     """
     frozen = validate_models(models)
-    prior = _prior(draft, slug, frozen)
-    _fits(draft, slug, frozen, prior)
-    now = draft.moment.now
+    _require_few_steps(draft.compiled_dag, slug)
+    prior, now = _prior(draft, slug, frozen), draft.moment.now
     draft.add_stage(StageRun(slug=slug, models=frozen, prior=prior, started_at=now))
+    require_few_jobs(draft, slug)
     advance(draft, slug)
     draft.record(Event.PLAN_MODIFIED, action="stage_started", stageSlug=slug, models=[*frozen])
 
@@ -103,10 +104,15 @@ def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
 
 
 def _leaves(draft: RunDraft, slug: str) -> Origins:
+    return _counts(draft, slug).leaves
+
+
+def _counts(draft: RunDraft, slug: str) -> StageCounts:
     compiled_dag, stage = draft.compiled_dag, draft.stages[slug]
+    graph = compiled_dag.graphs[slug]
     return expected_counts(
-        compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
-    ).leaves
+        compiled_dag.stages[slug], graph, stage.models, stage.prior, items_of(draft)
+    )
 
 
 def require_runnable(compiled_dag: CompiledDag) -> None:
@@ -140,16 +146,15 @@ def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
         )
 
 
-def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
-    compiled_dag = draft.compiled_dag
-    _require_few_steps(compiled_dag, slug)
-    total = expected_counts(
-        compiled_dag.stages[slug], compiled_dag.graphs[slug], models, prior
-    ).total
+def require_few_jobs(draft: RunDraft, slug: str) -> None:
+    """Check that a stage has few enough jobs, with the lists that are known."""
+    total = _counts(draft, slug).total
     if total > MAX_JOBS:
+        models = len(draft.stages[slug].models)
         raise TooLarge(
-            f"the stage {slug!r} would have {total:,} jobs with these {len(models)} models; at "
-            f"most {MAX_JOBS:,} are made. Choose fewer models",
+            f"the stage {slug!r} would have {total:,} jobs with these {models} models; at most "
+            f"{MAX_JOBS:,} are made. Choose fewer models"
+            + (" or a shorter list" if draft.compiled_dag.item_lists else ""),
             limit=MAX_JOBS,
         )
 
@@ -158,10 +163,12 @@ def advance(draft: RunDraft, slug: str) -> None:
     """Close finished steps, open ready ones, and complete the stage if all are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
+    items = items_of(draft)
 
     def count_of(key: str) -> int:
+        graph = compiled_dag.graphs[slug]
         units_by_key[key] = units_of(
-            key, compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
+            key, compiled_dag.stages[slug], graph, stage.models, stage.prior, items
         )
         return len(units_by_key[key])
 

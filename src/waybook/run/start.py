@@ -9,6 +9,7 @@ from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
 from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.lists import input_lists, lists_row
 from waybook.run.model import CompiledDag, Run, StageRun
 from waybook.run.stages import require_stage, start_stage, validate_models
 
@@ -26,7 +27,8 @@ def new_run(
     models: Sequence[str],
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
+    lists = input_lists(compiled_dag, run_input)
+    run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={}, lists=lists)
     draft = RunDraft(run, compiled_dag, context)
     draft.add_run(
         name=name,
@@ -36,6 +38,7 @@ def new_run(
         completed_at=None,
         created_at=context.now.isoformat(),
         created_by=context.actor.user,
+        **lists_row(compiled_dag, run),
     )
     draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=compiled_dag.dag.slug)
     entry = compiled_dag.order[0]

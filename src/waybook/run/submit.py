@@ -16,8 +16,9 @@ from waybook.json_values import Json
 from waybook.run.cancel import cancellation_error
 from waybook.run.draft import RunDecision, RunDraft, record_usage
 from waybook.run.failure import not_processing_error, stale_attempt_error
+from waybook.run.lists import store_list
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
-from waybook.run.stages import advance, recreate_job, render_job
+from waybook.run.stages import advance, recreate_job, render_job, require_few_jobs
 
 
 class SubmittedDocument(NamedTuple):
@@ -59,10 +60,11 @@ def submit_job(
     `version` is that of the new documents.
 
     Raises:
-        InvalidInput: the submitted documents are not those that the step produces.
+        InvalidInput: the submitted documents are not those that the step produces, or not the list
+        by which another step is split.
         RunCanceled: the run is canceled, and the caller has completed the job already.
         InvalidTransition: the caller has completed the job already.
-        TooLarge: the result has too many parts.
+        TooLarge: the result has too many parts, or a list has too many items.
     """
     draft = RunDraft(run, compiled_dag, context)
     refusal = _refusal(run, job, submission.attempt, context.actor)
@@ -148,6 +150,8 @@ def _completed(
     for (key, output), content in contents.items():
         document = draft.add_document(done, key, output, content, version)
         document_ids.append(document.id)
+        if store_list(draft, document):
+            require_few_jobs(draft, job.stage)
         if key in pages:
             draft.add_job(render_job(draft, done, output, document.id))
     if job.counted:

@@ -108,7 +108,7 @@ job j
 
 -- name: row_of_run
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
+r.completed_at, r.canceled_at, app_now() as now, r.lists, :stages_of_run as stages;
 
 -- name: limit_of_all_runs
 -- Number of runs to read. Null means all, for a filter that leaves out runs.

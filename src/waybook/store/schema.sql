@@ -892,6 +892,7 @@ create table run (
   words tsvector generated always as (app_name_words(org_id, name)) stored,
   awaiting_since timestamp with time zone,
   active_minute timestamp without time zone not null generated always as (date_bin('00:01:00'::interval, (updated_at AT TIME ZONE 'UTC'::text), '2000-01-01 00:00:00'::timestamp without time zone)) stored,
+  lists json,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),

@@ -32,6 +32,7 @@ from waybook.dag.expansion.inputs import (
     resolve_all,
     unresolved_slots,
 )
+from waybook.dag.expansion.items import MAX_ITEMS, ItemList, input_field, read_items
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import is_constant, render_prompt
@@ -46,7 +47,9 @@ DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
 Use the inputs that come with this prompt, and write:
 {% for document in documents %}- {{ document.documentKey }}
-{% endfor %}{% if feedback %}
+{% endfor %}{% if item %}
+This job is about item {{ item.number }} of {{ item.count }}, which is the first input.
+{% endif %}{% if feedback %}
 A person's feedback on the previous stage: {{ feedback }}
 {% endif %}"""
 
@@ -96,6 +99,8 @@ async def _supplied(
         resolved = resolve_all(*unit_place, shelf, dag.produced_documents)
     supplied: list[JobInput] = []
     for item in listed_inputs(resolved):
+        if item.item is not None:
+            supplied.append(await _item(locked, job, item.item, brief))
         if item.external:
             supplied += _from_outside(locked, item.input, brief)
         supplied += [_document(documents[document.id]) for document in item.documents]
@@ -115,10 +120,30 @@ def _document(info: DocumentInfo) -> JobInput:
     )
 
 
+async def _item(locked: LockedRun, job: Job, number: int, brief: RunBriefRow) -> JobInput:
+    """Return one item of the list by which the job's step is split."""
+    item_list = locked.compiled_dag.item_lists[job.stage, job.step_key]
+    known = next(known for known in locked.run.lists if known.name == item_list.name)
+    source = input_field(brief.input, item_list.document_key)
+    if known.document is not None:
+        (rows,) = await locked.send(jobs.contents_statement([known.document], MAX_LIST_CHARACTERS))
+        source = rows[0].content
+    text = _as_text(read_items(source, item_list)[number - 1])
+    return JobInput(
+        document_key=item_list.document_key,
+        stage=item_list.stage,
+        length=len(text),
+        text=text,
+        by=brief.created_by if known.document is None else None,
+        at=brief.created_at if known.document is None else None,
+        item=number,
+        items=known.length,
+    )
+
+
 def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Iterator[JobInput]:
     """Yield inputs that no step produces: feedback on a stage, or the input of the run."""
     key, stage = input_.document_key, input_.stage
-    run_input = brief.input
     by: str | None = brief.created_by
     at: datetime | None = brief.created_at
     if key == FEEDBACK:
@@ -126,8 +151,7 @@ def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Itera
         text = (stage_run.feedback if stage_run else None) or ""
         by, at = (stage_run.feedback_by, stage_run.feedback_at) if stage_run else (None, None)
     else:
-        value = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
-        text = _as_text(value)
+        text = _as_text(input_field(brief.input, key))
     if text:
         yield JobInput(document_key=key, stage=stage, length=len(text), text=text, by=by, at=at)
 
@@ -148,6 +172,14 @@ def _context(
         "model": job.model,
         "lineage": job.unit.lineage if job.unit else None,
         "reviewer": job.unit.reviewer if job.unit else None,
+        "item": next(
+            (
+                {"number": source.item, "count": source.items, "text": source.text}
+                for source in supplied
+                if source.item is not None
+            ),
+            None,
+        ),
         "models": [*locked.run.stages[job.stage].models],
         "documents": [{"documentKey": key} for key in output_keys(step)],
         "inputs": [_named(job_input) for job_input in supplied],
@@ -173,6 +205,8 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
 
 
 MAX_DOCUMENT_LIST_BYTES = 12_000
+#: More than any list has: a document consists of limited parts.
+MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
 #: `get_job_input` returns texts of a job that are not documents under these keys.
 PROMPT = "$prompt"
@@ -239,8 +273,18 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
-        return [{"documentKey": key} for key in output_keys(step)]
+        lists = locked.compiled_dag.produced_lists
+        return [
+            non_empty(documentKey=key, format=_list_format(lists.get((job.stage, key))))
+            for key in output_keys(step)
+        ]
     return [{"documentKey": key, "modelId": out.model} for key in output_keys(step) for out in made]
+
+
+def _list_format(item_list: ItemList | None) -> str | None:
+    if item_list is None:
+        return None
+    return f"JSON array with at most {item_list.max_items or MAX_ITEMS:,} items, one per job"
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:

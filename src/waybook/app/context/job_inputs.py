@@ -24,6 +24,9 @@ class JobInput(NamedTuple):
     text: str = ""
     by: str | None = None
     at: datetime | None = None
+    #: Place of an item in its list, and the length of the list.
+    item: int | None = None
+    items: int | None = None
 
 
 class JobMaterials(NamedTuple):
@@ -42,6 +45,8 @@ def input_header(job_input: JobInput) -> Body:
         modelId=document.model if document else None,
         lineage=document.lineage if document else None,
         documentId=document.id if document else None,
+        item=job_input.item,
+        itemCount=job_input.items,
         createdBy=job_input.by,
         createdAt=format_time(job_input.at),
     )

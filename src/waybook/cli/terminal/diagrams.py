@@ -36,7 +36,7 @@ def _heading(stage: StageMap) -> Text:
 
 
 def _steps(stage: StageMap, width: int) -> Table:
-    roots, leaves, units = set(stage["roots"]), set(stage["leaves"]), stage["expected"]["steps"]
+    roots, leaves = set(stage["roots"]), set(stage["leaves"])
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     table.add_column(width=4, justify="right", style="dim")
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 30))
@@ -44,9 +44,16 @@ def _steps(stage: StageMap, width: int) -> Table:
     table.add_column(no_wrap=True, style="dim")
     for number, key in enumerate(stage["order"], start=1):
         place = [word for word, keys in (("root", roots), ("leaf", leaves)) if key in keys]
-        count = units[key]
-        table.add_row(str(number), key, "" if count is None else str(count), ", ".join(place))
+        table.add_row(str(number), key, _count(stage["expected"], key), ", ".join(place))
     return table
+
+
+def _count(expected: Mapping[str, Any], key: str) -> str:
+    """Return the number of jobs of a step, or the highest possible number, if known."""
+    jobs, most = expected["steps"][key], expected.get("atMost", {}).get(key)
+    if jobs is not None:
+        return str(jobs)
+    return "" if most is None else f"≤ {most}"
 
 
 MIN_WIDTH_FOR_STRATEGIES = 90
@@ -109,7 +116,7 @@ def _dag_steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
         twig = "└─" if number == len(steps) else "├─"
         cells = [f"{' ' if last else '│'} {twig} {number}", key, step["jobType"]]
         cells += [step["granularityStrategy"]] if strategies else []
-        cells += ["" if jobs is None else _jobs(jobs)]
+        cells += [_count(stage["expected"], key) if jobs is None else _jobs(jobs)]
         table.add_row(*cells, *([_after(stage, key)] if order else []))
     return table
 

@@ -76,8 +76,9 @@ def _source(board: RunDetail) -> Text:
 
 
 def documents_available(board: RunDetail) -> str:
-    expected = sum(stage["documentsExpected"] or 0 for stage in board.report["stages"])
-    return f"{board.documents_available} of {expected} documents available"
+    expected = board.documents_expected
+    total = "unknown" if expected is None else expected
+    return f"{board.documents_available} of {total} documents available"
 
 
 def _bar_line(board: RunDetail, width: int) -> Text:
@@ -183,8 +184,7 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     total = jobs["done"] + jobs["active"] + jobs["failed"]
     if not total:
         counts = board.expected.get(slug)
-        expected = counts.units.get(step["stepKey"]) if counts else None
-        return Text("" if expected is None else f"{expected} jobs", style="dim")
+        return Text(counts.jobs(step["stepKey"]).jobs_text if counts else "", style="dim")
     text = Text(f"{jobs['done']} of {total} jobs")
     return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 

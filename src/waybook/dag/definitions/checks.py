@@ -7,6 +7,7 @@ from a step that produces the document. The step could then start before the doc
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from waybook.dag.definitions.item_checks import item_list_errors
 from waybook.dag.definitions.schema_check import MAX_ERRORS
 from waybook.dag.diagnostics import Diagnostic, quote_name
 from waybook.dag.graph import (
@@ -176,6 +177,7 @@ def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
         else:
             faults += graph
         faults += islice(_stage_errors(dag, stage, before, at), MAX_ERRORS)
+    faults += islice(item_list_errors(dag, graphs), MAX_ERRORS)
     faults += islice(_template_faults(dag), MAX_ERRORS)
     return faults, graphs
 

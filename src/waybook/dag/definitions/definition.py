@@ -181,6 +181,7 @@ def _step(raw: Raw, place: int) -> RecipeStep:
         parallel_group=_group(raw.get("parallelGroup")),
         prompt=_text(raw, "prompt"),
         skip=bool(raw.get("skip")),
+        max_items=None if raw.get("maxItems") is None else int(cast("int", raw["maxItems"])),
     )
 
 
@@ -256,6 +257,7 @@ def _step_json(step: RecipeStep) -> dict[str, object]:
             ],
             prompt=step.prompt,
             skip=step.skip,
+            maxItems=step.max_items,
         ),
     }
 

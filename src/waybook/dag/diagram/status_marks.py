@@ -93,8 +93,8 @@ def annotations_from_report(
     for slug, stage_counts in counts.items():
         steps.update(
             {
-                (slug, key): Annotation(NOT_STARTED, _jobs(n))
-                for key, n in stage_counts.units.items()
+                (slug, key): Annotation(NOT_STARTED, stage_counts.jobs(key).jobs_text)
+                for key in stage_counts.units
             }
         )
     for stage in report["stages"]:
@@ -105,10 +105,6 @@ def annotations_from_report(
             steps[place] = Annotation(str(step["status"]), note)
     stages = {stage["stageSlug"]: _stage_mark(stage) for stage in report["stages"]}
     return Annotations(steps=steps, stages=stages, captions=captions or {})
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
 
 
 def _done(step: StepReport) -> str:

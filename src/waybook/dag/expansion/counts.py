@@ -6,7 +6,8 @@ steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from waybook.dag.expansion.granularity import (
     GRANULARITY,
@@ -17,6 +18,7 @@ from waybook.dag.expansion.granularity import (
     lineage_owners,
     unit_count,
 )
+from waybook.dag.expansion.items import NO_ITEMS, ItemOrigins, split_origins
 from waybook.dag.expansion.lineage import (
     Origins,
     distinct,
@@ -36,15 +38,65 @@ class StageCounts:
     #: Lineages (chains of documents) and authors of the final outputs, which the next stage
     #: continues.
     leaves: Origins
+    #: Steps whose number of jobs depends on a list that is not known yet, each with the highest
+    #: possible number, or None if the list has no declared limit. `units` has the lowest numbers.
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+
+    def jobs(self, key: str) -> "Count":
+        number = self.units[key]
+        return Count(None, self.limits[key]) if key in self.limits else Count(number, number)
+
+    @property
+    def total_jobs(self) -> "Count":
+        return (
+            add_counts(map(self.jobs, self.units)) if self.limits else Count(self.total, self.total)
+        )
+
+
+class Count(NamedTuple):
+    """A number that is known, bounded (only `at_most` is known) or unknown (neither is)."""
+
+    known: int | None = None
+    at_most: int | None = None
+
+    def __str__(self) -> str:
+        if self.known is not None:
+            return f"{self.known:,}"
+        return "unknown" if self.at_most is None else f"at most {self.at_most:,}"
+
+    @property
+    def jobs_text(self) -> str:
+        if self.at_most is None:
+            return "jobs not known yet"
+        return f"{self} job{'' if self.known == 1 else 's'}"
+
+
+def add_counts(counts: Iterable[Count]) -> Count:
+    parts = [*counts]
+    return Count(_sum(part.known for part in parts), _sum(part.at_most for part in parts))
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
 
 
 def expected_counts(
-    stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
+    stage: Stage,
+    graph: Graph,
+    models: Sequence[str],
+    prior: Origins,
+    items: ItemOrigins = NO_ITEMS,
 ) -> StageCounts:
+    """Count the jobs and outputs of a stage. `items` are the lists of steps split by items."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
-    unit_counts: dict[Strategy, int] = {}
+    unit_counts: dict[tuple[Strategy, int], int] = {}
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -54,28 +106,36 @@ def expected_counts(
         elif source is not None:
             units[key] = outputs[key] = outputs[source]
         else:
-            if step.strategy not in unit_counts:
-                unit_counts[step.strategy] = unit_count(step.strategy, models, prior)
-            units[key] = unit_counts[step.strategy]
+            origins = split_origins(step, stage, prior, items)
+            split = step.strategy, id(origins)
+            if split not in unit_counts:
+                unit_counts[split] = unit_count(step.strategy, models, origins)
+            units[key] = unit_counts[split]
             outputs[key] = len(models) if fans_out(step, graph) else units[key]
         begun_by[key] = key if source is None else begun_by[source]
     fruitful = dict.fromkeys(begun_by[key] for key in graph.leaves if outputs[key])
-    left = _begun(stage.slug, graph, [graph.steps[key] for key in fruitful], models, prior)
+    steps = [graph.steps[key] for key in fruitful]
+    sources = {step.key: split_origins(step, stage, prior, items) for step in steps}
+    left = _begun(stage.slug, graph, steps, models, sources)
     return StageCounts(
         units=units, outputs=outputs, total=sum(units.values()), leaves=merge_origins(left)
     )
 
 
 def _begun(
-    stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
+    stage: str,
+    graph: Graph,
+    steps: Iterable[RecipeStep],
+    models: Sequence[str],
+    sources: Mapping[str, Origins],
 ) -> Iterable[Origins]:
-    strategies: set[Strategy] = set()
+    seen: set[tuple[Strategy, int]] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
             yield _new(stage, step, models, one_each=_one_each(step, graph))
-        elif step.strategy not in strategies:
-            strategies.add(step.strategy)
-            yield _inherit_origins(step.strategy, models, prior)
+        elif (split := (step.strategy, id(sources[step.key]))) not in seen:
+            seen.add(split)
+            yield _inherit_origins(step.strategy, models, sources[step.key])
 
 
 def _one_each(step: RecipeStep, graph: Graph) -> bool:
@@ -117,5 +177,9 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     }
 
 
-def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())
+def documents_expected(stage: Stage, counts: StageCounts) -> int | None:
+    """Return the number of documents for people to read, or None if it is not known yet."""
+    rendered = {step: len(keys) for step, keys in rendered_keys(stage).items() if keys}
+    if not counts.limits.keys().isdisjoint(rendered):
+        return None
+    return sum(number * counts.outputs[step] for step, number in rendered.items())

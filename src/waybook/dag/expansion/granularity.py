@@ -1,8 +1,9 @@
-"""The six strategies: how each splits a step into jobs, and which model writes each output.
+"""The strategies: how each splits a step into jobs, and which model writes each output.
 
 A strategy splits a step by lineages (chains of documents), reviewers or models. The step has one
 job per combination. A `per_source_document` step with predecessors instead has one job per output
-of its primary source (see `primary_source`).
+of its primary source (see `primary_source`). The lineages of a step that is split by items are the
+items of its list (see the module `items`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,6 +61,10 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
         Granularity((A.LINEAGE, A.REVIEWER, A.MODEL),  W.EACH,   D.INHERITED),
     Strategy.PER_SOURCE_GROUP:
         Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
+    Strategy.PER_ITEM:
+        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
+    Strategy.PER_ITEM_AND_MODEL:
+        Granularity((A.LINEAGE, A.MODEL),              W.EACH,   D.INHERITED),
 })
 
 

@@ -2,7 +2,8 @@
 
 An input that no step produces is external: it is the run's input or a person's feedback. For any
 other input, a job gets the documents of its lineage (chain of documents), its reviewer or its
-model. If no document matches, it gets all documents of the input.
+model. If no document matches, it gets all documents of the input. A job for an item gets the item
+in place of the list.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,6 +16,8 @@ from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
 FEEDBACK = "feedback"
+#: A job of these strategies gets the documents that its own model wrote in the same stage.
+OWN_DOCUMENTS = frozenset({Strategy.PER_MODEL, Strategy.PER_ITEM_AND_MODEL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +36,16 @@ class ResolvedInput:
     input: Input
     documents: tuple[Document, ...] = ()
     external: bool = False
+    #: Place of the item that the job gets of this input, which is a list.
+    item: int | None = None
 
     @property
     def is_missing(self) -> bool:
-        return self.input.required and not self.external and not self.documents
+        return self.input.required and not self.is_supplied
+
+    @property
+    def is_supplied(self) -> bool:
+        return self.external or self.item is not None or bool(self.documents)
 
 
 class DocumentSlot(NamedTuple):
@@ -82,7 +91,7 @@ def resolve_inputs(
 
 
 def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...]:
-    return tuple(item for item in resolved if item.external or item.documents or item.is_missing)
+    return tuple(item for item in resolved if item.is_supplied or item.is_missing)
 
 
 def input_slots(
@@ -92,6 +101,8 @@ def input_slots(
     step = graph.steps[unit.step_key]
     slots = []
     for number, wanted in enumerate(_inputs(step, graph)):
+        if number == 0 and unit.item is not None:
+            continue
         primary = number == 0 or step.inputs is None
         lineage = unit.source.lineage if primary and unit.source is not None else unit.lineage
         stage = stage_slug if wanted.stage is None else wanted.stage
@@ -101,11 +112,7 @@ def input_slots(
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
     """Return, for each input without documents, a key that matches any lineage."""
-    return [
-        _slot(item.input, stage_slug)
-        for item in resolved
-        if not item.external and not item.documents
-    ]
+    return [_slot(item.input, stage_slug) for item in resolved if not item.is_supplied]
 
 
 def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
@@ -121,7 +128,9 @@ def resolve_all(
     for number, wanted in enumerate(_inputs(step, graph)):
         place = _slot(wanted, stage_slug)
         primary = number == 0 or step.inputs is None
-        if (place.stage, place.document_key) not in made:
+        if number == 0 and unit.item is not None:
+            inputs.append(ResolvedInput(input=wanted, item=unit.item))
+        elif (place.stage, place.document_key) not in made:
             inputs.append(ResolvedInput(input=wanted, external=True))
         elif primary and unit.source is not None:
             maker = primary_source(step, stage_slug, graph)
@@ -168,7 +177,7 @@ def _of_source(
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
     if unit.reviewer is not None:
         return unit.reviewer
-    own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
+    own = step.strategy in OWN_DOCUMENTS and place.stage == stage_slug
     return unit.model if own else None
 
 

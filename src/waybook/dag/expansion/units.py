@@ -18,6 +18,7 @@ from waybook.dag.expansion.granularity import (
     first_of,
     lineage_owners,
 )
+from waybook.dag.expansion.items import ITEM_STRATEGIES, NO_ITEMS, ItemOrigins, split_origins
 from waybook.dag.expansion.lineage import Origins, ProducedDocument, distinct, lineage_name
 from waybook.dag.graph import Graph, primary_source
 from waybook.dag.model import RecipeStep, Stage
@@ -32,17 +33,25 @@ class Unit:
     lineage: str | None = None
     reviewer: str | None = None
     source: ProducedDocument | None = None
+    #: Place of the job's item in the list of the step. None if the step is not split by items.
+    item: int | None = None
     makes: tuple[ProducedDocument, ...]
 
 
 def units_of(
-    step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
+    step_key: str,
+    stage: Stage,
+    graph: Graph,
+    models: Sequence[str],
+    prior: Origins,
+    items: ItemOrigins = NO_ITEMS,
 ) -> tuple[Unit, ...]:
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
         return ()
-    begun = _begun(chain[-1], stage.slug, graph, models, prior)
+    origins = split_origins(chain[-1], stage, prior, items)
+    begun = _begun(chain[-1], stage.slug, graph, models, origins)
     if len(chain) == 1:
         return tuple(begun)
     made = (output for unit in begun for output in unit.makes)
@@ -80,6 +89,8 @@ def _begun(
         return
     row = GRANULARITY[step.strategy]
     carried = lineage_owners(models, prior) if row.worker is Worker.AUTHOR else {}
+    by_items = step.strategy in ITEM_STRATEGIES
+    numbers = {name: place for place, name in enumerate(prior.lineages, 1)} if by_items else {}
     points = product(*(axis_values(axis, models, prior) for axis in row.axes))
     for number, names in enumerate(points, 1):
         point = dict(zip(row.axes, names, strict=True))
@@ -91,6 +102,7 @@ def _begun(
             model=model,
             lineage=point.get(Axis.LINEAGE),
             reviewer=reviewer,
+            item=numbers.get(point.get(Axis.LINEAGE, "")),
             makes=(
                 ProducedDocument(model, _lineage(row.descent, point, stage, step.key), reviewer),
             ),

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from waybook.dag.diagnostics import sorted_messages
 from waybook.dag.expansion.counts import StageCounts, documents_expected
+from waybook.dag.expansion.items import NO_LENGTHS, Lengths
 from waybook.dag.model import Stage
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.overlay import NO_EVIDENCE, Evidence, overlay, stage_status
@@ -75,15 +76,21 @@ Warnings = Mapping[str | None, Iterable[str]]
 
 
 def report(
-    structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
+    structure: Structure,
+    seen: Mapping[str, StageEvidence],
+    warnings: Warnings | None = None,
+    lengths: Lengths = NO_LENGTHS,
 ) -> Report:
     """Return the progress report of a run. A stage that is not in `seen` has not started.
 
     `warnings` are additional warnings by stage. Warnings about no single stage have the key None.
+    `lengths` are the known lengths of the lists by which steps are split.
     """
     warnings_by_stage = warnings or {}
     counts = structure_counts(
-        structure, {slug: evidence.models for slug, evidence in seen.items() if evidence.models}
+        structure,
+        {slug: evidence.models for slug, evidence in seen.items() if evidence.models},
+        lengths,
     )
     stages = [
         _initiated(stage, structure, seen[stage.slug], counts.get(stage.slug), warnings_by_stage)
@@ -122,7 +129,7 @@ def _initiated(
 ) -> StageReport:
     standings = _standings(stage, structure, seen)
     expected = documents_expected(stage, counts) if counts and seen.models else None
-    strange = [*warnings.get(stage.slug, ()), *_unknowns(stage, structure, seen, expected)]
+    strange = [*warnings.get(stage.slug, ()), *_unknowns(stage, structure, seen, counts)]
     return {
         "stageSlug": stage.slug,
         "status": None if standings is None else stage_status(standings.values()),
@@ -171,7 +178,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 
 
 def _unknowns(
-    stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
+    stage: Stage, structure: Structure, seen: StageEvidence, counts: StageCounts | None
 ) -> Iterator[str]:
     if seen.standings is not None:
         return
@@ -179,5 +186,5 @@ def _unknowns(
         yield "step progress is unknown: the recipe is not a valid graph"
     if not seen.models:
         yield "expected documents unknown: models are not set"
-    elif expected is None:
+    elif counts is None:
         yield "expected documents unknown: an earlier recipe is not a valid graph"

@@ -37,6 +37,7 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
             "model": "model-1",
             "lineage": "sample/sample/model-1",
             "reviewer": None,
+            "item": {"number": 1, "count": 30, "text": "Sample"},
             "models": ["model-1", "model-2"],
             "documents": [{"documentKey": "sample"}],
             "inputs": [

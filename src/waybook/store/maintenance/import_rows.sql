@@ -101,9 +101,10 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
 -- Also insert index entries for the words of the run's name.
 with made as (
   insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
-                   cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
+                   cancel_reason, copied_from, copied_seq, usage, lists, audit_seq, audit_hash,
+                   updated_at)
   select id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by, cancel_reason,
-         copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at
+         copied_from, copied_seq, usage, lists, audit_seq, audit_hash, updated_at
     from json_populate_recordset(null::run, %(items)s::json)
   returning id, name)
 insert into run_word (word, run_id)

@@ -189,6 +189,7 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
         reviewer=fields["reviewer"],
         source=ProducedDocument(*fields["source"]) if fields["source"] else None,
         makes=tuple(ProducedDocument(*made) for made in fields["makes"]),
+        item=fields.get("item"),
     )
 
 

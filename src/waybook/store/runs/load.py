@@ -8,7 +8,7 @@ from typing import Any
 from waybook.core.replay import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.lineage import Origins
-from waybook.run.model import Run, StageRun, StepRun
+from waybook.run.model import Run, RunList, StageRun, StepRun
 from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
@@ -16,6 +16,7 @@ from waybook.store.runs.rows import (
     DefinitionRow,
     RunBriefRow,
     RunEventRow,
+    RunListRow,
     RunRow,
     RunSummaryRow,
     StageRow,
@@ -112,6 +113,7 @@ def read_run(results: Results) -> LoadedRun | None:
         cancel_reason=row.cancel_reason,
         copied_from=row.copied_from,
         copied_seq=row.copied_seq,
+        lists=read_lists(row.lists),
     )
     return LoadedRun(
         run=run,
@@ -119,6 +121,13 @@ def read_run(results: Results) -> LoadedRun | None:
         dag_version=row.dag_version,
         now=head.after(row.now.astimezone(UTC)),
         head=head,
+    )
+
+
+def read_lists(rows: Iterable[RunListRow] | None) -> tuple[RunList, ...]:
+    return tuple(
+        RunList(name, length, document, (newer[0], newer[1]) if newer else None)
+        for name, length, document, newer in rows or ()
     )
 
 

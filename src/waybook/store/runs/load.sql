@@ -3,7 +3,7 @@
 -- earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
        app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
-       r.copied_from::text, r.copied_seq
+       r.copied_from::text, r.copied_seq, r.lists
   from run r
  where r.org_id = :org and r.id = %(run_id)s;
 
@@ -30,7 +30,7 @@ select input, created_at, created_by
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
           from ((select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
-                        r.canceled_at
+                        r.canceled_at, r.lists
                    from (select r.*
                            from run r
                           where r.org_id = :org
@@ -45,7 +45,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                   limit %(most)s)
                  union all
                 (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at,
-                        r.canceled_at
+                        r.canceled_at, r.lists
                    from (select r.*
                            from run r
                           where r.org_id = :org
@@ -137,7 +137,7 @@ select :row_of_run,
 -- Return runs that wait for a person's feedback on a completed stage, longest waiting first. The
 -- columns are those of `runs_by_activity`.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, r.canceled_at, app_now() as now, g.stages,
+       r.completed_at, r.canceled_at, app_now() as now, r.lists, g.stages,
        null::bigint as documents_available, r.awaiting_since
   from (select r.*
           from run r
@@ -168,7 +168,7 @@ select 'run' as entity, r.id::text, json_build_object(
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
          'usage', r.usage, 'canceled_at', r.canceled_at, 'canceled_by', r.canceled_by,
          'cancel_reason', r.cancel_reason, 'copied_from', r.copied_from,
-         'copied_seq', r.copied_seq) as values
+         'copied_seq', r.copied_seq, 'lists', r.lists) as values
   from run r
   join run_brief b on b.org_id = :org and b.run_id = r.id
  where r.org_id = :org and r.id = %(run_id)s

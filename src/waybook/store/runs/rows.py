@@ -1,9 +1,12 @@
 """Row classes with the columns of the queries for runs."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from waybook.json_values import Json
+
+#: Name, length, id of the document, and newer version of a list.
+RunListRow: TypeAlias = tuple[str, int, str | None, tuple[int, str] | None]
 
 
 class RunSummaryRow(NamedTuple):
@@ -17,6 +20,7 @@ class RunSummaryRow(NamedTuple):
     completed_at: datetime | None
     canceled_at: datetime | None
     now: datetime
+    lists: list[RunListRow] | None
     #: Started stages in order: slug, is completed, has feedback, closed steps, failed steps,
     #: models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
@@ -40,6 +44,7 @@ class RunRow(NamedTuple):
     cancel_reason: str | None
     copied_from: str | None
     copied_seq: int | None
+    lists: list[RunListRow] | None
 
 
 class StageRow(NamedTuple):

@@ -123,6 +123,7 @@ def _run(
             now=write_context.now,
             copied_from=run.copied_from,
             copied_seq=run.copied_seq,
+            lists=AsJson(row.get("lists")),
             **head,
         )
         yield SQL["insert_run_words"](id=run.id)
@@ -146,7 +147,8 @@ def _run(
         "canceled_by": run.canceled_by,
         "cancel_reason": run.cancel_reason,
         "awaiting_since": _awaiting_since(run),
-        "usage": AsJson(_read_usage_update(patches)),
+        "usage": AsJson(_read_update(patches, "usage")),
+        "lists": AsJson(_read_update(patches, "lists")),
     }
     query = SQL["update_unchanged_run"] if is_cached else SQL["update_run"]
     yield query(**values)
@@ -177,9 +179,9 @@ def _awaiting_since(run: Run) -> datetime | None:
     return since if is_waiting else None
 
 
-def _read_usage_update(patches: Patches) -> Json:
+def _read_update(patches: Patches, name: str) -> Json:
     changes = patches.updates[Entity.RUN]
-    return changes[0].values.get("usage") if changes else None
+    return changes[0].values.get(name) if changes else None
 
 
 def _stages(run: Run, patches: Patches) -> Iterator[Statement]:

@@ -5,9 +5,9 @@ values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(cre
 -- name: insert_run
 -- A run without work is completed immediately.
 insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq,
-                 audit_hash, updated_at, copied_from, copied_seq)
+                 audit_hash, updated_at, copied_from, copied_seq, lists)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
-        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
+        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s, %(lists)s);
 
 -- name: insert_run_words
 -- Insert index entries for the words of a new run's name.
@@ -31,6 +31,7 @@ update run
        cancel_reason = %(cancel_reason)s,
        awaiting_since = %(awaiting_since)s,
        usage = coalesce(%(usage)s, usage),
+       lists = coalesce(%(lists)s, lists),
        audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
        updated_at = %(now)s
@@ -47,6 +48,7 @@ with updated as (
          cancel_reason = %(cancel_reason)s,
          awaiting_since = %(awaiting_since)s,
          usage = coalesce(%(usage)s, usage),
+         lists = coalesce(%(lists)s, lists),
          audit_seq = %(audit_seq)s,
          audit_hash = %(audit_hash)s,
          updated_at = %(now)s

@@ -15,7 +15,7 @@ from waybook.core.forecast import (
     estimate_sum,
     make_forecast,
 )
-from waybook.dag.expansion.counts import StageCounts
+from waybook.dag.expansion.counts import Count, StageCounts, add_counts
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
 from waybook.store.runs import forecast as runs_store
@@ -44,8 +44,8 @@ def run_forecast(
 ) -> Forecast | None:
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
-    total = sum(counts.total for counts in expected.values())
-    left = total - sum(step.done for step in run.steps.values())
+    total = add_counts(counts.total_jobs for counts in expected.values()).known
+    left = 0 if total is None else total - sum(step.done for step in run.steps.values())
     if left < 1:
         return None
     if sum(row.jobs > 0 for row in history) >= MIN_RUNS:
@@ -80,10 +80,8 @@ def own_pace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJobs:
-    """Expected number of jobs in a stage, or None if the number is unknown."""
-
     slug: str
-    jobs: int | None
+    jobs: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +89,13 @@ class StartPreview:
     """Number of jobs and forecast of a run that has not started."""
 
     stages: tuple[StageJobs, ...]
-    total: int | None
+    total: Count
     forecast: Forecast | None
     runs: int
 
     @property
     def too_large(self) -> StageJobs | None:
-        return next((s for s in self.stages if s.jobs is not None and s.jobs > MAX_JOBS), None)
+        return next((stage for stage in self.stages if (stage.jobs.known or 0) > MAX_JOBS), None)
 
 
 def start_preview(
@@ -115,16 +113,15 @@ def start_preview(
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})
     stages = tuple(
-        StageJobs(slug=slug, jobs=counts[slug].total if slug in counts else None)
+        StageJobs(slug=slug, jobs=counts[slug].total_jobs if slug in counts else Count())
         for slug in compiled_dag.order
         if slug not in copied_models
     )
-    known = [stage.jobs for stage in stages if stage.jobs is not None]
-    total = sum(known) if len(known) == len(stages) else None
+    total = add_counts(stage.jobs for stage in stages)
     return StartPreview(
         stages=stages,
         total=total,
-        forecast=_scaled(history, total) if total else None,
+        forecast=_scaled(history, total.known) if total.known else None,
         runs=len(history),
     )
 

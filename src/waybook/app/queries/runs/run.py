@@ -140,7 +140,8 @@ class RunDetail:
         """Return the expected numbers of units (parts of steps) and documents, where known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
-        return structure_counts(valid_structure(dag.dag, dag.graphs), models)
+        structure = valid_structure(dag.dag, dag.graphs)
+        return structure_counts(structure, models, self.run.lengths)
 
     @cached_property
     def forecast(self) -> Forecast | None:
@@ -202,9 +203,8 @@ def _report(
     available = [
         (row.stage, AvailableDocument(row.document_key, row.model, row.resource_id)) for row in rows
     ]
-    return report(
-        valid_structure(compiled_dag.dag, compiled_dag.graphs), run_evidence(run, available)
-    )
+    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
+    return report(structure, run_evidence(run, available), lengths=run.lengths)
 
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:

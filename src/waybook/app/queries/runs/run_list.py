@@ -21,7 +21,7 @@ from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
 from waybook.errors import NextCall, NotFound
-from waybook.run.model import CompiledDag
+from waybook.run.model import CompiledDag, RunList
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
@@ -122,6 +122,7 @@ class RunSummary(RunProgress):
     completed_at: datetime | None
     canceled_at: datetime | None
     now: datetime
+    lists: tuple[RunList, ...]
     #: None if documents are not counted.
     documents_available: int | None
 
@@ -147,10 +148,13 @@ class RunSummary(RunProgress):
     @property
     def documents_expected(self) -> int | None:
         dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
-        counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
+        lengths = {known.name: known.length for known in self.lists}
+        counts = structure_counts(valid_structure(dag.dag, dag.graphs), models, lengths)
         if not counts.keys() >= models.keys():
             return None
-        return sum(documents_expected(dag.stages[slug], counts[slug]) for slug in models)
+        expected = [documents_expected(dag.stages[slug], counts[slug]) for slug in models]
+        known = [count for count in expected if count is not None]
+        return sum(known) if len(known) == len(expected) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +225,7 @@ async def read_run_summaries(
             canceled_at=row.canceled_at,
             now=row.now,
             stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
+            lists=load.read_lists(row.lists),
             documents_available=row.documents_available,
         )
         for row in rows

@@ -22,6 +22,7 @@ from waybook.app.request.reply import fit_reply, next_call, next_job_call, reply
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import load_run
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.expansion.items import NO_LENGTHS, Lengths
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import Structure, map_json, valid_structure
 from waybook.json_values import Body, Json, non_empty
@@ -61,8 +62,8 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
         run_id = args.run_id or await last_active_run(ctx)
         seen = await load_run(ctx, run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        after = next_job_call(run_id)
-        return _with_definition(seen.compiled_dag, models, after, detail=args.detail)
+        after, lengths = next_job_call(run_id), seen.loaded.run.lengths
+        return _with_definition(seen.compiled_dag, models, after, lengths, detail=args.detail)
     slug = args.dag_slug
     (rows,) = await ctx.read(load.definition_statement(slug))
     cache = ctx.services.shared(DefinitionCache)
@@ -73,20 +74,30 @@ async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
 
 
 def _with_definition(
-    compiled_dag: CompiledDag, models_of: dict[str, tuple[str, ...]], after: Json, *, detail: bool
+    compiled_dag: CompiledDag,
+    models_of: dict[str, tuple[str, ...]],
+    after: Json,
+    lengths: Lengths = NO_LENGTHS,
+    *,
+    detail: bool,
 ) -> Body:
     dag = compiled_dag.dag
     return non_empty(
         dagSlug=dag.slug,
         version=compiled_dag.version,
-        **_map(valid_structure(dag, compiled_dag.graphs), models_of, after),
+        **_map(valid_structure(dag, compiled_dag.graphs), models_of, after, lengths),
         definition=definition_body(dag) if detail else None,
     )
 
 
-def _map(structure: Structure, models_of: dict[str, tuple[str, ...]], after: Json) -> Body:
-    dag = structure.dag
-    maps = {stage["stageSlug"]: stage for stage in map_json(structure, models_of)["stages"]}
+def _map(
+    structure: Structure,
+    models_of: dict[str, tuple[str, ...]],
+    after: Json,
+    lengths: Lengths = NO_LENGTHS,
+) -> Body:
+    dag, answer = structure.dag, map_json(structure, models_of, lengths)
+    maps = {stage["stageSlug"]: stage for stage in answer["stages"]}
     stages: list[Json] = [
         {
             **cast("Body", maps[stage.slug]),
@@ -146,6 +157,7 @@ def _step(step: RecipeStep) -> Json:
         granularityStrategy=str(step.strategy),
         parallelGroup=step.parallel_group,
         skip=step.skip or None,
+        maxItems=step.max_items,
     )
 
 

@@ -220,18 +220,15 @@ def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPr
         copied_models={slug: stages[slug].models for slug in earlier},
     )
     jobs, runs = preview.total, preview.runs
-    if jobs is None:
+    if jobs.known is None:
         reason = "the number of jobs is not known in advance."
     elif runs:
         reason = f"only {runs} completed run{'' if runs == 1 else 's'} of this workflow so far."
     else:
         reason = "no completed runs of this workflow yet."
     count = len(preview.stages)
-    work = (
-        "jobs not known in advance" if jobs is None else f"{jobs:,} job{'' if jobs == 1 else 's'}"
-    )
     return CopyPreview(
-        work=f"{work} in {count} stage{'' if count == 1 else 's'}",
+        work=f"{jobs.jobs_text} in {count} stage{'' if count == 1 else 's'}",
         forecast=preview.forecast,
         reason=reason,
     )
