@@ -6,8 +6,10 @@ import pytest
 import yaml
 
 from project.repository import code_blocks, read
-from waybook.dag.definitions.definition import read_definition
+from waybook.dag.definitions.definition import read_definition, read_graphs
+from waybook.dag.expansion.counts import Count
 from waybook.dag.model import Strategy
+from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.templates.engine import MAX_TEMPLATE_LENGTH
 from waybook.dag.templates.language import FILTERS, TESTS
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
@@ -39,9 +41,16 @@ def test_dag_page_documents_every_template_field(kind: TemplateKind) -> None:
                 assert [field for field in item if f"`{field}`" not in PAGE] == []
 
 
-def test_dag_page_example_definition_is_valid() -> None:
-    (shown,) = code_blocks(PAGE, "yaml")
-    assert read_definition(yaml.safe_load(shown)).slug == "two-views"
+def test_dag_page_example_definitions_are_valid() -> None:
+    shown = [read_definition(yaml.safe_load(block)) for block in code_blocks(PAGE, "yaml")]
+    assert [dag.slug for dag in shown] == ["two-views", "contracts"]
+
+
+def test_contracts_example_of_the_dag_page_has_61_jobs() -> None:
+    dag, graphs = read_graphs(yaml.safe_load(code_blocks(PAGE, "yaml")[1]))
+    structure, models = valid_structure(dag, graphs), {"review": ("opus", "gpt")}
+    assert structure_counts(structure, models)["review"].total_jobs == Count(None, 101)
+    assert structure_counts(structure, models, {"contracts": 30})["review"].total == 61
 
 
 def test_dag_page_shows_template_limit_and_default_template() -> None:
