@@ -122,7 +122,7 @@ async def retry_failed(agent: AgentClient) -> Body:
 async def regenerate(agent: AgentClient) -> Body:
     run = await agent.run()
     done = await agent.submit_documents(await agent.job(run), "# A brief")
-    return {"documentId": done["documentIds"][0]}
+    return {"documentId": done["documentIds"][0], "following": True}
 
 
 async def add_dag(_: AgentClient) -> Body:

@@ -248,5 +248,6 @@ def make_document(**more: str) -> ReadableDocument:
         created_at=datetime(2030, 1, 1, tzinfo=UTC),
         markdown="# Text",
         html="<h1>Text</h1>",
+        made_from=[],
     )
     return replace(document, **more)  # type: ignore[arg-type]  # texts, all of them

@@ -322,7 +322,12 @@ async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
     (content,) = read.contents
     assert isinstance(content, TextResourceContents)
     assert (content.uri, content.mime_type, content.text) == (uri, "text/markdown", "# Found")
-    assert content.meta == {"modelId": "opus", "createdAt": "2030-01-01T00:00:00+00:00"}
+    assert content.meta == {
+        "modelId": "opus",
+        "createdAt": "2030-01-01T00:00:00+00:00",
+        "version": 1,
+        "madeFrom": [],
+    }
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])

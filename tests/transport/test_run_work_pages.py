@@ -7,7 +7,7 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
-from run_documents import make_run_of_three_steps, render_all
+from run_documents import available, make_run_of_three_steps, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.page_reader import TOKEN, make_reader, visible_text
 
@@ -194,6 +194,38 @@ async def versions_on(reader: httpx2.AsyncClient, run: Body) -> dict[tuple[str, 
     page = await reader.get(f"/runs/{run['runId']}/steps/work/case")
     row = r'<a href="(/runs/[^"]+/documents/[^"]+)">case</a>.*?<td>(\w)</td><td[^>]*>(\d)</td>'
     return {(model, number): path for path, model, number in re.findall(row, page.text)}
+
+
+async def test_document_page_shows_newer_inputs_and_regenerates_the_chain(
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    run = await make_run_of_three_steps(agent)
+    await agent.work_off(run)
+    await render_all(agent)
+    world.clock.advance(seconds=1)
+    documents = await available(agent, run)
+    text, combined = (
+        f"/runs/{run['runId']}/documents/{documents[key, 'a']}" for key in ("text", "whole")
+    )
+    assert "Made from text by a, version 1; text by b, version 1" in visible_text(
+        await reader.get(combined)
+    )
+    await agent.call("regenerate_document", documentId=documents["text", "a"])
+    await agent.submit_documents(await agent.job(run), "# Anew")
+    assert "text by a, version 1 (version 2 is newer)" in visible_text(await reader.get(combined))
+    listed = visible_text(await reader.get(f"/runs/{run['runId']}/documents"))
+    assert listed.count("outdated") == 1
+    page = await reader.get(text)
+    assert "Regenerate with what follows" in visible_text(page)
+    matched = re.search(r'name="document" value="([^"]+)"', page.text)
+    assert matched is not None
+    fields = form(document=matched[1], following="true", back=text)
+    sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=fields)
+    assert sent.status_code == 303
+    for step in ("text", "whole"):
+        job = await agent.job(run)
+        assert job["stepKey"] == step
+        await agent.submit_documents(job, "# Anew")
 
 
 async def test_document_page_shows_rendered_text_and_offers_comparisons(

@@ -7,7 +7,7 @@ first input.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
 from operator import attrgetter
@@ -27,6 +27,8 @@ class Graph:
     successors: Mapping[str, tuple[str, ...]]
     roots: tuple[str, ...]
     leaves: tuple[str, ...]
+    #: All steps before a step, for the steps whose inputs were resolved.
+    ancestors: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:

@@ -34,6 +34,8 @@ class RetriedJobs:
 @dataclass(frozen=True, slots=True)
 class RegenerationJob:
     job: Job
+    #: Number of jobs that regenerate later documents.
+    following: int = 0
 
 
 def retry_failed(
@@ -78,11 +80,18 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 
 
 def regenerate(
-    run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
+    run: Run,
+    compiled_dag: CompiledDag,
+    job: Job,
+    document_id: str,
+    context: DecisionContext,
+    *,
+    following: Sequence[tuple[Job, str]] = (),
 ) -> RunDecision[RegenerationJob]:
     """Create a job that produces a document again, as its next version.
 
-    The new job replaces the original one, and a closed step stays closed.
+    The new job replaces the original one, and a closed step stays closed. `following` has further
+    jobs to replace, each with a document; those that are not completed are left out.
 
     Raises:
         RunCanceled: the run is canceled.
@@ -97,6 +106,22 @@ def regenerate(
             next_call=NextCall("get_run_progress", {"runId": run.id}, "See the run's progress."),
         )
     draft = RunDraft(run, compiled_dag, context)
+    fresh = _replace_job(draft, job, document_id)
+    later = [(old, made) for old, made in following if old.status is JobStatus.COMPLETED]
+    for old, made in later:
+        _replace_job(draft, old, made)
+    draft.record(
+        Event.PLAN_MODIFIED,
+        action="regenerate",
+        jobId=job.id,
+        newJobId=fresh.id,
+        documentId=document_id,
+        **({"following": len(later)} if later else {}),
+    )
+    return draft.decide(RegenerationJob(fresh, len(later)))
+
+
+def _replace_job(draft: RunDraft, job: Job, document_id: str) -> Job:
     step = draft.step_of(job)
     counted = step.closed_at is None and job.counted
     draft.set_job(job, status=JobStatus.SUPERSEDED)
@@ -104,14 +129,7 @@ def regenerate(
     draft.add_job(fresh)
     if counted:
         draft.set_step(step, done=step.done - 1)
-    draft.record(
-        Event.PLAN_MODIFIED,
-        action="regenerate",
-        jobId=job.id,
-        newJobId=fresh.id,
-        documentId=document_id,
-    )
-    return draft.decide(RegenerationJob(fresh))
+    return fresh
 
 
 NEXT_JOB_CALL = NextCall("get_next_job", {}, "Claim another job.")

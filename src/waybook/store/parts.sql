@@ -65,7 +65,20 @@ and j.job_type <> 'RENDER'
 and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
 and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
      or j.status = 'processing'
-        and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second');
+        and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
+and :job_is_in_turn;
+
+-- name: job_is_in_turn
+-- Documents of a run are regenerated in the order of their steps, because later ones read earlier
+-- ones.
+(j.document_id is null
+ or not exists (select from job e
+                 where e.org_id = :org
+                   and e.run_id = j.run_id
+                   and e.completed_at is null
+                   and e.job_type <> 'RENDER'
+                   and e.document_id is not null
+                   and e.rank < j.rank));
 
 -- name: jobs_to_claim
 -- Claimable jobs of a run, in the order in which they are claimed.

@@ -59,7 +59,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
         documents = await read_documents(locked, job, partial(_slots, locked))
         run_brief, so_far = locked.brief, ""
     else:
-        documents_before = document_statements(locked, _slots(locked, job))
+        documents_before = document_statements(locked, _slots(locked, job), job.started_at)
         parts_before = [jobs.parts_statement(job.id)] if job.continues else []
         statements = (*documents_before, *parts_before, load.brief_statement(locked.run.id))
         *rest, brief_rows = await locked.send(*statements)

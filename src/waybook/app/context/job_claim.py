@@ -47,6 +47,8 @@ class PreparedClaim(NamedTuple):
 
     job: Job
     body: Body
+    #: Number of documents of the run that were regenerated before the inputs were read.
+    regenerated: int
 
 
 async def prepare_claim(
@@ -58,17 +60,20 @@ async def prepare_claim(
     other than `besides`, or the job needs data that is not cached.
     """
     job = await locked.reserve(wanted, besides=besides)
-    if job is None:
+    if job is None or locked.cached_run is None:
         return None
+    regenerated = locked.cached_run.documents.regenerated
     # The job is claimed later, in the call's turn. The reply only needs the new attempt number.
     claimed = job._replace(attempt=job.attempt + 1)
-    return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
+    return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)), regenerated)
 
 
 def claim_prepared_job(
     locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
 ) -> RunProposal | None:
-    job = prepared.job
+    job, cached = prepared.job, locked.cached_run
+    if cached is None or cached.documents.regenerated > prepared.regenerated:
+        return None
     if not locked.can_claim(job, wanted):
         return None
     dag, context = locked.compiled_dag, locked.decision_context

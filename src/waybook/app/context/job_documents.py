@@ -1,6 +1,7 @@
 """Reads documents that are inputs of jobs, from the cache of the run or from the database."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import chain
 
 from waybook.app.request.locks.locked_run import LockedRun
@@ -16,8 +17,10 @@ from waybook.store.runs.inputs import DocumentInfo
 READ_AHEAD_JOBS = 8
 
 
-def document_statements(locked: LockedRun, slots: list[DocumentSlot]) -> list[Statement]:
-    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
+def document_statements(
+    locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
+) -> list[Statement]:
+    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES, as_of)
 
 
 async def read_documents(
@@ -25,17 +28,18 @@ async def read_documents(
 ) -> dict[str, DocumentInfo]:
     """Return the input documents of a job, by id. `slots_of` returns their keys in the index.
 
-    If documents are missing in a cached run, those of the next free jobs are read and cached too.
+    A claimed job keeps the versions that were the latest when it was claimed. If documents are
+    missing in a cached run, those of the next free jobs are read and cached too.
     """
     slots, cached = slots_of(job), locked.cached_run
     if cached is None:
-        return await _read(locked, slots)
+        return await _read(locked, slots, job.started_at)
     known = [cached.documents.get(slot) for slot in slots]
     if None not in known:
         return {info.document.id: info for infos in known if infos for info in infos}
     unknown = list(dict.fromkeys(_unknown_slots(cached, job, slots_of)))
     writes = cached.documents.writes_of(unknown)
-    read = await _read(locked, unknown)
+    read = await _read(locked, unknown, None)
     cached.documents.put(unknown, writes, read.values())
     return {
         info.document.id: info
@@ -44,8 +48,10 @@ async def read_documents(
     }
 
 
-async def _read(locked: LockedRun, slots: list[DocumentSlot]) -> dict[str, DocumentInfo]:
-    results = await locked.send(*document_statements(locked, slots))
+async def _read(
+    locked: LockedRun, slots: list[DocumentSlot], as_of: datetime | None
+) -> dict[str, DocumentInfo]:
+    results = await locked.send(*document_statements(locked, slots, as_of))
     return inputs.read_documents(chain.from_iterable(results))
 
 

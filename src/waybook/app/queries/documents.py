@@ -2,21 +2,21 @@
 
 import contextlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeAlias
 
-from waybook.app.request.caller import ReadableDocument, ReadableOutput
+from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.plan_access import load_plan
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.file_names import safe_file_name
-from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 from waybook.plan.output import Output, file_extension
 from waybook.store.driver.queries import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import ReadableRow, RenderedRow
+from waybook.store.runs.rows import ReadableRow
 
 DocumentListItem: TypeAlias = ReadableRow
 
@@ -24,18 +24,6 @@ DocumentListItem: TypeAlias = ReadableRow
 async def are_documents_pending(ctx: RequestContext) -> bool:
     (rows,) = await ctx.read(jobs.runs_to_render_statement(1))
     return bool(rows)
-
-
-async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
-    (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
-    if not rows:
-        raise NotFound(
-            "there is no document with this id here",
-            next_call=NextCall("list_dags", {}, "List the workflows and runs."),
-        )
-    row: RenderedRow = rows[0]
-    in_utc = row._replace(created_at=row.created_at.astimezone(UTC))
-    return ReadableDocument(resource_id=resource_id, **in_utc._asdict())
 
 
 PAGE_SIZE = 25

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
+from waybook.json_values import Json
 
 #: All other calls of the process wait while a reply is serialized, up to a hundred milliseconds per
 #: megabyte.
@@ -96,6 +97,8 @@ class ReadableDocument:
     created_at: datetime
     markdown: str
     html: str
+    #: Inputs of the document: key, stage, model, version, and the newer version if there is one.
+    made_from: list[Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

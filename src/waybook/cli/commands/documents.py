@@ -12,8 +12,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.documents import DocumentListItem, are_documents_pending, read_document
+from waybook.app.queries.documents import DocumentListItem, are_documents_pending
 from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_documents import read_document
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.cli.lazy import load

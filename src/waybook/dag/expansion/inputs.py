@@ -145,6 +145,8 @@ def resolve_all(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
+    if key in graph.ancestors:
+        return graph.ancestors[key]
     ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -152,6 +154,7 @@ def _before(key: str, graph: Graph) -> set[str]:
         if earlier not in ancestors:
             ancestors.add(earlier)
             ahead += graph.predecessors[earlier]
+    graph.ancestors[key] = ancestors
     return ancestors
 
 

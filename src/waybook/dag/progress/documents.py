@@ -33,6 +33,8 @@ class AvailableDocument(NamedTuple):
     document_key: str | None
     model_id: str | None
     resource_id: str
+    #: Whether an input of the document has a newer version.
+    outdated: bool = False
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -40,6 +42,7 @@ class AvailableDocument(NamedTuple):
             "modelId": self.model_id,
             "resourceId": self.resource_id,
             "status": "available",
+            **({"outdated": True} if self.outdated else {}),
         }
 
 

@@ -8,7 +8,7 @@ from waybook.dag.expansion.inputs import Document, DocumentSlot
 from waybook.json_values import Body, Json
 from waybook.run.model import NewDocument
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.runs.rows import DocumentRow
+from waybook.store.runs.rows import DocumentRow, DocumentVersionRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
 
@@ -24,10 +24,13 @@ class DocumentInfo(NamedTuple):
     content: str | None = None
 
 
-def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
+def documents_statements(
+    run_id: str, slots: Iterable[DocumentSlot], most: int, as_of: datetime | None = None
+) -> list[Statement]:
     """Select the latest documents for these slots (stage, document key, lineage), of any model.
 
-    The texts are selected in the order of the slots, up to `most` characters in total.
+    `as_of` selects the versions that were the latest at that time. The texts are selected in the
+    order of the slots, up to `most` characters in total.
     """
     narrow, wide = list[Json](), list[Json]()
     for number, slot in enumerate(dict.fromkeys(slots)):
@@ -38,32 +41,31 @@ def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) 
             narrow.append({**place, "lineage": slot.lineage})
     statements = []
     if narrow:
-        slots_json = AsJson(narrow)
-        statements.append(SQL["documents_of_lineage"](run_id=run_id, slots=slots_json, most=most))
+        query, slots_json = SQL["documents_of_lineage"], AsJson(narrow)
+        statements.append(query(run_id=run_id, slots=slots_json, most=most, as_of=as_of))
     if wide:
-        statements.append(SQL["documents_of"](run_id=run_id, slots=AsJson(wide), most=most))
+        query, slots_json = SQL["documents_of"], AsJson(wide)
+        statements.append(query(run_id=run_id, slots=slots_json, most=most, as_of=as_of))
     return statements
 
 
 def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
     return {
-        row.id: DocumentInfo(
-            Document(
-                id=row.id,
-                stage=row.stage,
-                step_key=row.step_key,
-                document_key=row.document_key,
-                model=row.model,
-                lineage=row.lineage,
-                reviewer=row.reviewer,
-            ),
-            row.length,
-            row.by,
-            row.at,
-            row.content,
-        )
+        row.id: DocumentInfo(document_of(row), row.length, row.by, row.at, row.content)
         for row in rows
     }
+
+
+def document_of(row: DocumentRow | DocumentVersionRow) -> Document:
+    return Document(
+        id=row.id,
+        stage=row.stage,
+        step_key=row.step_key,
+        document_key=row.document_key,
+        model=row.model,
+        lineage=row.lineage,
+        reviewer=row.reviewer,
+    )
 
 
 def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple[DocumentInfo, ...]:
@@ -87,6 +89,8 @@ class DocumentCache:
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
         self._writes: dict[tuple[str, str], int] = {}
         self._documents = self._characters = 0
+        #: Number of new versions of existing documents. Inputs of free jobs change only by these.
+        self.regenerated = 0
 
     def get(self, slot: DocumentSlot) -> tuple[DocumentInfo, ...] | None:
         lineages = self._places.get((slot.stage, slot.document_key))
@@ -122,6 +126,7 @@ class DocumentCache:
 
     def discard(self, documents: Iterable[NewDocument]) -> None:
         for document in documents:
+            self.regenerated += document.version > 1
             place = (document.stage, document.document_key)
             self._writes[place] = self._writes.get(place, 0) + 1
             if (lineages := self._places.get(place)) is not None:

@@ -1,7 +1,8 @@
 -- name: documents_of
--- Return the latest version of each document with one of these stages and keys (the slots). Texts
--- are returned in the order of the slots, up to a total length. `offset 0` makes PostgreSQL look up
--- each slot by key, because a join might be planned as a scan of all documents of the run.
+-- Return the latest version, now or at a given time, of each document with one of these stages and
+-- keys (the slots). Texts are returned in the order of the slots, up to a total length. `offset 0`
+-- makes PostgreSQL look up each slot by key, because a join might be planned as a scan of all
+-- documents of the run.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, '')) w.number, d.id as document_id,
@@ -14,14 +15,16 @@ select :row_of_input
                                 and d.run_id = %(run_id)s
                                 and d.stage_slug = w.stage
                                 and d.document_key = w.document_key
+                                and (%(as_of)s::timestamptz is null
+                                     or d.created_at <= %(as_of)s::timestamptz)
                              offset 0) d
          order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                   coalesce(d.reviewer, ''), d.version desc, w.number) n
  order by n.stage, n.document_key, n.step_key, n.model, n.lineage, n.reviewer nulls first;
 
 -- name: documents_of_lineage
--- Return the latest version of each document with one of these stages, keys and lineages. The
--- lineage is compared in the index, so that other lineages are not read.
+-- Return the same for documents with one of these stages, keys and lineages. The lineage is compared
+-- in the index, so that other lineages are not read.
 select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                             coalesce(d.reviewer, '')) w.number, d.id as document_id,
@@ -35,6 +38,8 @@ select :row_of_input
                                 and d.stage_slug = w.stage
                                 and d.document_key = w.document_key
                                 and d.lineage = w.lineage
+                                and (%(as_of)s::timestamptz is null
+                                     or d.created_at <= %(as_of)s::timestamptz)
                              offset 0) d
          order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                   coalesce(d.reviewer, ''), d.version desc, w.number) n

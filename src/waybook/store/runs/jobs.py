@@ -9,16 +9,20 @@ from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.run.copy import OriginalDocument
+from waybook.run.made_from import DocumentVersion
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import Ids, Statement, load
+from waybook.store.runs.inputs import document_of
 from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
+    DocumentRunRow,
     DocumentSliceRow,
     DocumentTextRow,
+    DocumentVersionRow,
     FailedJobRow,
     JobRow,
     OpenJobsRow,
@@ -37,7 +41,8 @@ SQL = load(
     run_of_job=RunIdRow,
     run_with_claimable_job=RunIdRow,
     runs_to_render=RunIdRow,
-    run_of_document=RunIdRow,
+    run_of_document=DocumentRunRow,
+    versions=DocumentVersionRow,
     load_job=JobRow,
     held_job=JobRow,
     claimable_job=JobRow,
@@ -217,7 +222,11 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
     """Select the finished jobs and the documents that a copy of a run needs."""
-    return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
+    return finished_jobs_statement(run_id), SQL["original_documents"](run_id=run_id)
+
+
+def finished_jobs_statement(run_id: str) -> Statement:
+    return SQL["finished_jobs"](run_id=run_id)
 
 
 def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
@@ -249,6 +258,25 @@ def document_job_statement(run_id: str, document_id: str) -> Statement:
 
 def run_of_document_statement(document_id: str) -> Statement:
     return SQL["run_of_document"](document_id=document_id)
+
+
+def versions_statement(run_id: str, *, always: bool) -> Statement:
+    """Select all versions of documents; unless `always`, only if one was regenerated."""
+    return SQL["versions"](run_id=run_id, always=always)
+
+
+def read_versions(rows: Iterable[DocumentVersionRow]) -> list[DocumentVersion]:
+    return [
+        DocumentVersion(
+            document=document_of(row),
+            version=row.version,
+            created_at=row.created_at,
+            job_id=row.job_id,
+            unit=_unit(row.step_key, row.job_model, row.unit),
+            read_at=row.read_at,
+        )
+        for row in rows
+    ]
 
 
 def available_statement(run_id: str) -> Statement:

@@ -98,7 +98,8 @@ select extract(epoch from min(case when j.status = 'processing'
    and j.job_type <> 'RENDER'
    and (%(run_id)s::uuid is null or j.run_id = %(run_id)s::uuid)
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-   and (%(model)s::text is null or j.model = %(model)s::text);
+   and (%(model)s::text is null or j.model = %(model)s::text)
+   and :job_is_in_turn;
 
 -- name: open_jobs
 -- Count the open jobs of a run per step, status and model, up to a limit.
@@ -225,13 +226,39 @@ select n.job_id::text, n.version, n.id::text as document_id
  limit 1;
 
 -- name: run_of_document
-select run_id::text from document where org_id = :org and id = %(document_id)s;
+-- Find a document by its id or by the id of its rendered version.
+select d.run_id::text, d.id::text as document_id
+  from (select %(document_id)s::uuid as id
+         union all
+        select h.document_id
+          from rendered_document h
+         where h.org_id = :org and h.id = %(document_id)s) w
+ cross join lateral (select d.run_id, d.id
+                       from document d
+                      where d.org_id = :org and d.id = w.id
+                     offset 0) d;
+
+-- name: versions
+-- Return all versions of all documents of a run, with the part of the step (`unit`) and the time of
+-- the claim of their jobs. Unless `always`, return nothing if no document was regenerated.
+select d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
+       d.reviewer, d.version, d.created_at, d.job_id::text, j.model as job_model, j.unit,
+       coalesce(j.started_at, d.created_at) as read_at
+  from document d
+  join job j on j.org_id = :org and j.id = d.job_id
+ where d.org_id = :org
+   and d.run_id = %(run_id)s
+   and (%(always)s::boolean
+        or exists (select from document v
+                    where v.org_id = :org and v.run_id = %(run_id)s and v.version > 1))
+ order by d.version;
 
 -- name: available
 -- Return the latest rendered version of each document of a run.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       d.stage_slug as stage, d.document_key, d.model, h.id::text as resource_id
+       d.stage_slug as stage, d.document_key, d.model, h.id::text as resource_id,
+       d.id::text as document_id
   from rendered_document h
   join document d on d.org_id = :org and d.id = h.document_id
  where h.org_id = :org and h.run_id = %(run_id)s
@@ -250,8 +277,8 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: rendered
-select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,
-       h.html
+select d.run_id::text, d.id::text as document_id, d.document_key, d.model, d.lineage, d.version,
+       h.created_at, h.markdown, h.html
   from rendered_document h
   join document d on d.org_id = :org and d.id = h.document_id
  where h.org_id = :org and h.id = %(resource_id)s;

@@ -224,11 +224,33 @@ class DocumentJobRow(NamedTuple):
     document_id: str
 
 
+class DocumentRunRow(NamedTuple):
+    run_id: str
+    document_id: str
+
+
+class DocumentVersionRow(NamedTuple):
+    id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    version: int
+    created_at: datetime
+    job_id: str
+    job_model: str
+    unit: dict[str, Any]
+    read_at: datetime
+
+
 class AvailableRow(NamedTuple):
     stage: str
     document_key: str
     model: str
     resource_id: str
+    document_id: str
 
 
 class ReadableRow(NamedTuple):
@@ -249,6 +271,7 @@ class ReadableRow(NamedTuple):
 
 class RenderedRow(NamedTuple):
     run_id: str
+    document_id: str
     document_key: str
     model: str
     lineage: str

@@ -238,6 +238,8 @@ def _of_document(document: ReadableDocument) -> Text:
     meta: dict[str, object] = {
         "modelId": document.model,
         "createdAt": document.created_at.isoformat(),
+        "version": document.version,
+        "madeFrom": document.made_from,
         **_flag(document.markdown),
     }
     return Text(MARKDOWN, document.markdown, meta)

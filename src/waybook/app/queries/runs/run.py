@@ -1,6 +1,6 @@
 """Read-only queries for one run. They read only the parts that a caller requests."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Flag, auto
@@ -21,6 +21,7 @@ from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.dag.statuses import RunState
 from waybook.json_values import Body, Json, non_empty
 from waybook.plan.progress import progress_json
+from waybook.run.made_from import outdated_documents
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import awaiting_feedback, run_evidence, run_state
 from waybook.store.runs import forecast, jobs, load, work
@@ -79,6 +80,8 @@ class RunDetail:
     history: tuple[RunEvent, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
+    #: Ids of the documents of which an input has a newer version.
+    outdated: Collection[str] = ()
     job_counts: Sequence[JobCountRow] = ()
     model_usage: tuple[tuple[str, Totals], ...] = ()
     job_times: tuple[JobTimesRow, ...] = ()
@@ -171,8 +174,11 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.RESULT_COSTS: forecast.result_costs_statement(run_id),
     }
     wanted = [part for part in parts if part in include]
-    seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
-    available, *results = seen.results
+    versions = jobs.versions_statement(run_id, always=False)
+    more = (parts[part] for part in wanted)
+    seen = await load_run(ctx, run_id, documents(run_id), versions, *more)
+    available, version_rows, *results = seen.results
+    outdated = outdated_documents(seen.compiled_dag, jobs.read_versions(version_rows))
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
     is_canceled = seen.loaded.run.canceled_at is not None
     brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
@@ -180,7 +186,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         run=seen.loaded.run,
         compiled_dag=seen.compiled_dag,
         now=seen.loaded.now,
-        report=_report(seen.loaded.run, seen.compiled_dag, available),
+        report=_report(seen.loaded.run, seen.compiled_dag, available, outdated),
         input_text=brief.input if brief else None,
         created_at=brief.created_at.astimezone(UTC) if brief else None,
         created_by=brief.created_by if brief else "",
@@ -189,6 +195,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),
         documents=order_documents(seen.compiled_dag, available if lists_documents else ()),
+        outdated=outdated,
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
         job_times=work.read_times(rows[RunInclude.JOB_TIMES]),
@@ -198,10 +205,19 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
 
 
 def _report(
-    run: Run, compiled_dag: CompiledDag, rows: Iterable[AvailableRow | ReadableRow]
+    run: Run,
+    compiled_dag: CompiledDag,
+    rows: Iterable[AvailableRow | ReadableRow],
+    outdated: Collection[str],
 ) -> Report:
     available = [
-        (row.stage, AvailableDocument(row.document_key, row.model, row.resource_id)) for row in rows
+        (
+            row.stage,
+            AvailableDocument(
+                row.document_key, row.model, row.resource_id, row.document_id in outdated
+            ),
+        )
+        for row in rows
     ]
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     return report(structure, run_evidence(run, available), lengths=run.lengths)

@@ -1,5 +1,7 @@
 """regenerate_document: create a job that rewrites a document."""
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, MutatingArguments
@@ -11,37 +13,56 @@ from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.run.failure import regenerate
+from waybook.run.made_from import jobs_after
+from waybook.run.model import Job
 from waybook.store.runs import jobs
-from waybook.store.runs.rows import DocumentJobRow
+from waybook.store.runs.rows import DocumentJobRow, DocumentRunRow
 
 
 class RegenerateDocument(MutatingArguments):
-    document_id: Id = Field(description="id of the document")
+    document_id: Id = Field(description="documentId, or resourceId from get_run_progress")
+    following: bool = Field(
+        default=False, description="true: also regenerate all documents made from it, in order"
+    )
 
 
 async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> ToolReply:
     """Create a job that writes a document again. The run's progress does not change."""
-    document_id = id_or_nil(args.document_id)
-    (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
-    run_id = jobs.first_run_id(rows)
-    if run_id is None:
+    rows: Sequence[DocumentRunRow]
+    (rows,) = await ctx.read(jobs.run_of_document_statement(id_or_nil(args.document_id)))
+    if not rows:
         raise _not_found()
+    run_id, document_id = rows[0].run_id, rows[0].document_id
+    later = jobs.versions_statement(run_id, always=True), jobs.finished_jobs_statement(run_id)
     statement = jobs.document_job_statement(run_id, document_id)
-    locked = LockedRun(ctx, run_id, statement)
+    locked = LockedRun(ctx, run_id, statement, *(later if args.following else ()))
 
     async def decide() -> RunProposal:
         latest: DocumentJobRow = locked.results[0][0]
         (job_rows,) = await locked.send(jobs.job_statement(latest.job_id))
-        job = jobs.read_job(job_rows[0])
+        job, dag = jobs.read_job(job_rows[0]), locked.compiled_dag
+        following: list[tuple[Job, str]] = []
+        if args.following:
+            version_rows, finished_rows = locked.results[1:]
+            by_id = {row.id: jobs.read_job(row) for row in finished_rows}
+            versions = jobs.read_versions(version_rows)
+            after = jobs_after(dag, versions, job.id)
+            following = [(by_id[old], made) for old, made in after.items() if old in by_id]
         decision = regenerate(
-            locked.run, locked.compiled_dag, job, latest.document_id, locked.decision_context
+            locked.run,
+            dag,
+            job,
+            latest.document_id,
+            locked.decision_context,
+            following=following,
         )
         body: Body = {
             "runId": run_id,
             **job_view(decision.reply.job),
+            **({"following": decision.reply.following} if args.following else {}),
             "next": next_job_call(run_id, "Claim the job that regenerates it."),
         }
-        return Proposal(decision, body, jobs=(job,))
+        return Proposal(decision, body, jobs=(job, *(old for old, _ in following)))
 
     return await update(locked, decide)
 

@@ -54,7 +54,8 @@ class RunPage:
 
     async def regenerate(self, request: Request) -> Response:
         fields = await read_form(request)
-        args = {"documentId": _field(fields, "document")}
+        following = _field(fields, "following") == "true"
+        args = {"documentId": _field(fields, "document"), "following": following}
         return await self._act(request, fields, "regenerate_document", args)
 
     async def _act(
@@ -94,8 +95,8 @@ class RunPage:
         )
 
 
-#: Hidden fields that say which stage, step or document a form is about.
-FORM_PLACES: Final = ("stage", "step", "document")
+#: Hidden fields that distinguish the forms of a page.
+FORM_PLACES: Final = ("stage", "step", "document", "following")
 
 
 def _field(fields: FormData, name: str) -> str:
