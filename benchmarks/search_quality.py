@@ -8,7 +8,7 @@ words, for two usual pairs of parameters.
 
 nDCG@10 rewards relevant documents among the first ten, and more so at the top; recall@10 is the
 share of the relevant documents among the first ten. All relevant documents count the same. The
-questions of each set are also queries in the other set, where nothing should fit.
+questions of each set are also asked in the other set, where nothing should fit.
 
 The sets are in the public repositories xyxxyyxy/cranvectors and snap-research/LoCoMo:
 
@@ -51,7 +51,7 @@ PEERS: Final = {"BM25, k1 1.5, b 0.75": (1.5, 0.75), "BM25, k1 0.9, b 0.4": (0.9
 MAX_FLOOR_COST: Final = 0.01
 #: Minimum share of the questions about another topic that have no hit.
 MIN_EMPTY: Final = 0.5
-#: Only this many questions are queries in the other set.
+#: Only this many questions are asked in the other set.
 FOREIGN_QUESTIONS: Final = 150
 
 
@@ -90,10 +90,10 @@ def read_cranfield(folder: Path) -> list[Collection]:
         question, document, _ = line.split()
         relevant[int(question)].add(document)
     # The judgments refer to the questions by position, not by the number in the file.
-    queries = (folder / "cran.qry").read_text("utf-8").split(".W\n")[1:]
+    sections = (folder / "cran.qry").read_text("utf-8").split(".W\n")[1:]
     questions = [
         Question(" ".join(text.split("\n.I ")[0].split()), frozenset(relevant[number]))
-        for number, text in enumerate(queries, 1)
+        for number, text in enumerate(sections, 1)
     ]
     return [Collection(documents, questions)]
 
@@ -134,7 +134,7 @@ class Peer:
             self._lengths[document_id] = stems.total()
             for stem, count in stems.items():
                 self._counts[stem].append((document_id, count))
-        self._questions = [_stems(connection, queries.text) for queries in collection.questions]
+        self._questions = [_stems(connection, asked.text) for asked in collection.questions]
 
     def rank(self, k1: float, b: float) -> list[list[str]]:
         """Return the documents of each question, best first."""
@@ -192,9 +192,9 @@ def measure(orders: Sequence[Sequence[str]], questions: Sequence[Question]) -> F
     """Return the quality of the rankings of all questions."""
     pairs = [*zip(orders, questions, strict=True)]
     return Figures(
-        fmean(_ndcg(order, queries.relevant) for order, queries in pairs),
+        fmean(_ndcg(order, asked.relevant) for order, asked in pairs),
         fmean(
-            len(queries.relevant & {*order[:FIRST]}) / len(queries.relevant) for order, queries in pairs
+            len(asked.relevant & {*order[:FIRST]}) / len(asked.relevant) for order, asked in pairs
         ),
     )
 
@@ -228,9 +228,9 @@ async def measure_set(
         add_org(dsn, org_id, f"set-{org_id}")
         ids = await store(database, org_id, collection)
         search_org = make_search(database, capabilities, org_id)
-        for queries in collection.questions:
-            measured.questions.append(queries)
-            for method, order in (await _orders(search_org, queries.text)).items():
+        for asked in collection.questions:
+            measured.questions.append(asked)
+            for method, order in (await _orders(search_org, asked.text)).items():
                 measured.orders[method].append([*dict.fromkeys(ids[found] for found in order)])
         for text in foreign[number :: len(collections)]:
             measured.foreign.append(len((await _orders(search_org, text))["fused"]))
@@ -279,7 +279,7 @@ async def main(cranfield: Path, locomo: Path) -> None:
     """Measure both sets, and compare the results with the limits."""
     sets = {"Cranfield": read_cranfield(cranfield), "LoCoMo": read_locomo(locomo)}
     texts = {
-        name: [queries.text for part in parts for queries in part.questions]
+        name: [asked.text for part in parts for asked in part.questions]
         for name, parts in sets.items()
     }
     measured = {}
