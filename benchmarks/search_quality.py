@@ -90,10 +90,10 @@ def read_cranfield(folder: Path) -> list[Collection]:
         question, document, _ = line.split()
         relevant[int(question)].add(document)
     # The judgments refer to the questions by position, not by the number in the file.
-    sections = (folder / "cran.qry").read_text("utf-8").split(".W\n")[1:]
+    records = (folder / "cran.qry").read_text("utf-8").split(".W\n")[1:]
     questions = [
         Question(" ".join(text.split("\n.I ")[0].split()), frozenset(relevant[number]))
-        for number, text in enumerate(sections, 1)
+        for number, text in enumerate(records, 1)
     ]
     return [Collection(documents, questions)]
 
@@ -134,7 +134,7 @@ class Peer:
             self._lengths[document_id] = stems.total()
             for stem, count in stems.items():
                 self._counts[stem].append((document_id, count))
-        self._questions = [_stems(connection, asked.text) for asked in collection.questions]
+        self._questions = [_stems(connection, item.text) for item in collection.questions]
 
     def rank(self, k1: float, b: float) -> list[list[str]]:
         """Return the documents of each question, best first."""
@@ -143,12 +143,12 @@ class Peer:
         for stems in self._questions:
             scores: dict[str, float] = defaultdict(float)
             for stem in stems:
-                found = self._counts.get(stem, [])
-                rarity = log(1 + (size - len(found) + 0.5) / (len(found) + 0.5))
-                for document_id, count in found:
+                documents = self._counts.get(stem, [])
+                rarity = log(1 + (size - len(documents) + 0.5) / (len(documents) + 0.5))
+                for document_id, count in documents:
                     relative = 1 - b + b * self._lengths[document_id] / mean
                     scores[document_id] += rarity * count * (k1 + 1) / (count + k1 * relative)
-            ranked.append(sorted(scores, key=lambda found: (-scores[found], found)))
+            ranked.append(sorted(scores, key=lambda item: (-scores[item], item)))
         return ranked
 
 
@@ -192,17 +192,15 @@ def measure(orders: Sequence[Sequence[str]], questions: Sequence[Question]) -> F
     """Return the quality of the rankings of all questions."""
     pairs = [*zip(orders, questions, strict=True)]
     return Figures(
-        fmean(_ndcg(order, asked.relevant) for order, asked in pairs),
-        fmean(
-            len(asked.relevant & {*order[:FIRST]}) / len(asked.relevant) for order, asked in pairs
-        ),
+        fmean(_ndcg(order, item.relevant) for order, item in pairs),
+        fmean(len(item.relevant & {*order[:FIRST]}) / len(item.relevant) for order, item in pairs),
     )
 
 
 def _ndcg(order: Sequence[str], relevant: frozenset[str]) -> float:
     gains = [1 / log2(place + 2) for place in range(FIRST)]
-    found = sum(gain for gain, item in zip(gains, order, strict=False) if item in relevant)
-    return found / sum(gains[: len(relevant)])
+    total = sum(gain for gain, item in zip(gains, order, strict=False) if item in relevant)
+    return total / sum(gains[: len(relevant)])
 
 
 class Measured(NamedTuple):
@@ -228,10 +226,10 @@ async def measure_set(
         add_org(dsn, org_id, f"set-{org_id}")
         ids = await store(database, org_id, collection)
         search_org = make_search(database, capabilities, org_id)
-        for asked in collection.questions:
-            measured.questions.append(asked)
-            for method, order in (await _orders(search_org, asked.text)).items():
-                measured.orders[method].append([*dict.fromkeys(ids[found] for found in order)])
+        for item in collection.questions:
+            measured.questions.append(item)
+            for method, order in (await _orders(search_org, item.text)).items():
+                measured.orders[method].append([*dict.fromkeys(ids[item_id] for item_id in order)])
         for text in foreign[number :: len(collections)]:
             measured.foreign.append(len((await _orders(search_org, text))["fused"]))
         with psycopg.connect(dsn) as connection:
@@ -279,7 +277,7 @@ async def main(cranfield: Path, locomo: Path) -> None:
     """Measure both sets, and compare the results with the limits."""
     sets = {"Cranfield": read_cranfield(cranfield), "LoCoMo": read_locomo(locomo)}
     texts = {
-        name: [asked.text for part in parts for asked in part.questions]
+        name: [item.text for part in parts for item in part.questions]
         for name, parts in sets.items()
     }
     measured = {}

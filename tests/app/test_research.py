@@ -223,7 +223,7 @@ async def test_get_artifact_returns_long_text_in_pages_or_whole(
 # Searching
 
 
-async def test_artifact_and_its_source_are_one_hit_at_the_better_place(
+async def test_artifact_and_cited_source_share_a_hit_at_the_better_place(
     agent: AgentClient,
 ) -> None:
     cited = {"title": "Moraine dam of a glacial lake", "quote": "A moraine dam broke."}
@@ -238,13 +238,13 @@ async def test_artifact_and_its_source_are_one_hit_at_the_better_place(
     assert [source["sourceId"] for source in first["sources"]] == [*reversed(stored["sourceIds"])]
     (page, rest) = [
         await agent.call("search_sources", query=query, limit=1, **more)
-        for more in ({}, {"cursor": "1"})
+        for more in ({}, {"cursor": 1})
     ]
     assert [page["hits"][0]["title"], rest["hits"][0]["title"]] == ["Visit", "Floods"]
-    assert (page["nextCursor"], "nextCursor" in rest) == ("1", False)
+    assert (page["nextCursor"], "nextCursor" in rest) == (1, False)
 
 
-async def test_source_cited_by_two_artifacts_is_part_of_the_better_one(
+async def test_source_cited_twice_belongs_to_the_better_artifact(
     agent: AgentClient,
 ) -> None:
     for title in ("Floods", "Diary"):
@@ -259,7 +259,7 @@ async def test_source_cited_by_two_artifacts_is_part_of_the_better_one(
     ]
 
 
-async def test_source_is_a_hit_if_no_hit_cites_it(agent: AgentClient) -> None:
+async def test_source_without_citing_hits_is_a_separate_hit(agent: AgentClient) -> None:
     await agent.call("store_research", **{**NOTE, "content": "Tax law."}, sources=[PAGE])
     hits = await search_hits(agent, "moraine dams", kinds=["source"])
     assert [(hit["subject"], hit["title"]) for hit in hits] == [("source", "Glacial lakes")]

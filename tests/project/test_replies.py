@@ -144,6 +144,7 @@ async def research_that_grows(agent: AgentClient) -> None:
         await agent.call("get_artifact", artifactId=artifact["artifactId"])
     await agent.call("get_artifact", artifactId=stored[0]["sourceIds"][0])
     await agent.call("search_sources", query="Page", limit=1)
+    await agent.call("search_sources", query="zzyzx")
     taken = await agent.take(await agent.plan())
     late = await agent.refused("submit_step_result", stepId=taken["stepId"], attempt=9, **RESULT)
     await agent.call("get_artifact", artifactId=late["details"]["artifactId"])

@@ -68,6 +68,9 @@ async def test_hnsw_index_returns_the_same_hits_as_exact_scan(
         assert fuse(await library.lists("moraine dam"))
 
 
+BEES = {Backend.PGVECTOR: "Bees", Backend.PORTABLE: "Honeybees"}
+
+
 async def test_search_after_switching_vector_backend_finds_stored_notes(
     pgvector_place: ServerDatabase,
 ) -> None:
@@ -78,13 +81,13 @@ async def test_search_after_switching_vector_backend_finds_stored_notes(
             content = f"The moraine dam of a glacial lake, {backend}."
             await world.agent.call("store_research", **note, content=content)
             await world.agent.call(
-                "store_research", kind="note", title=f"Bees, {backend}", content=NOTES["bees"]
+                "store_research", kind="note", title=BEES[backend], content=NOTES["bees"]
             )
             await index_all(services)
             reply = await world.agent.call("search_sources", query="insects pointing to blossoms")
             titles = {hit["title"] for hit in reply["hits"]}
             by = {why["by"] for why in reply["hits"][0]["why"]}
-            assert "Bees, pgvector" in titles
+            assert BEES[Backend.PGVECTOR] in titles
             assert "meaning" in by
             lake = await world.agent.call("search_sources", query="icy reservoir", limit=50)
             assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1

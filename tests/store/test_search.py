@@ -140,8 +140,8 @@ async def test_search_ranks_a_full_match_above_a_partial_match(
     library: SearchCorpus,
 ) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
-    whole, part = (await library.lists("wheat flour gluten yeast"))["words"]
-    assert whole.measure > 1 > part.measure
+    full, partial = (await library.lists("wheat flour gluten yeast"))["words"]
+    assert full.measure > 1 > partial.measure
     assert (await library.search("wheat flour gluten yeast"))[:2] == ["bread", "partly"]
 
 

@@ -62,7 +62,7 @@ async def run_search(
     down = wants_vectors and query_vector is None
     how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
     builtin = query_vector is None or query_vector.model == StaticEmbedder.model
-    found = SearchResults(
+    search_results = SearchResults(
         question=question, hits=fuse(ranked), method=how, floor=MIN_SCORE if builtin else 0
     )
-    return found, results[: len(extra_statements)]
+    return search_results, results[: len(extra_statements)]

@@ -47,7 +47,7 @@ class HitRow(NamedTuple):
     sources: list[Json] | None
     source_count: int
     #: Ids of the artifact's sources that are hits too.
-    found_sources: list[str] | None
+    matching_sources: list[str] | None
     #: Number of hits on all pages.
     hits: int
 

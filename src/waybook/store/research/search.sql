@@ -93,7 +93,7 @@ with ranked as materialized (
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded, l.sources,
-       l.source_count, to_json(h.source_ids) as found_sources, h.hits
+       l.source_count, to_json(h.source_ids) as matching_sources, h.hits
   from hit h
   join passage p on p.org_id = :org and p.subject_id = h.subject_id and p.part = h.part
   left join artifact a on a.org_id = :org and p.subject = 'artifact' and a.id = p.subject_id

@@ -84,8 +84,10 @@ async def _rows(ctx: RequestContext, hits: list[Hit], start: int, most: int) -> 
 
 def _views(question: SearchQuery, hits: list[Hit], rows: list[HitRow]) -> list[Json]:
     by_id = {hit.subject_id: hit for hit in hits}
-    found = [[by_id[item] for item in (row.id, *(row.found_sources or ()))] for row in rows]
-    return [_view(question, hits, row) for hits, row in zip(found, rows, strict=True)]
+    return [
+        _view(question, [by_id[item] for item in (row.id, *(row.matching_sources or ()))], row)
+        for row in rows
+    ]
 
 
 def _view(question: SearchQuery, hits: list[Hit], row: HitRow) -> Body:
