@@ -40,7 +40,7 @@ class Knowledge:
     held: dict[str, Any] | None = None
     submitted: int = 0
     is_complete: bool = False
-    is_told_to_go_on: bool = False
+    is_reminded: bool = False
 
     def read(self, text: str) -> None:
         """Record the facts in a text: a prompt, a hook notice, or a tool result."""
@@ -49,9 +49,9 @@ class Knowledge:
             self.read_reply(reply)
             return
         if PROMPT in text:
-            self.submitted, self.is_told_to_go_on = 0, False
-        if told := GO_ON.search(text):
-            self.is_told_to_go_on, self.plan = True, json.loads(told[1])
+            self.submitted, self.is_reminded = 0, False
+        if reminder := GO_ON.search(text):
+            self.is_reminded, self.plan = True, json.loads(reminder[1])
         if named := NAMED.search(text):
             self.plan = {"planId": named[1], "sessionId": SESSION}
         if held := HELD.search(text):
@@ -92,7 +92,7 @@ def decide(texts: Iterable[str]) -> Call | str:
     if known.held is not None:
         result = f"Result of {known.held['stepId']}"
         return Call("submit_step_result", {**known.held, "resultSummary": result})
-    if known.submitted == 1 and not known.is_told_to_go_on:
+    if known.submitted == 1 and not known.is_reminded:
         return "The first step is done. Shall I go on?"
     if known.plan:
         return Call("get_next_step", known.plan)

@@ -139,7 +139,7 @@ def test_submitted_result_updates_progress_in_the_conversation_state() -> None:
     assert (state.steps, state.next_tool) == ((), "get_next_step")
 
 
-def test_conversation_state_counts_the_steps_completed_in_one_plan() -> None:
+def test_conversation_state_counts_completed_steps_of_a_plan() -> None:
     state = EMPTY
     for step in ("a", "b"):
         state = observe(claim(state, "p", step), "submit_step_result", {}, submitted("p", step))

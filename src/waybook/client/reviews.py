@@ -38,8 +38,8 @@ async def decide_review(
 ) -> dict[str, Any]:
     # The place keeps the step from being assigned to this client.
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "place": "client"}
-    told = {} if feedback is None else {"feedback": feedback}
-    return await caller.call("submit_user_decision", **named, decision=decision, **told)
+    more = {} if feedback is None else {"feedback": feedback}
+    return await caller.call("submit_user_decision", **named, decision=decision, **more)
 
 
 async def _waiting_plans(caller: Caller) -> list[str]:

@@ -72,7 +72,7 @@ def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def open_work(state: dict[str, object]) -> tuple[str, str]:
-    """Return a key and a text for the work that a stop would leave open; empty if there is none."""
+    """Return a key and a text about unfinished work; both are empty if the agent may stop."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps:
         step = steps[-1]
