@@ -38,18 +38,14 @@ def lists_row(compiled_dag: CompiledDag, run: Run) -> dict[str, Json]:
     return {"lists": as_json(run.lists)} if compiled_dag.item_lists else {}
 
 
-def store_list(draft: RunDraft, document: NewDocument) -> bool:
+def store_list(draft: RunDraft, document: NewDocument) -> None:
     """Store the length of a produced list. A list that a step uses stays as it was.
-
-    Return whether the document is such a list.
 
     Raises:
         InvalidInput: the document is not a list, or has an empty item.
         TooLarge: the list has too many items.
     """
-    item_list = draft.compiled_dag.produced_lists.get((document.stage, document.document_key))
-    if item_list is None:
-        return False
+    item_list = draft.compiled_dag.produced_lists[document.stage, document.document_key]
     name, length = item_list.name, len(read_items(document.content, item_list))
     lists = {known.name: known for known in draft.run.lists}
     if name in used_lists(draft.compiled_dag, draft.steps):
@@ -57,7 +53,6 @@ def store_list(draft: RunDraft, document: NewDocument) -> bool:
     else:
         lists[name] = RunList(name, length, document.id)
     draft.set_run(lists=tuple(lists.values()))
-    return True
 
 
 def used_lists(compiled_dag: CompiledDag, steps: Collection[str]) -> set[str]:

@@ -150,7 +150,8 @@ def _completed(
     for (key, output), content in contents.items():
         document = draft.add_document(done, key, output, content, version)
         document_ids.append(document.id)
-        if store_list(draft, document):
+        if (job.stage, key) in draft.compiled_dag.produced_lists:
+            store_list(draft, document)
             require_few_jobs(draft, job.stage)
         if key in pages:
             draft.add_job(render_job(draft, done, output, document.id))

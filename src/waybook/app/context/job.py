@@ -275,15 +275,15 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
     if len(made) == 1:
         lists = locked.compiled_dag.produced_lists
         return [
-            non_empty(documentKey=key, format=_list_format(lists.get((job.stage, key))))
+            {"documentKey": key, "format": _list_format(lists[job.stage, key])}
+            if (job.stage, key) in lists
+            else {"documentKey": key}
             for key in output_keys(step)
         ]
     return [{"documentKey": key, "modelId": out.model} for key in output_keys(step) for out in made]
 
 
-def _list_format(item_list: ItemList | None) -> str | None:
-    if item_list is None:
-        return None
+def _list_format(item_list: ItemList) -> str:
     return f"JSON array with at most {item_list.max_items or MAX_ITEMS:,} items, one per job"
 
 

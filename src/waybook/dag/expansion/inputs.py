@@ -41,11 +41,8 @@ class ResolvedInput:
 
     @property
     def is_missing(self) -> bool:
-        return self.input.required and not self.is_supplied
-
-    @property
-    def is_supplied(self) -> bool:
-        return self.external or self.item is not None or bool(self.documents)
+        supplied = self.external or self.documents or self.item
+        return self.input.required and not supplied
 
 
 class DocumentSlot(NamedTuple):
@@ -91,7 +88,11 @@ def resolve_inputs(
 
 
 def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...]:
-    return tuple(item for item in resolved if item.is_supplied or item.is_missing)
+    return tuple(
+        item
+        for item in resolved
+        if item.external or item.documents or item.item or item.input.required
+    )
 
 
 def input_slots(
@@ -112,7 +113,11 @@ def input_slots(
 
 def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
     """Return, for each input without documents, a key that matches any lineage."""
-    return [_slot(item.input, stage_slug) for item in resolved if not item.is_supplied]
+    return [
+        _slot(item.input, stage_slug)
+        for item in resolved
+        if not (item.external or item.documents or item.item)
+    ]
 
 
 def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
