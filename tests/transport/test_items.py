@@ -67,7 +67,8 @@ class Worker:
                 self.done.append(job)
                 held = {"jobId": job["jobId"], "attempt": job["attempt"]}
                 text = job["inputs"][0]["content"] if job["stepKey"] == "reading" else "All boats."
-                await called(client, "submit_job_result", **held, content=f"About {text}")
+                documents = [{"content": f"About {text}"}]
+                await called(client, "submit_job_result", **held, documents=documents)
         return job
 
 
@@ -96,8 +97,12 @@ async def test_thirty_contracts_are_read_by_each_model_and_summed_up_once(
         heir = Worker(address, run_id, "alpha")
         heir.asks["sessionId"] = "heir"
         assert (await heir.work())["status"] == "run_complete"
-        late = {"jobId": lost["jobId"], "attempt": lost["attempt"], "content": "Late."}
-        assert (await client.call_tool("submit_job_result", late)).is_error
+        late = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
+        refused = await client.call_tool(
+            "submit_job_result", {**late, "documents": [{"content": "Late."}]}
+        )
+        assert refused.is_error
+        assert "STALE_ATTEMPT" in refused.model_dump_json()
         report = await called(client, "get_run_progress", runId=run_id)
     again = next(job for job in heir.done if job["jobId"] == lost["jobId"])
     assert (again["attempt"], again["inputs"]) == (lost["attempt"] + 1, lost["inputs"])
@@ -163,7 +168,8 @@ async def test_plan_step_lists_the_items_that_later_jobs_get(agent: AgentClient)
         {"documentKey": "clauses", "format": "JSON array with at most 1,000 items, one per job"}
     ]
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("submit_job_result", **held, content="Price, term")
+    no_list = [{"content": "Price, term"}]
+    error = await agent.refused("submit_job_result", **held, documents=no_list)
     assert "`clauses` must be a JSON array" in error["message"]
     await agent.submit_documents(job, ["Price", {"clause": "Term"}, "Price"])
     jobs = []
