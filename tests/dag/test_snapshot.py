@@ -335,6 +335,13 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
     assert dag_map["warnings"] == ["expected jobs unknown: models are not set"]
 
 
+def test_map_with_an_unknown_list_has_no_warning() -> None:
+    steps = [make_step("read", Strategy.PER_ITEM, inputs=["contracts"]), make_step("sum")]
+    answer = map_from_snapshot(write_definition(make_dag(make_stage("only", *steps))), MODELS)
+    assert answer["stages"][0]["expected"]["steps"] == {"read": None, "sum": 2}
+    assert "warnings" not in answer
+
+
 def test_map_lists_invalid_stage_runs_in_the_warnings() -> None:
     dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
