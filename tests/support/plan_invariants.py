@@ -30,6 +30,7 @@ PLAN_FIELDS = (
     "stall_seconds",
     "resumed_at",
     "fail_reason",
+    "canceled",
     "usage",
     "budget",
 )
@@ -244,6 +245,7 @@ def _plan_row(plan: Plan) -> Row:
         "stall_seconds": plan.stall_seconds,
         "resumed_at": resumed.isoformat() if resumed else None,
         "fail_reason": plan.fail_reason,
+        "canceled": plan.canceled,
         "usage": plan.usage.as_json() if plan.usage != NO_USAGE else None,
         "budget": plan.budget.as_json() if plan.budget else None,
     }

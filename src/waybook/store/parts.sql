@@ -339,7 +339,10 @@ and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', '
 case when %(state)s::text is null and %(creator)s::text is null then %(most)s::bigint end;
 
 -- name: plan_is_asked_for
-(%(state)s::text is null or :state_of_plan = %(state)s::text)
+-- PostgreSQL can estimate how many plans fulfill these conditions, unlike one on `state_of_plan`.
+(%(state)s::text is null
+ or p.status = :status_of_asked_state
+ and (p.canceled is null) <> (%(state)s::text = 'canceled'))
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
