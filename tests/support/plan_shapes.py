@@ -39,6 +39,7 @@ from waybook.plan.modify import (
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import detect_stall
+from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 #: Actors of the calls: two agents, and a person who may decide reviews.
@@ -99,8 +100,9 @@ class Shape:
         ann, bob, pat = moments
         for moment in (ann, bob):
             yield moment.actor.user, partial(next_step, plan, moment)
-            if self.another:
-                yield moment.actor.user, partial(next_step, plan, moment, another=True)
+        # The rules treat all agents alike, so it is enough if one claims several steps.
+        if self.another:
+            yield "ann", partial(next_step, plan, ann, another=True)
         yield "pat", partial(detect_stall, plan, pat)
         for step in plan.steps:
             yield from self._work(plan, step, names[step.id], moments)
@@ -115,14 +117,16 @@ class Shape:
         self, plan: Plan, step: Step, name: str, moments: Moments
     ) -> Iterator[tuple[str, Call]]:
         ann, bob, _ = moments
-        for result in self.results_of(name):
+        # The rules refuse a result for a closed step without reading it, so one result is enough.
+        is_open = plan.status not in CLOSED_PLAN and step.status not in TERMINAL_STEP
+        for result in self.results_of(name)[: None if is_open else 1]:
             done = Submission(result_summary=result, attempt=step.attempt)
             yield "ann", partial(submit, plan, step.id, done, ann)
             yield "ann", partial(submit_and_take_next, plan, step.id, done, ann)
         late = Submission(result_summary="plain", attempt=step.attempt - 1)
         yield "bob", partial(submit_and_take_next, plan, step.id, late, bob)
         yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
-        for result in self.reviewed.get(name, (None,)):
+        for result in self.reviewed.get(name, (None,))[: None if is_open else 1]:
             request = ReviewRequest(summary="Is this right?", result_summary=result)
             yield "ann", partial(request_review, plan, step.id, request, ann)
 
@@ -167,22 +171,26 @@ def _when(
     return replace(condition, **values)  # type: ignore[arg-type]  # names are NewCondition's own
 
 
-#: A condition for each kind of action, in a plan whose steps fail after one or two attempts with
-#: inactive holders.
-BRANCHING = Shape(
-    name="branching",
-    steps=tuple(make_new_step(max_attempts=holders) for holders in (1, 2, 1)),
-    conditions=(
+def _branches(last: int) -> tuple[NewCondition, ...]:
+    """Return a condition for each kind of action, in a plan with this number of steps."""
+    return (
         NewCondition(expression="true", action=BranchAction.CONTINUE, after_step_order=1),
-        _when("skip", BranchAction.SKIP_TO, 1, target_step_order=3),
+        _when("skip", BranchAction.SKIP_TO, 1, target_step_order=last),
         _when("add", BranchAction.ADD_STEPS, 1, steps=(ADDED,)),
         _when("fail", BranchAction.FAIL, 1, reason="enough"),
-        _when("skip", BranchAction.SKIP_TO, 2, target_step_order=3),
         NewCondition(expression="result.broken", action=BranchAction.FAIL, after_step_order=2),
-    ),
+    )
+
+
+#: A condition for each kind of action, in a plan whose steps fail after one or two attempts with
+#: inactive holders. The step that a call or a branch adds can be before, between and after them.
+BRANCHING = Shape(
+    name="branching",
+    steps=(make_new_step(max_attempts=1), make_new_step(max_attempts=2)),
+    conditions=_branches(2),
     results={
         "s1": ("plain", "skip", "add", "fail"),
-        "s2": ("plain", "skip", {"broken": True}),
+        "s2": ("plain", {"broken": True}),
     },
     reviewed={"s1": (None, "skip", "fail")},
     max_added=1,
@@ -246,7 +254,17 @@ ORDERED = Shape(
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING, ORDERED)
 #: The same plans with wider bounds; exploring them takes some minutes more.
 WIDE_SHAPES = (
-    replace(BRANCHING, orders=True, max_added=3),
+    replace(
+        BRANCHING,
+        steps=(*BRANCHING.steps, ADDED),
+        conditions=(
+            *_branches(3),
+            _when("skip", BranchAction.SKIP_TO, 2, target_step_order=3),
+        ),
+        results={**BRANCHING.results, "s2": ("plain", "skip", {"broken": True})},
+        orders=True,
+        max_added=3,
+    ),
     replace(MODIFYING, max_steps=2, max_added=1),
     replace(REPEATING, another=True),
     replace(DEPENDING, another=True),

@@ -3,8 +3,8 @@
 A state is a plan in canonical form: fields that no rule reads are normalized. Times are only
 `fresh` or `old` (older than the stall threshold). The attempt of every step is 1. The revision and
 the audit number are omitted. An added step is named by its position among the added steps. An ended
-step has no holder. Conditions that can no longer be evaluated or copied are omitted. In each state,
-every possible call is made, and time may pass.
+step has no holder, and no step of a closed plan has one. Conditions that can no longer be evaluated
+or copied are omitted. In each state, every possible call is made, and time may pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -240,8 +240,8 @@ def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
 def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
     """Return the parts of a plan that affect the decisions of the rules."""
     names = names_of(plan, known)
-    steps = tuple([_step_key(step, names, now) for step in plan.steps])
     is_closed = plan.status in CLOSED_PLAN
+    steps = tuple([_step_key(step, names, now, is_closed=is_closed) for step in plan.steps])
     return State(
         plan.status,
         plan.status is PlanStatus.EXECUTING
@@ -262,8 +262,9 @@ def _review_key(plan: Plan, names: Names) -> ReviewKey:
     return names.get(review.step_id, GONE), review.result_summary, review.decision is None
 
 
-def _step_key(step: Step, names: Names, now: datetime) -> StepKey:
-    status, is_running = step.status, step.status is StepStatus.IN_PROGRESS
+def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> StepKey:
+    # In a closed plan, no rule reads who held a step, or since when.
+    status, is_running = step.status, step.status is StepStatus.IN_PROGRESS and not is_closed
     seen = max(step.in_progress_since or OLD, step.last_seen_at or OLD)
     depends_on = tuple(sorted({names[before] for before in step.depends_on}))
     return StepKey(
