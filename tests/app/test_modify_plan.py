@@ -273,3 +273,38 @@ async def test_modification_after_a_cancellation_is_refused(agent: AgentClient) 
     assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
     reply = await modify(agent, plan, later, {"cancel_plan": "No longer needed."})
     assert reply["planStatus"] == "failed"
+
+
+async def _changed_while_held(agent: AgentClient, session: str) -> tuple[Body, Body]:
+    """Return a plan and its held step, whose instructions this session has changed."""
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="holder")
+    change = {"action": "update_step_instructions", "stepId": taken["stepId"]}
+    await modify(agent, plan, {**change, "instructions": "Better."}, sessionId=session)
+    return plan, taken
+
+
+async def test_result_names_the_revision_whose_instructions_it_answers(
+    agent: AgentClient, world: OrgEnv
+) -> None:
+    plan, taken = await _changed_while_held(agent, "other")
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    assert (context["answersRevision"], context["instructions"]) == (1, "Better.")
+    assert context["next"]["tool"] == "get_next_step"
+    assert (await agent.submit(taken, sessionId="holder"))["answersRevision"] == 1
+    (done,) = (await agent.status(plan))["completedSteps"]
+    assert done["answersRevision"] == 1
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert json.loads(entries[-1].details)["answersRevision"] == 1
+
+
+async def test_holder_that_gets_changed_instructions_answers_them(agent: AgentClient) -> None:
+    plan, taken = await _changed_while_held(agent, "other")
+    again = await agent.take(plan, sessionId="holder")
+    assert (again["stepId"], again["instructions"]) == (taken["stepId"], "Better.")
+    assert "answersRevision" not in await agent.submit(again, sessionId="holder")
+
+
+async def test_holder_that_changes_its_own_instructions_is_up_to_date(agent: AgentClient) -> None:
+    _, taken = await _changed_while_held(agent, "holder")
+    assert "answersRevision" not in await agent.submit(taken, sessionId="holder")

@@ -9,6 +9,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.registry import TOOLS
 from waybook.core.decision_context import ALL_SCOPES, Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden
+from waybook.plan.review import ReviewSurface
 from waybook.store.driver.queries import new_id
 
 READ = {Scope.PLAN_READ}
@@ -130,9 +131,11 @@ async def test_review_policy_human_refuses_a_decision_by_an_agent(
         at = AgentClient(decider.dispatcher, replace(decider.caller, channel=channel))
         for decision in ("approve", "reject", "skip", "modify"):
             args = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
-            refused = await at.refused("submit_user_decision", **args)
-            assert refused["code"] == "FORBIDDEN"
-            assert refused["details"]["reviewPolicy"] == "human"
+            for place in (None, *ReviewSurface):
+                refused = await at.refused("submit_user_decision", **args, place=place)
+                assert refused["code"] == "FORBIDDEN"
+                assert refused["details"]["reviewPolicy"] == "human"
+                assert refused["next"]["tool"] == "get_plan_status"
     assert (await asker.status(plan))["status"] == "awaiting_review"
 
 

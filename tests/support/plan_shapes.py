@@ -154,6 +154,7 @@ class Shape:
     def _step_modifications(self, step_id: StepId) -> Iterator[Modification]:
         if self.changes:
             yield RemoveStep(step_id)
+        if self.pairs:
             yield UpdateInstructions(step_id, "Look again.")
         yield FailStep(step_id, "no use")
         yield FailStep(step_id, "try again", retry=True)

@@ -68,6 +68,7 @@ class StepKey(NamedTuple):
     silent_holders: int | None
     max_attempts: int | None
     depends_on: tuple[str, ...]
+    is_outdated: bool
 
 
 class State(NamedTuple):
@@ -276,6 +277,7 @@ def _step_key(step: Step, names: Names, now: datetime, *, is_closed: bool) -> St
         step.silent_holders if is_running else None,
         step.max_attempts,
         depends_on,
+        is_running and step.answers_revision is not None,
     )
 
 
@@ -370,6 +372,7 @@ def _step_of(key: StepKey, order: int) -> Step:
         held_by={"a": "ann", "b": "bob", None: None}[key.session],
         held_session=key.session,
         silent_holders=key.silent_holders,
+        answers_revision=1 if key.is_outdated else None,
     )
 
 

@@ -119,7 +119,7 @@ class Draft:
     def start_step(self, step: Step) -> None:
         status, actor = StepStatus.IN_PROGRESS, self.moment.actor
         changed = {"status": move_step(step.status, status), **self._clock(status)}
-        holder = {"held_by": actor.user, "held_session": actor.session}
+        holder = {"held_by": actor.user, "held_session": actor.session, "answers_revision": None}
         self._change_step(step, {**changed, **holder})
 
     def _clock(self, status: StepStatus) -> dict[str, object]:

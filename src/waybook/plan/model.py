@@ -136,6 +136,9 @@ class Step(NamedTuple):
     silent_holders: int | None = None
     #: Step of the original plan from which this step was copied.
     copied_from: StepId | None = None
+    #: Revision of the plan whose instructions the holder got, or the result answers, if others
+    #: changed the instructions since.
+    answers_revision: int | None = None
 
     @property
     def holder(self) -> Holder | None:

@@ -172,6 +172,7 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
         case RemoveStep():
             return _remove(draft, step)
         case UpdateInstructions(_, instructions):
+            _outdate_holder(draft, step, instructions)
             draft.set_instructions(step.id, instructions)
             draft.record_heartbeat(step.id)
             return {"action": "update_step_instructions", "stepId": step.id}
@@ -181,6 +182,15 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
             return _retry(draft, step)
         case _:
             return _edit_pending(draft, modification, step)
+
+
+def _outdate_holder(draft: Draft, step: Step, instructions: str) -> None:
+    """Record which revision the holder of the step works from, unless it makes the change."""
+    me, holder = draft.moment.actor.holder, step.holder
+    is_changed = draft.plan.texts[step.id].instructions != instructions
+    is_others = step.held_by is not None and not me.is_same_conversation(holder)
+    if is_changed and holder and is_others and step.answers_revision is None:
+        draft.set_step(step.id, answers_revision=draft.plan.revision)
 
 
 def _edit_pending(draft: Draft, modification: PendingEdit, step: Step) -> dict[str, Json]:

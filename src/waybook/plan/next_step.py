@@ -90,6 +90,8 @@ def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> Ne
     resume_plan(draft)
     held = None if another else held_step(plan, draft.moment.actor)
     if held:
+        if held.answers_revision is not None:
+            return _hand_out(draft, held, resumed=True)
         draft.record_heartbeat(held.id)
         return StepReady(held, plan.texts.get(held.id), resumed=True)
     return _take(draft, patience)
@@ -193,7 +195,8 @@ def _hand_out(
     draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
 ) -> NextStep:
     actor = draft.moment.actor
-    draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
+    holder: dict[str, object] = {"held_by": actor.user, "held_session": actor.session}
+    draft.set_step(step.id, **holder, answers_revision=None)
     return _record_start(draft, step, resumed=resumed, replaced=replaced)
 
 

@@ -198,6 +198,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
         held_by=actor.user if relayed else None,
         held_session=actor.session if relayed else None,
         silent_holders=None,
+        answers_revision=None,
     )
     draft.set_plan(revision=draft.plan.revision + 1)
 

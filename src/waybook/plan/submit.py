@@ -227,6 +227,8 @@ def _complete(
     settle(draft)
     branch_payloads: list[Json] = [looked_at.as_json() for looked_at in branches]
     branched: dict[str, Json] = {"branches": branch_payloads} if branch_payloads else {}
+    if step.answers_revision is not None:
+        details["answersRevision"] = step.answers_revision
     draft.record(
         event,
         stepId=step_id,

@@ -203,7 +203,7 @@ exists (select from plan_session k where k.org_id = :org
 s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
 s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, s.fail_reason,
 array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
-s.copied_from::text;
+s.copied_from::text, s.answers_revision;
 
 -- name: step_list_of_plan
 -- Steps of a plan in any order, each as a list of the columns of `row_of_step`. One row with a list
@@ -211,7 +211,8 @@ s.copied_from::text;
 (select json_agg(json_build_array(
                    s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
                    s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-                   s.fail_reason, s.depends_on, s.max_attempts, s.silent_holders, s.copied_from))
+                   s.fail_reason, s.depends_on, s.max_attempts, s.silent_holders, s.copied_from,
+                   s.answers_revision))
    from plan_step s
   where s.org_id = :org and s.plan_id = %(plan_id)s);
 

@@ -787,6 +787,7 @@ create table plan_step (
   copied_from uuid,
   short_key bigint not null generated always as (app_short_key(id)) stored,
   words tsvector generated always as (app_name_words(org_id, title)) stored,
+  answers_revision integer,
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_place UNIQUE (plan_id, org_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),

@@ -48,6 +48,7 @@ def step_frame(of: StepMaterial) -> Body:
         stepType=str(step.type),
         status=str(step.status),
         attempt=step.attempt,
+        answersRevision=step.answers_revision,
         round=round_view(round_) if round_ else None,
         **author_view(plan),
         requiredSources=text.required_sources,

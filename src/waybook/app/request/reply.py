@@ -70,6 +70,7 @@ def step_header(step: Step, **more: Json) -> Body:
 
 
 def step_view(step: Step, **more: Json) -> Body:
+    more["answersRevision"] = step.answers_revision
     return step_header(step, dependsOn=[*step.depends_on] or None, **more)
 
 

@@ -34,10 +34,11 @@ select plan_id, research_question, formatting_notes, skill_execution_id, created
 -- name: plan_step
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on, max_attempts, silent_holders, copied_from)
+                       depends_on, max_attempts, silent_holders, copied_from, answers_revision)
 select id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
        in_progress_since, completed_at, held_by, held_session, fail_reason,
-       nullif(depends_on, '{}'), max_attempts, silent_holders, copied_from
+       nullif(depends_on, '{}'), max_attempts, silent_holders, copied_from,
+       answers_revision
   from json_populate_recordset(null::plan_step, %(items)s::json);
 
 -- name: step_brief

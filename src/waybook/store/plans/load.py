@@ -267,6 +267,7 @@ def _step(columns: tuple[Any, ...]) -> Step:
         row.max_attempts,
         row.silent_holders,
         StepId(row.copied_from) if row.copied_from else None,
+        row.answers_revision,
     )
 
 

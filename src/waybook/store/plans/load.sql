@@ -229,7 +229,7 @@ select 'step', s.id::text, json_build_object(
          'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
          'depends_on', coalesce(s.depends_on, '{}'),
          'max_attempts', s.max_attempts, 'silent_holders', s.silent_holders,
-         'copied_from', s.copied_from,
+         'copied_from', s.copied_from, 'answers_revision', s.answers_revision,
          'instructions', b.instructions, 'result_schema', b.result_schema,
          'required_sources', b.required_sources,
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,

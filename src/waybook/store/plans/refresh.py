@@ -262,6 +262,7 @@ def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
                 max_attempts,
                 silent_holders,
                 copied_from,
+                answers_revision,
             )
             for (
                 step_id,
@@ -281,6 +282,7 @@ def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
                 max_attempts,
                 silent_holders,
                 copied_from,
+                answers_revision,
             ) in rows
         ]
     )

@@ -60,6 +60,7 @@ class StepRow(NamedTuple):
     max_attempts: int | None
     silent_holders: int | None
     copied_from: str | None
+    answers_revision: int | None
     #: Instructions, result schema, required sources and stored sources. None if they were not
     #: requested.
     text: list[Any] | None = None

@@ -93,6 +93,7 @@ def _changed_step(
             held_session=new.held_session,
             fail_reason=new.fail_reason,
             silent_holders=new.silent_holders,
+            answers_revision=new.answers_revision,
         )
     if "title" in values:
         yield SQL["update_title"](plan_id=before.id, id=step_id, title=new.title)

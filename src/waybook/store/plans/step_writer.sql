@@ -23,7 +23,8 @@ update plan_step
        held_by = %(held_by)s,
        held_session = %(held_session)s,
        fail_reason = %(fail_reason)s,
-       silent_holders = %(silent_holders)s
+       silent_holders = %(silent_holders)s,
+       answers_revision = %(answers_revision)s
  where org_id = :org and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: complete_and_start

@@ -145,6 +145,9 @@ def _reply(material: StepMaterial, reader: PacketReader, args: GetStepContext) -
 def _next(plan: Plan, step: Step) -> Json:
     if step.status in TERMINAL_STEP:
         return next_call("get_next_step", "This step has ended. Claim another.", planId=plan.id)
+    if step.answers_revision is not None:
+        why = "The instructions were changed. Confirm that you have the new ones."
+        return next_call("get_next_step", why, planId=plan.id)
     return work_call(step)
 
 

@@ -167,6 +167,8 @@ def _outcome(decision: Decision[StepDone]) -> Body:
         branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
         errors = _errors(done.branches)
         outcome |= non_empty(branches=branches or None, conditionErrors=errors or None)
+    if done.step.answers_revision is not None:
+        outcome["answersRevision"] = done.step.answers_revision
     if plan.status is PlanStatus.FAILED and plan.fail_reason is not None:
         outcome["reason"] = plan.fail_reason
     return outcome
