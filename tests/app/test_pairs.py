@@ -271,9 +271,8 @@ async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
         elif reply["status"] == "awaiting_review":
             await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
         else:
-            for step in reply["steps"]:
-                if step["status"] == "in_progress":
-                    await agent.submit(step)
+            for step in (await agent.status(plan))["activeSteps"]:
+                await agent.submit(step)
     pytest.fail("the plan does not come to an end")
 
 

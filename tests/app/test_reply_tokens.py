@@ -40,7 +40,7 @@ class CountingAgent:
         return reply
 
 
-@pytest.mark.parametrize(("steps", "calls", "tokens"), [(5, 7, 1_000), (13, 17, 5_000)])
+@pytest.mark.parametrize(("steps", "calls", "tokens"), [(5, 7, 950), (13, 17, 5_000)])
 async def test_agent_that_follows_suggested_calls_stays_within_token_budget(
     world: OrgEnv, capsys: pytest.CaptureFixture[str], steps: int, calls: int, tokens: int
 ) -> None:

@@ -212,6 +212,8 @@ async def make_long_read(agent: AgentClient) -> None:
     question = {"planId": plan["planId"], "part": "researchQuestion"}
     await agent.call("get_research_context", **question)
     await agent.call("get_research_context", planId=plan["planId"], budgetTokens=500)
+    await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"])
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:

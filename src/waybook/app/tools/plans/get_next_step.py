@@ -15,7 +15,6 @@ from waybook.app.request.reply import (
     completion_view,
     cut_result,
     fit_reply,
-    holder_view,
     next_after_completion,
     next_call,
     output_view,
@@ -37,7 +36,7 @@ from waybook.app.request.waiting import (
     answer_or_wait,
 )
 from waybook.core.events import PLAN
-from waybook.json_values import Body, Json, non_empty
+from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.draft import Decision, copy_call
 from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.next_step import (
@@ -270,12 +269,17 @@ async def _awaiting(locked: LockedPlan) -> Body:
     }
 
 
+def _holder(step: Step) -> Json:
+    last_seen = step.last_seen_at or step.in_progress_since
+    return non_empty(stepId=step.id, heldBy=step.held_by, lastSeenAt=format_time(last_seen))
+
+
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
-    others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
-    steps: list[Json] = [holder_view(step) for step in others]
+    in_progress: list[Json] = [_holder(step) for step in nothing.in_progress]
+    failed: list[Json] = [{"stepId": step.id} for step in nothing.failed]
     why = "Wait until a step is free or the plan ends."
     call = wait_call(plan_id, why)
-    if not others:
+    if not (in_progress or failed or nothing.waiting):
         why = "The plan has no steps. Add steps, or cancel it."
         call = next_call("modify_plan", why, planId=plan_id)
     body: Body = {
@@ -284,7 +288,8 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "inProgress": len(nothing.in_progress),
         "failed": len(nothing.failed),
         **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
-        "steps": steps,
+        **({"failedSteps": failed} if failed else {}),
+        "steps": in_progress,
         "next": call,
     }
     detail_call = next_call("get_plan_status", "Get the full list.", planId=plan_id, detail=True)
