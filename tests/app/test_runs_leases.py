@@ -195,14 +195,17 @@ async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     assert (failed["status"], failed["attemptsLeft"]) == ("retry_loop_failed", 0)
     assert "retryAt" not in failed
     reply = await agent.call("get_next_job", runId=run["runId"])
-    assert (reply["status"], reply["next"]["tool"]) == ("stage_failed", "retry_failed")
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("stage_failed", 30)
+    waiting = {"runId": run["runId"], "waitSeconds": 55}
+    assert (reply["next"]["tool"], reply["next"]["args"]) == ("get_next_job", waiting)
 
 
 async def test_retry_failed_restarts_the_same_job(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
-    assert (await fail(agent, job, retryable=False))["status"] == "failed"
+    failed = await fail(agent, job, retryable=False)
+    assert (failed["status"], failed["attemptsLeft"]) == ("failed", 0)
     before = await agent.progress(run)
     assert before["stages"][0]["progress"]["failedSteps"] == 1
     named = {"runId": run["runId"], "stageSlug": "work"}
@@ -238,7 +241,9 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     error = await agent.refused(
         "submit_stage_feedback", runId=run["runId"], stageSlug="work", feedback="Well."
     )
-    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "failed")
+    assert "the stage 'work' has failed jobs" in error["message"]
+    assert error["next"]["tool"] == "get_run_progress"
 
 
 async def test_completed_job_can_be_neither_submitted_nor_failed_again(

@@ -289,10 +289,10 @@ async def test_plan_progress_lists_stalled_steps_with_minutes_of_inactivity(
         {"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31, "heldBy": "ann"}
     ]
     assert progress["progress"] == {"percent": 0, "done": 0, "total": 3}
-    assert progress["stages"][0]["progress"]["total"] == 3
+    assert progress["stages"][0]["progress"]["totalSteps"] == 3
     await agent.submit(taken)
     progress = await agent.call("get_run_progress", planId=plan["planId"])
-    assert (progress["stalled"], progress["stalledSteps"]) == (False, [])
+    assert not {"stalled", "stalledSteps"} & set(progress)
 
 
 async def test_stall_sweep_counts_stalled_plans_and_steps_for_the_metrics(

@@ -203,6 +203,16 @@ async def test_stage_feedback_ends_wait_of_get_next_job(env: WaitingEnv) -> None
     assert (await answered(waiting))["status"] == "job_ready"
 
 
+async def test_retry_of_failed_jobs_ends_wait_of_get_next_job(env: WaitingEnv) -> None:
+    run = await env.agent.run()
+    job = await env.agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await env.agent.call("fail_job", **held, error="The line is dead.", retryable=False)
+    waiting = await env.started("get_next_job", runId=run["runId"])
+    await env.agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
+    assert (await answered(waiting))["jobId"] == job["jobId"]
+
+
 # Time
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli.sample_runs import run_awaiting_feedback
+from cli.sample_runs import run_awaiting_feedback, run_in_progress
 from cli.terminal import Terminal
 from waybook.cli.commands import review
 
@@ -44,6 +44,16 @@ def test_review_command_lists_run_awaiting_feedback(
     assert f'waybook feedback {run_id} thesis "…"' in output
     assert "Nothing is waiting for you" not in output
     terminal.say("feedback", run_id, "thesis", "Shorter.")
+    assert run_id not in terminal.say("review", columns=120)
+
+
+def test_review_command_lists_run_with_failed_jobs(terminal: Terminal) -> None:
+    run_id = run_in_progress(terminal, "Broken antithesis")
+    output = terminal.say("review", columns=120)
+    assert "Broken antithesis has failed jobs in antithesis" in output
+    args = f'{{"runId": "{run_id}", "stageSlug": "antithesis"}}'
+    assert f"waybook call retry_failed '{args}'" in output
+    terminal.say("call", "retry_failed", args)
     assert run_id not in terminal.say("review", columns=120)
 
 

@@ -240,6 +240,7 @@ async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> Non
     await agent.call("store_research", **named, title="Notes", content="Half done.")
     world.clock.advance(minutes=31)
     await agent.status(plan)
+    await agent.call("get_run_progress", planId=plan["planId"])
     await agent.take(plan, sessionId="next")
 
 
@@ -257,6 +258,7 @@ async def make_run_that_ends_well(agent: AgentClient) -> None:
     await agent.call("get_next_job", runId=run["runId"])
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
     await agent.submit_documents(await agent.job(run), "Three")
+    await agent.progress(run)
     await agent.feedback(run, "scope")
     gathering = await agent.job(run)
     args = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}

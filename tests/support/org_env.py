@@ -182,8 +182,9 @@ class AgentClient:
         named = {"runId": run["runId"], "stageSlug": stage, "feedback": text}
         return await self.call("submit_stage_feedback", **named, **more)
 
-    async def progress(self, run: Body, **more: object) -> Body:
-        return await self.call("get_run_progress", runId=run["runId"], **more)
+    async def progress(self, run: Body, *, detail: bool = True) -> Body:
+        """Return the full report of a run, or the compact one."""
+        return await self.call("get_run_progress", runId=run["runId"], detail=detail)
 
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "AgentClient":
         """Return an agent of another user in the same org."""

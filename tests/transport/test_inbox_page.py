@@ -201,6 +201,42 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
+async def test_failed_stage_stays_in_inbox_until_retry(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    runs = [await world.agent.run(name=name) for name in ("Older", "Newer")]
+    jobs = [await world.agent.job(run) for run in runs]
+    for job in jobs:
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await world.agent.call("fail_job", **held, error="No <sources>.", retryable=False)
+        world.clock.advance(minutes=4)
+    page = await browser.get("/inbox")
+    text = visible_text(page.text)
+    assert text.index("Older : scope failed") < text.index("Newer : scope failed")
+    assert "waiting 8 min for you to retry it" in text
+    assert "Job failed: scope (a, held by ann): No &lt;sources&gt;." in text
+    assert page.text.count("Retry failed jobs") == 2
+    assert 'title="2 waiting for you"' in page.text
+    assert "Nothing needs you." in (await browser.get("/")).text
+    fields = {"stage": "scope", "key": "k", "back": "/inbox"}
+    for run in runs:
+        reply = await send(browser, "/inbox", at=f"/runs/{run['runId']}/retry", **fields)
+        assert (reply.status_code, reply.headers["location"]) == (303, "/inbox?done=retry")
+    assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
+    for run, job in zip(runs, jobs, strict=True):
+        assert (await world.agent.job(run))["jobId"] == job["jobId"]
+
+
+async def test_failed_stage_of_a_canceled_run_is_not_in_the_inbox(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    await agent.call("cancel_run", runId=job["runId"], reason="No use.")
+    assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
+
+
 async def test_crowded_inbox_shows_next_review_after_a_decision(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:

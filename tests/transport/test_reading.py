@@ -91,6 +91,7 @@ async def test_run_progress_api_returns_report_and_usage(
         "stages",
         "warnings",
         "status",
+        "awaitingFeedback",
         "progress",
         "usage",
     ]

@@ -229,6 +229,11 @@ class Run(NamedTuple):
     def lengths(self) -> Mapping[str, int]:
         return {known.name: known.length for known in self.lists}
 
+    @property
+    def failed_steps(self) -> list[StepRun]:
+        """Return the steps with jobs that failed permanently and were not retried since."""
+        return [step for step in self.steps.values() if step.failed and step.closed_at is None]
+
 
 class NewDocument(NamedTuple):
     """A document that a job produced. Its row stores the text, the audit only the text's hash."""

@@ -135,7 +135,7 @@ def _why(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> 
     if open_jobs:
         return NothingReady(tuple(open_jobs))
     for slug in compiled_dag.order:
-        failed = [s.key for s in run.steps.values() if s.stage == slug and _has_failed(run, s.id)]
+        failed = [step.key for step in run.failed_steps if step.stage == slug]
         if failed:
             return StageFailed(slug, tuple(failed))
     waiting = [
@@ -147,8 +147,3 @@ def _why(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> 
         and any(after not in run.stages for after in compiled_dag.dag.after(slug))
     ]
     return AwaitingFeedback(tuple(waiting)) if waiting else RunComplete()
-
-
-def _has_failed(run: Run, step_id: str) -> bool:
-    step = run.steps[step_id]
-    return step.failed > 0 and step.closed_at is None

@@ -20,9 +20,8 @@ def run_notifications(
 
 
 def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterator[Notification]:
-    was_failing = _failing(before)
     for slug, keys in _failing(run).items():
-        if slug not in was_failing:
+        if slug not in _failing(before):
             failed: list[Json] = [*keys[:MAX_NAMES_LISTED]]
             payload = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
             yield Notification(NotificationKind.STAGE_FAILED, run.id, payload)
@@ -42,9 +41,8 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
     by_stage: dict[str, list[str]] = {}
-    for step in run.steps.values() if run else ():
-        if step.failed and step.closed_at is None:
-            by_stage.setdefault(step.stage, []).append(step.key)
+    for step in run.failed_steps if run else ():
+        by_stage.setdefault(step.stage, []).append(step.key)
     return by_stage
 
 

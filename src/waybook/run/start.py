@@ -136,6 +136,13 @@ def _is_open(draft: RunDraft, slug: str) -> bool:
 
 def _completed(run: Run, slug: str, why: str) -> StageRun:
     stage = run.stages.get(slug)
+    if any(step.stage == slug for step in run.failed_steps):
+        raise InvalidTransition(
+            f"the stage {slug!r} has failed jobs, and waits until a person retries them; {why}",
+            old="failed",
+            new="completed",
+            next_call=_look(run),
+        )
     if stage is None or stage.completed_at is None:
         state = "not_started" if stage is None else "in_progress"
         raise InvalidTransition(

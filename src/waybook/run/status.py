@@ -15,7 +15,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
         return RunState.COMPLETED
     if run.canceled_at is not None:
         return RunState.CANCELED
-    if any(step.failed and step.closed_at is None for step in run.steps.values()):
+    if run.failed_steps:
         return RunState.FAILED
     waits = awaiting_feedback(run, compiled_dag) is not None
     return RunState.AWAITING_FEEDBACK if waits else RunState.IN_PROGRESS

@@ -128,6 +128,23 @@ r.completed_at, r.canceled_at, app_now() as now, r.lists, :stages_of_run as stag
 case when coalesce(%(state)s::text, 'open') = 'open' and %(dag)s::text is null
      then %(most)s::bigint end;
 
+-- name: failed_stages
+-- Failed stages of open runs. Only the newest failed steps are read, because canceled runs keep
+-- theirs.
+(select distinct r.id, r.name, s.stage_slug
+   from (select s.run_id, s.stage_slug
+           from stage_step s
+          where s.org_id = :org and s.failed > 0 and s.closed_at is null
+          order by s.run_id desc
+          limit %(most)s) s
+  cross join lateral (select r.id, r.name
+                        from run r
+                       where r.org_id = :org
+                         and r.id = s.run_id
+                         and r.completed_at is null
+                         and r.canceled_at is null
+                      offset 0) r) f;
+
 -- name: runs_asked_for
 -- Runs that match the filters of a list, with the state of each run.
 run r

@@ -1,10 +1,12 @@
-"""Inbox of an org: open reviews, and stages of runs that wait for feedback."""
+"""Inbox of an org: open reviews, and stages of runs that wait for feedback or have failed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from waybook.app.queries.overview_entries import RunFailure
+from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH
 from waybook.app.queries.runs.run_list import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.store.driver.queries import Statement
@@ -73,6 +75,26 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[
         for run, row in zip(runs, rows, strict=True)
         if run.awaiting is not None and row.awaiting_since is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStage:
+    """A stage of an open run with permanently failed jobs, which a person may retry."""
+
+    kind: ClassVar[str] = "failure"
+    is_overdue: ClassVar[bool] = False
+
+    run_id: str
+    run_name: str
+    since: datetime
+    failure: RunFailure
+
+
+async def list_failed_stages(ctx: RequestContext, *, most: int) -> list[FailedStage]:
+    """Return the failed stages of open runs, longest waiting first."""
+    statement = load.failed_stages_statement(shown=most, most=MAX_PENDING, wide=EXCERPT_LENGTH)
+    (rows,) = await ctx.read(statement)
+    return [FailedStage(row.run_id, row.run_name, row.at, RunFailure(*row.failure)) for row in rows]
 
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:

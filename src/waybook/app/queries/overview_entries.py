@@ -94,6 +94,14 @@ class RunFailure(NamedTuple):
     out_of_retries: bool
     jobs: int
 
+    @property
+    def reason(self) -> str:
+        first = f"{self.jobs} jobs failed, last" if self.jobs > 1 else "Job failed"
+        retries = f", out of retries after attempt {self.attempt}" if self.out_of_retries else ""
+        who = f", held by {self.held_by}" if self.held_by else ""
+        error = self.error or "no reason stored"
+        return f"{first}: {self.step_key} ({self.model}{who}{retries}): {error}"
+
 
 class TroubledRun(NamedTuple):
     """Open run with permanently failed jobs."""
@@ -114,12 +122,7 @@ class TroubledRun(NamedTuple):
         if not self.failures:
             return "A step failed"
         last = max(self.failures, key=lambda failure: failure.at)
-        jobs = sum(failure.jobs for failure in self.failures)
-        first = f"{jobs} jobs failed, last" if jobs > 1 else "Job failed"
-        retries = f", out of retries after attempt {last.attempt}" if last.out_of_retries else ""
-        who = f", held by {last.held_by}" if last.held_by else ""
-        error = last.error or "no reason stored"
-        return f"{first}: {last.step_key} ({last.model}{who}{retries}): {error}"
+        return last._replace(jobs=sum(failure.jobs for failure in self.failures)).reason
 
 
 class RunningPlan(NamedTuple):

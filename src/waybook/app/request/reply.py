@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.plan.model import MAX_WAIT_SECONDS, Plan, PlanId, Review, Round, Step, StepType
 from waybook.plan.output import Output, is_missing
-from waybook.plan.progress import budget_json, progress_json, whole_minutes
+from waybook.plan.progress import budget_json, whole_minutes
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
@@ -209,10 +209,9 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
         "stageSlug": slug,
         "status": stage_status(run, slug),
         "progress": {
-            **progress_json(done, total),
             "completedSteps": done,
             "totalSteps": total,
-            "failedSteps": sum(step.failed > 0 and step.closed_at is None for step in steps),
+            "failedSteps": sum(step.stage == slug for step in run.failed_steps),
         },
     }
 
@@ -223,8 +222,8 @@ def stage_status(run: Run, slug: str) -> str:
         return "not_started"
     if stage.completed_at is not None:
         return "completed"
-    failed = any(s.failed and s.closed_at is None for s in run.steps.values() if s.stage == slug)
-    return "failed" if failed else "in_progress"
+    has_failed = any(step.stage == slug for step in run.failed_steps)
+    return "failed" if has_failed else "in_progress"
 
 
 def started_view(stage: StageRun, run: Run) -> Body:
@@ -253,6 +252,10 @@ def next_job_call(run_id: str, why: str = "Claim a job of this run.") -> Json:
 
 def wait_for_job_call(run_id: str, why: str) -> Json:
     return next_call("get_next_job", why, runId=run_id, waitSeconds=MAX_WAIT_SECONDS)
+
+
+def wait_for_feedback_call(run_id: str) -> Json:
+    return wait_for_job_call(run_id, "Wait: a person reviews the stage, not you.")
 
 
 def job_view(job: Job) -> Body:

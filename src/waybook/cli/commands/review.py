@@ -119,11 +119,21 @@ def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
 def awaiting_runs_table(runs: list[RunSummary]) -> Group:
     lines: list[RenderableType] = []
     for run in runs:
-        stage = run.awaiting.slug if run.awaiting else ""
-        waits = f" is waiting for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
-        lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
-        lines.append(Text(f'  waybook feedback {short_id(run.id)} {stage} "…"', style="dim"))
+        run_id = short_id(run.id)
+        for stage in (stage.slug for stage in run.stages if stage.failed):
+            args = json.dumps({"runId": run_id, "stageSlug": stage}, ensure_ascii=False)
+            lines += _waiting(run, f"has failed jobs in {stage}", f"call retry_failed '{args}'")
+        if run.awaiting:
+            stage = run.awaiting.slug
+            waits = f"is waiting for your feedback on {stage}"
+            lines += _waiting(run, waits, f'feedback {run_id} {stage} "…"')
     return Group(*lines)
+
+
+def _waiting(run: RunSummary, waits: str, command: str) -> tuple[Text, Text]:
+    what = f" {waits}, {format_age(run.updated_at, run.now)}"
+    line = Text.assemble(("! ", "bold magenta"), (run.name, "bold"), what)
+    return line, Text(f"  waybook {command}", style="dim")
 
 
 def step_name(review: ReviewRecord) -> str:
@@ -161,8 +171,9 @@ DecisionFlags = tuple[str, str | None]
 def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
     """Review and decide pending requests.
 
-    Without a decision option, shows the inbox interactively and the runs awaiting feedback. With a
-    decision option, decides the review of the named plan, or the only open review.
+    Without a decision option, shows the inbox interactively, and the runs that await feedback or
+    have failed jobs. With a decision option, decides the review of the named plan, or the only open
+    review.
     """
     decided = _decided(
         approve=bool(given.pop("approve")),
@@ -299,7 +310,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
     runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
-    return [run for run in runs if run.awaiting]
+    return [run for run in runs if run.awaiting or run.steps_failed]
 
 
 def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:

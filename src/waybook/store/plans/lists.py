@@ -72,11 +72,12 @@ class ReviewOutcomeRow(NamedTuple):
 class PendingCounts(NamedTuple):
     reviews: int
     runs: int
+    failed_stages: int
     now: datetime
 
     @property
     def total(self) -> int:
-        return self.reviews + self.runs
+        return self.reviews + self.runs + self.failed_stages
 
 
 SQL = load(

@@ -260,7 +260,7 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
  where r.org_id = :org and r.id = %(review_id)s;
 
 -- name: waiting
--- Count the reviews and runs that wait for a person, up to a limit.
+-- Count the reviews, runs and failed stages that wait for a person, up to a limit.
 select (select count(*)
           from (select
                   from review r
@@ -274,4 +274,5 @@ select (select count(*)
                   from run r
                  where r.org_id = :org and r.awaiting_since is not null
                  limit %(most)s) r) as runs,
+       (select count(*) from :failed_stages) as failed_stages,
        app_now() as now;

@@ -14,6 +14,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import (
     DefinitionRow,
+    FailedStageRow,
     RunBriefRow,
     RunEventRow,
     RunListRow,
@@ -34,6 +35,7 @@ SQL = load(
     runs_by_start=RunSummaryRow,
     runs_with_text=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
+    failed_stages_of_runs=FailedStageRow,
     run_recent_events=RunEventRow,
     run_rows=StoredRow,
     definition=DefinitionRow,
@@ -84,6 +86,10 @@ def text_statement(**values: str | int | bool | None) -> Statement:
 
 def awaiting_statement(most: int) -> Statement:
     return SQL["awaiting_runs"](most=most)
+
+
+def failed_stages_statement(*, shown: int, most: int, wide: int) -> Statement:
+    return SQL["failed_stages_of_runs"](shown=shown, most=most, wide=wide)
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:

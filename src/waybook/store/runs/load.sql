@@ -153,6 +153,26 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
           where g.org_id = :org and g.run_id = r.id) g
  order by r.awaiting_since, r.id;
 
+-- name: failed_stages_of_runs
+-- Return the failed stages of open runs, each with the job that failed last; longest waiting first.
+select f.id::text as run_id, f.name as run_name, j.completed_at as at,
+       json_build_array(f.stage_slug, j.step_key, j.model, j.attempt, j.error, j.held_by,
+                        j.completed_at, j.out_of_retries, j.jobs) as failure
+  from :failed_stages
+  cross join lateral (select j.step_key, j.model, j.attempt,
+                             left(coalesce(j.error, ''), %(wide)s) as error, j.held_by,
+                             j.completed_at, j.status = 'retry_loop_failed' as out_of_retries,
+                             count(*) over () as jobs
+                        from job j
+                       where j.org_id = :org and j.run_id = f.id
+                         and j.stage_slug = f.stage_slug
+                         and j.status in ('failed', 'retry_loop_failed')
+                         and j.job_type <> 'RENDER'
+                       order by j.completed_at desc, j.id
+                       limit 1) j
+ order by j.completed_at, f.id, f.stage_slug
+ limit %(shown)s;
+
 -- name: run_recent_events
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject

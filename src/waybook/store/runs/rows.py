@@ -171,6 +171,14 @@ class FailedJobRow(NamedTuple):
     at: datetime
 
 
+class FailedStageRow(NamedTuple):
+    run_id: str
+    run_name: str
+    at: datetime
+    #: The stage, and the job of it that failed last: the fields of `RunFailure`.
+    failure: tuple[str, str, str, int, str, str | None, str, bool, int]
+
+
 class PartRow(NamedTuple):
     content: str
 

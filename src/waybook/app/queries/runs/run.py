@@ -132,6 +132,7 @@ class RunDetail:
         return {
             **cast("Body", self.report),
             "status": str(self.state),
+            **non_empty(awaitingFeedback=self.awaiting),
             "progress": progress_json(self.steps_done, self.steps_total),
             "usage": self.run.usage.as_reply(),
             **non_empty(copiedFrom=run_origin_view(self.run)),

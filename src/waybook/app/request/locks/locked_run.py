@@ -14,6 +14,7 @@ from waybook.app.request.locks.locking import Commit, Locked, Proposal, Written
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.run_access import load_definition, run_not_found
+from waybook.core.changes import Event
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import Busy
 from waybook.run.draft import RunDecision
@@ -289,6 +290,9 @@ class LockedRun(Locked[RunDecision[object]]):
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
+        # A failure or a retry may add a failed stage to the inbox, or remove one.
+        if not moved and decision.entries:
+            moved = decision.entries[-1].event in (Event.STEP_FAILED, Event.PLAN_MODIFIED)
         loaded = {job.id: job for job in proposal.jobs}
         write = writer.seal_decision(decision, loaded, write_context)
 

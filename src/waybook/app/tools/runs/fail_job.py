@@ -41,11 +41,12 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
             context=locked.decision_context,
         )
         failed = decision.reply.job
+        is_retried = failed.completed_at is None
         body = non_empty(
             runId=run_id,
             **job_view(failed),
-            attemptsLeft=max(0, MAX_ATTEMPTS - failed.tries),
-            retryAt=format_time(failed.ready_at) if failed.completed_at is None else None,
+            attemptsLeft=MAX_ATTEMPTS - failed.tries if is_retried else 0,
+            retryAt=format_time(failed.ready_at) if is_retried else None,
             next=next_job_call(run_id, "Claim another job."),
         )
         return Proposal(decision, body, jobs=(job,))

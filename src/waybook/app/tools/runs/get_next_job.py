@@ -10,7 +10,13 @@ from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, Ru
 from waybook.app.request.locks.locked_run import LockedRun, RunProposal
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.page_urls import run_url
-from waybook.app.request.reply import cancellation_view, fit_reply, next_call, wait_for_job_call
+from waybook.app.request.reply import (
+    cancellation_view,
+    fit_reply,
+    next_call,
+    wait_for_feedback_call,
+    wait_for_job_call,
+)
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.app.request.wait_queue import Nothing, Subject
@@ -174,7 +180,7 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
 
 def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
     match reply:
-        case AwaitingFeedback():
+        case AwaitingFeedback() | StageFailed():
             return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
         case NothingReady():
             return Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
@@ -190,15 +196,12 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
         case NothingReady():
             return _nothing(reply, locked.run)
         case AwaitingFeedback(stages):
-            args: Body = {"runId": run_id, "stageSlug": stages[0]}
-            call = wait_for_job_call(run_id, "Wait: a person reviews the stage, not you.")
-            place = run_url(run_id, locked.ctx.services.base_url)
-            return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
+            call = wait_for_feedback_call(run_id)
+            return {"status": "awaiting_feedback", **_stage(locked, stages[0]), "next": call}
         case StageFailed(stage, steps):
-            why = "Retry the failed jobs once the cause is fixed."
-            args = {"runId": run_id, "stageSlug": stage}
-            call = next_call("retry_failed", why, **args)
-            failed: Body = {"status": "stage_failed", **args, "failedSteps": [*steps], "next": call}
+            call = wait_for_job_call(run_id, "Wait: a person retries the failed jobs, not you.")
+            failed: Body = {"status": "stage_failed", **_stage(locked, stage)}
+            failed |= {"failedSteps": [*steps], "next": call}
             look = next_call("get_run_progress", "Get the full list.", runId=run_id, detail=True)
             return fit_reply(failed, ("failedSteps",), look)
         case RunComplete():
@@ -213,6 +216,11 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             raise AssertionError("a job without attempts left is not handed out")
         case _:
             assert_never(reply)
+
+
+def _stage(locked: LockedRun, slug: str) -> Body:
+    page = run_url(locked.run.id, locked.ctx.services.base_url)
+    return {"runId": locked.run.id, "stageSlug": slug, "runUrl": page}
 
 
 def _nothing(nothing: NothingReady, run: Run) -> Body:

@@ -1,10 +1,13 @@
-"""Inbox page with pending reviews and feedback, overdue reviews first, and its form handlers.
+"""Inbox page with pending reviews, feedback and failed stages, and its form handlers.
+
+Overdue reviews come first.
 
 Forms work with or without JavaScript. Without it, a decision redirects to the page with the form,
 and after an error the form is shown again with its input. With JavaScript, only the card of the
 form is replaced, so that other input on the page is kept.
 """
 
+import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -15,6 +18,8 @@ from starlette.responses import Response
 
 from waybook.app.queries.evidence import read_evidence, read_stage_documents
 from waybook.app.queries.inbox import (
+    FailedStage,
+    list_failed_stages,
     list_reviews,
     read_pending_stage,
     read_review,
@@ -57,9 +62,13 @@ class InboxPage:
         stages = await runs_awaiting_feedback(call, most=MAX_CARDS)
         documents = await read_stage_documents(call, stages)
         feedback = [feedback_card(*item) for item in zip(stages, documents, strict=True)]
-        every: list[DecisionCard | FeedbackCard] = [*decisions, *feedback]
+        failed = await list_failed_stages(call, most=MAX_CARDS)
+        every: list[DecisionCard | FeedbackCard | FailedStage] = [*decisions, *feedback, *failed]
         every.sort(key=lambda card: (not card.is_overdue, card.since))
-        return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
+        key = secrets.token_urlsafe(16)
+        return await self.page_context.render_page(
+            request, "inbox", cards=every[:MAX_CARDS], key=key
+        )
 
 
 #: Values of the decision buttons. `wait` cancels the confirmation of a rejection.

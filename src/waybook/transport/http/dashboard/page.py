@@ -146,6 +146,7 @@ def _render(
     token = csrf_token(request)
     framed = {
         "waiting": pending.total,
+        "failed_stages": pending.failed_stages,
         "now": pending.now,
         "token": mask_token(token),
         "position": request.state.position,

@@ -64,9 +64,9 @@ class RunPage:
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on the page have the same idempotency key, so add the stage, step or document to
-        # it.
-        place = "/".join(filter(None, (_field(fields, name) for name in FORM_PLACES)))
+        # All forms on a page have the same idempotency key, so add what the form is about.
+        places = (run_id, *(_field(fields, name) for name in FORM_PLACES))
+        place = "/".join(filter(None, places))
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
             request, tool, {**named, **args, "idempotencyKey": key}
