@@ -146,8 +146,8 @@ ONLY :=
 test-controls: env ## remove each security control in turn: a test must fail each time; minutes
 	@$(BIN)/python tools/controls/run.py $(ONLY)
 
-naive-agents: env ## 1,000 random plans with agents that follow only 'next' and may die; ten minutes
-	@WAYBOOK_NAIVE_PLANS=1000 $(BIN)/python -m pytest -q -n 0 -o faulthandler_timeout=0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
+naive-agents: env ## 1,000 random plans and 300 runs with agents that follow only 'next' and may die; ten minutes
+	@WAYBOOK_NAIVE_PLANS=1000 WAYBOOK_NAIVE_RUNS=300 $(BIN)/python -m pytest -q -n 0 -o faulthandler_timeout=0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
 
 fan-in: env ## jobs that end at the same moment and connections that break, thousands of times
 	@WAYBOOK_WALK=wide $(BIN)/python -m pytest -q tests/acceptance/test_runs_fan_in.py tests/acceptance/test_runs_killed.py

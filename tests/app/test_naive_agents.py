@@ -1,15 +1,32 @@
-"""Agents that follow only the suggested calls, and die at random, still end every plan."""
+"""Agents that follow only the suggested calls, and die at random, still end every plan and run."""
 
+import asyncio
 import os
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from naive_agents import Outcome, run_plan
-from org_env import OrgEnv
+from dag_builders import dags, models
+from naive_agents import Outcome, run_plan, run_workflow
+from org_env import OrgEnv, make_env
+from postgres_servers import ServerDatabase
 from waybook.core.decision_context import ReviewPolicy
+from waybook.dag.model import Dag
 
-#: Number of random plans; `make naive-agents` runs a thousand.
+#: Numbers of random plans and runs; `make naive-agents` runs more of them.
 PLANS = int(os.environ.get("WAYBOOK_NAIVE_PLANS", "25"))
+RUNS = int(os.environ.get("WAYBOOK_NAIVE_RUNS", "6"))
+#: Largest number of calls that an agent may make in a row while nothing changes.
+MAX_LOOP = 3
+
+
+def check(what: str, outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\n{what}: {outcome}")  # noqa: T201 - the figures are the result
+    assert outcome.endless == []
+    assert outcome.longest_loop <= MAX_LOOP
+    assert outcome.decisions > 0
 
 
 async def test_plans_end_if_agents_follow_suggested_calls_and_die_randomly(
@@ -19,13 +36,27 @@ async def test_plans_end_if_agents_follow_suggested_calls_and_die_randomly(
     await world.set_policy(ReviewPolicy.HUMAN)
     for seed in range(PLANS):
         await run_plan(world, seed, outcome)
-    with capsys.disabled():
-        print(  # noqa: T201 - the figures are the result
-            f"\n{outcome.plans} plans, {outcome.calls} calls, {outcome.deaths} deaths, "
-            f"{outcome.decisions} reviews decided, {outcome.self_approvals} self-approvals, "
-            f"{len(outcome.endless)} endless; {dict(outcome.statuses)}"
-        )
-    assert outcome.endless == []
-    assert outcome.self_approvals == 0
+    check("plans", outcome, capsys)
+    assert outcome.seen["submit_user_decision"] == 0
     assert set(outcome.statuses) == {"completed", "failed"}
-    assert outcome.decisions > 0
+
+
+def test_runs_end_if_agents_follow_suggested_calls_and_die_randomly(
+    shared_place: ServerDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = Outcome()
+
+    async def work_on(dag: Dag, names: list[str], seed: int) -> None:
+        async with make_env(shared_place, pool_size=2) as world:
+            await world.set_policy(ReviewPolicy.HUMAN)
+            await run_workflow(world, dag, names, seed, outcome)
+
+    @settings(max_examples=RUNS)
+    @given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32))
+    def work_on_any(dag: Dag, names: list[str], seed: int) -> None:
+        asyncio.run(work_on(dag, names, seed))
+
+    work_on_any()
+    check("runs", outcome, capsys)
+    assert outcome.seen["submit_stage_feedback"] == outcome.seen["retry_failed"] == 0
+    assert set(outcome.statuses) <= {"completed", "canceled"}

@@ -1,24 +1,32 @@
 """Naive agents: programs that make only the calls that replies suggest, and that end at random.
 
-Eight agents share a plan. Each agent makes one call at a time, and fills in only the arguments that
-the suggested call lacks: a result, or a summary for a review. An agent may end between any two
-calls; a new agent with a new session then replaces it. A scripted person decides the reviews. Time
-is simulated: a call that would wait is answered at once, and the clock advances.
+Eight agents share a plan or a run. Each agent makes one call at a time, and fills in only the
+arguments that the suggested call lacks: a result, or a summary for a review. An agent may fail a
+job instead of submitting it, and may end between any two calls; a new agent with a new session then
+replaces it. A scripted person decides the reviews, gives feedback, and retries failed jobs. Time is
+simulated: a call that would wait is answered at once, and the clock advances.
 """
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
+from waybook.dag.definitions.definition import write_definition
+from waybook.dag.model import Dag
+from waybook.store import audit
 
 AGENTS = 8
-#: Maximum number of calls per plan. The test fails if the plan is still open after that many calls.
+#: Maximum number of calls per plan or run. The test fails if it is still open after that many.
 MAX_CALLS = 3_000
 STALL_MINUTES = 5
 DEATH_RATE = 0.12
+FAILURE_RATE = 0.15
 CLOSED = ("plan_complete", "plan_failed")
+READY = ("step_ready", "job_ready")
 RESULTS = ("plain", "again", "more", "skip", "stop")
 
 
@@ -99,20 +107,24 @@ def random_condition(random: Random, count: int) -> Body:
 
 @dataclass
 class NaiveAgent:
-    """Agent that knows only the id of its plan and the calls that replies suggest in `next`."""
+    """Agent that knows only its first call and the calls that replies suggest in `next`."""
 
     client: AgentClient
-    plan_id: object
+    next_call: Body
     session: str
     random: Random
-    next_call: Body = field(default_factory=dict)
     has_ended: bool = False
+    #: Number of calls since the plan or run changed, or since the agent waited.
+    idle_calls: int = 0
+    seen_changes: int = 0
 
     async def act(self, seen: Counter[str]) -> bool:
         """Make the suggested call without its waiting time; return whether the call would wait."""
-        suggested = self.next_call or {"tool": "get_next_step", "args": {"planId": self.plan_id}}
-        tool, args = str(suggested["tool"]), dict(suggested["args"])
+        tool, args = str(self.next_call["tool"]), dict(self.next_call["args"])
         would_wait = args.pop("waitSeconds", 0) > 0
+        if tool == "submit_job_result" and self.random.random() < FAILURE_RATE:
+            tool = "fail_job"
+            args.pop("takeNext", None)
         answer = await self.client.ask(tool, {**args, **self._own_words(tool)})
         seen[tool] += 1
         body: Body = answer.body
@@ -120,15 +132,19 @@ class NaiveAgent:
             body = dict(answer.body["error"])  # type: ignore[call-overload]  # an object
             seen[str(body["code"])] += 1
             assert body.get("next"), body
-        if body.get("status") in CLOSED:
+        if body.get("status") in CLOSED or body["next"] is None:
             self.has_ended = True
         self.next_call = body["next"]
-        return would_wait and body.get("status") != "step_ready"
+        return would_wait and body.get("status") not in READY
 
     def _own_words(self, tool: str) -> Body:
         words: Body = {"sessionId": self.session}
         if tool == "submit_step_result":
             words["resultSummary"] = self.random.choice(RESULTS)
+        if tool == "submit_job_result":
+            words["content"] = "# Found"
+        if tool == "fail_job":
+            words |= {"error": "No luck.", "retryable": self.random.random() < 0.7}
         if tool == "request_user_review":
             words["summary"] = "Is this right?"
         if tool == "submit_user_decision":
@@ -140,14 +156,23 @@ class NaiveAgent:
 class Outcome:
     """Results of one simulation with naive agents, as numbers."""
 
-    plans: int = 0
+    subjects: int = 0
     calls: int = 0
+    #: Largest number of calls that one agent made in a row while nothing changed, from a call that
+    #: waited to the next.
+    longest_loop: int = 0
     deaths: int = 0
-    self_approvals: int = 0
     decisions: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)
     endless: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.subjects} ended, {self.calls} calls, {self.deaths} deaths, "
+            f"{self.decisions} decisions by a person, {len(self.endless)} endless, "
+            f"longest loop {self.longest_loop}; {dict(self.statuses)}"
+        )
 
 
 async def decide_review(person: AgentClient, plan_id: object, random: Random) -> bool:
@@ -162,36 +187,105 @@ async def decide_review(person: AgentClient, plan_id: object, random: Random) ->
     return True
 
 
-async def run_plan(world: OrgEnv, seed: int, outcome: Outcome) -> None:
-    """Let eight naive agents work on one random plan until it ends."""
-    random = Random(seed)  # noqa: S311 - a reproducible simulation
-    person = world.agent.acting_as("pat", Channel.DASHBOARD)
-    plan = await world.agent.call("create_research_plan", **random_plan(random))
-    plan_id = plan["planId"]
+async def help_run(person: AgentClient, run_id: object, random: Random) -> bool:
+    """Do what the run waits for, if it waits for a person; return whether it did."""
+    progress = await person.call("get_run_progress", runId=run_id)
+    if stage := progress.get("awaitingFeedback"):
+        named = {"runId": run_id, "stageSlug": stage}
+        await person.call("submit_stage_feedback", **named, feedback="Go on.")
+        return True
+    if progress["status"] != "failed":
+        return False
+    if random.random() < 0.1:
+        await person.call("cancel_run", runId=run_id, reason="No use.")
+    else:
+        failed = [s["stageSlug"] for s in progress["stages"] if s["status"] == "failed"]
+        await person.call("retry_failed", runId=run_id, stageSlug=failed[0])
+    return True
 
-    def newcomer(number: int) -> NaiveAgent:
-        session = f"{seed}-{number}"
-        return NaiveAgent(world.agent, plan_id, session, random)
 
-    agents, born = [newcomer(number) for number in range(AGENTS)], AGENTS
-    outcome.plans += 1
-    for _ in range(MAX_CALLS):
-        world.clock.advance(seconds=5)
-        place = random.randrange(AGENTS)
-        agent = agents[place]
+Help = Callable[[AgentClient, object, Random], Awaitable[bool]]
+
+
+@dataclass
+class Crew:
+    """Eight naive agents on one plan or run, and a person who helps out."""
+
+    world: OrgEnv
+    first_call: Body
+    help_out: Help
+    seed: int
+    outcome: Outcome
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)  # noqa: S311 - a reproducible simulation
+        self.person = self.world.agent.acting_as("pat", Channel.DASHBOARD)
+        (self.subject_id,) = self.first_call["args"].values()
+        self.born = 0
+        self.agents = [self.newcomer() for _ in range(AGENTS)]
+
+    def newcomer(self) -> NaiveAgent:
+        self.born += 1
+        session = f"{self.seed}-{self.born}"
+        return NaiveAgent(self.world.agent, self.first_call, session, self.random)
+
+    async def work_until_end(self) -> None:
+        """Let the agents follow the suggested calls until one of them has nothing left to do."""
+        self.outcome.subjects += 1
+        for _ in range(MAX_CALLS):
+            self.world.clock.advance(seconds=5)
+            place = self.random.randrange(AGENTS)
+            await self._act(self.agents[place])
+            if self.agents[place].has_ended:
+                return
+            if self.random.random() < DEATH_RATE:
+                self.agents[place] = self.newcomer()
+                self.outcome.deaths += 1
+            if self.random.random() < 0.1:
+                helped = await self.help_out(self.person, self.subject_id, self.random)
+                self.outcome.decisions += helped
+        self.outcome.endless.append(self.seed)
+
+    async def _act(self, agent: NaiveAgent) -> None:
+        outcome, before = self.outcome, await self._changes()
         waited = await agent.act(outcome.seen)
         outcome.calls += 1
-        if agent.has_ended:
-            break
         if waited:
-            world.clock.advance(seconds=55 / AGENTS)
-        if random.random() < DEATH_RATE:
-            agents[place], born = newcomer(born), born + 1
-            outcome.deaths += 1
-        if random.random() < 0.1:
-            outcome.decisions += await decide_review(person, plan_id, random)
-    else:
-        outcome.endless.append(seed)
-    outcome.self_approvals = outcome.seen["submit_user_decision"]
-    status = await person.call("get_plan_status", planId=plan_id)
+            self.world.clock.advance(seconds=55 / AGENTS)
+        after = await self._changes()
+        if after != before:
+            agent.idle_calls = 0
+        elif waited or before != agent.seen_changes:
+            agent.idle_calls = 1
+        else:
+            agent.idle_calls += 1
+        agent.seen_changes = after
+        outcome.longest_loop = max(outcome.longest_loop, agent.idle_calls)
+
+    async def _changes(self) -> int:
+        """Return the number of audit entries of the plan or run."""
+        statement = audit.SQL["head"](subject_id=full_id(self.subject_id))
+        ((head,),) = await self.world.database.read_org(self.world.agent.org_id, statement)
+        return int(head.seq)
+
+
+async def run_plan(world: OrgEnv, seed: int, outcome: Outcome) -> None:
+    """Let naive agents work on one random plan until it ends."""
+    arguments = random_plan(Random(seed))  # noqa: S311 - a reproducible simulation
+    plan = await world.agent.call("create_research_plan", **arguments)
+    first_call = {"tool": "get_next_step", "args": {"planId": plan["planId"]}}
+    await Crew(world, first_call, decide_review, seed, outcome).work_until_end()
+    status = await world.agent.call("get_plan_status", planId=plan["planId"])
     outcome.statuses[str(status["status"])] += 1
+
+
+async def run_workflow(
+    world: OrgEnv, dag: Dag, models: list[str], seed: int, outcome: Outcome
+) -> None:
+    """Let naive agents work on one run of a workflow until it ends."""
+    await world.agent.call("add_dag", definition=write_definition(dag))
+    run = await world.agent.run(dag.slug, models)
+    first_call = {"tool": "get_next_job", "args": {"runId": run["runId"]}}
+    await Crew(world, first_call, help_run, seed, outcome).work_until_end()
+    status = (await world.agent.progress(run))["status"]
+    outcome.statuses[str(status)] += 1
