@@ -39,6 +39,8 @@ from waybook.redaction import redact, redact_json
 MAX_MESSAGE_LENGTH: Final = 4_000
 #: Start of `why` in every suggestion to repeat the last call.
 SAME_CALL: Final = "Retry the same call"
+#: End of the message of an error without a suggestion.
+NO_CALL_HELPS: Final = "(No other call helps; tell your user.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,11 @@ class WaybookError(Exception):
     def as_json(self) -> dict[str, object]:
         call = self.next_call
         following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
+        is_final = call is None and isinstance(self, Forbidden)
         return {
             "error": {
                 "code": self.code,
-                "message": self.message,
+                "message": f"{self.message} {NO_CALL_HELPS}" if is_final else self.message,
                 "details": redact_json(self.details),
                 "next": redact_json(following),
             }

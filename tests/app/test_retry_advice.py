@@ -1,5 +1,8 @@
 """Default advice in error replies: repeat the same call, with a hint about what to change in it."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from org_env import AgentClient
@@ -8,10 +11,9 @@ from waybook.app.request.answers import error_answer, retry_call
 from waybook.errors import (
     BadRecipe,
     Busy,
-    EndpointFailed,
     Forbidden,
+    InvalidTransition,
     NextCall,
-    NotFound,
     TooLarge,
     Unavailable,
     WaybookError,
@@ -61,9 +63,27 @@ def test_retry_advice_names_each_invalid_argument_once() -> None:
     )
 
 
-def test_error_without_remedy_suggests_no_call() -> None:
-    for error in (Forbidden(), NotFound(), EndpointFailed()):
-        assert retry_call(error, TOOLS["get_next_step"], {}) is None
+def error_kinds(kind: type[WaybookError] = WaybookError) -> Iterator[type[WaybookError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from error_kinds(inner)
+
+
+@pytest.mark.parametrize("tool", ["get_next_step", "get_next_job"])
+@pytest.mark.parametrize("kind", [*error_kinds()], ids=lambda kind: kind.__name__)
+def test_every_error_suggests_a_call_or_says_that_none_helps(
+    kind: type[WaybookError], tool: str
+) -> None:
+    error = kind(old="a", new="b") if kind is InvalidTransition else kind()  # type: ignore[call-arg]
+    body: Any = error_answer(error, TOOLS[tool], {"planId": "p", "runId": "r"}).body["error"]
+    if issubclass(kind, Forbidden):
+        assert body["message"].endswith("(No other call helps; tell your user.)")
+    else:
+        assert body["next"]["tool"] in {tool, "list_active_plans", "list_dags"}
+        assert body["next"]["args"] or TOOLS[body["next"]["tool"]].reads_only
+
+
+def test_suggestion_of_the_error_itself_is_used() -> None:
     own = NextCall("list_dags", {}, "see")
     assert "list_dags" in str(
         error_answer(TooLarge(next_call=own), TOOLS["get_next_step"], {}).body

@@ -21,6 +21,7 @@ from waybook.errors import (
     BadRecipe,
     Busy,
     EndpointFailed,
+    Forbidden,
     IdempotencyConflict,
     InvalidInput,
     NextCall,
@@ -38,12 +39,16 @@ MAX_REPEATED_ITEMS = 20
 
 
 def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
-    error.next_call = error.next_call or retry_call(error, tool, arguments)
+    if error.next_call is None:
+        error.next_call = retry_call(error, tool, arguments)
     return Answer(error.as_json(), is_error=True)
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Suggest a repeated call with a change, or return None if a repeated call cannot succeed."""
+    """Suggest a repeated call with a change, or else a call that shows what there is.
+
+    Return None if the caller lacks a permission, because no call changes that.
+    """
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
@@ -55,8 +60,10 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
             why = f"with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
             why = f"with {_named(error, tool) or 'what the message names'} corrected"
-        case _:
+        case Forbidden():
             return None
+        case _:
+            return NextCall(_list_tool(tool), {}, "See what there is.")
     return NextCall(tool.name, _repeated(error, tool, arguments), f"{SAME_CALL}, {why}.")
 
 
@@ -67,8 +74,11 @@ def _once_it_is_back(
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))
-    look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
-    return NextCall(look, {}, "See whether the call took effect before you repeat it.")
+    return NextCall(_list_tool(tool), {}, "See whether the call took effect before you repeat it.")
+
+
+def _list_tool(tool: Tool) -> str:
+    return "list_dags" if tool.profiles == RUNS else "list_active_plans"
 
 
 def _repeated(
@@ -163,12 +173,11 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
 
 def reply_too_large(tool: Tool, size: int) -> TooLarge:
     done = "" if tool.reads_only else " The call was carried out; do not repeat it."
-    look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
     following = (
         NextCall(tool.name, {}, f"{SAME_CALL}, without detail.")
         if brief
-        else NextCall(look, {}, "Read it in parts, within a budget.")
+        else NextCall(_list_tool(tool), {}, "See what there is, then read it in parts.")
     )
     return TooLarge(
         f"the reply of {tool.name} has {size:,} bytes, at most {MAX_REPLY_BYTES:,} are sent.{done}",
