@@ -53,8 +53,8 @@ class Settings:
     sweep_seconds: int = 30
     #: Hours after which an undecided review is overdue. 0 for no deadline.
     review_reminder_hours: int = 24
-    #: Profile that selects the tools offered to clients: plan, research, runs or all.
-    tools: str = "plan"
+    #: Profile that selects the tools offered to clients: auto, research, runs or all.
+    tools: str = "auto"
     user: str = "local"
     skills_dirs: str = ""
     pool_size: int = 10

@@ -120,8 +120,8 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"log_level must be DEBUG, INFO, WARNING or ERROR, not {settings.log_level!r}"
         )
-    if settings.tools not in {"plan", "research", "runs", "all"}:
-        raise Misconfigured(f"tools must be plan, research, runs or all, not {settings.tools!r}")
+    if settings.tools not in {"auto", "research", "runs", "all"}:
+        raise Misconfigured(f"tools must be auto, research, runs or all, not {settings.tools!r}")
     _check_switch("migrate", settings.migrate, ("embedded", "always"))
     _check_switch("pages", settings.pages, ("on", "off"))
     _check_embedder(settings)

@@ -74,7 +74,7 @@ def error_kinds(kind: type[WaybookError] = WaybookError) -> Iterator[type[Wayboo
 def test_every_error_suggests_a_call_or_says_that_none_helps(
     kind: type[WaybookError], tool: str
 ) -> None:
-    error = kind(old="a", new="b") if kind is InvalidTransition else kind()  # type: ignore[call-arg]
+    error = kind(old="a", new="b") if kind is InvalidTransition else kind()
     body: Any = error_answer(error, TOOLS[tool], {"planId": "p", "runId": "r"}).body["error"]
     if issubclass(kind, Forbidden):
         assert body["message"].endswith("(No other call helps; tell your user.)")

@@ -24,7 +24,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
     agent = site.world.agent
     names = ["Find <b>them</b>", "Compare", "Write it up"]
     plan = await agent.plan([make_step(title=name) for name in names], name="Rivers & <i>lakes</i>")
-    async with open_chat(site.world, "pat", profile="plan") as address:
+    async with open_chat(site.world, "pat", profile="research") as address:
         await page.goto(address)
         learned, app = await call_in_chat(page, "get_plan_status", {"planId": plan["planId"]})
         assert learned["mimeType"] == "text/html;profile=mcp-app"

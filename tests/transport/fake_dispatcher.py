@@ -73,6 +73,7 @@ class RecordingDispatcher:
     reviews: dict[str, ReadableReview] = field(default_factory=dict)
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
+    workflows: bool = False
 
     def try_acquire(self, _: Caller) -> float:
         return 0.0
@@ -85,6 +86,9 @@ class RecordingDispatcher:
 
     async def is_ready(self) -> bool:
         return True
+
+    async def has_workflows(self, _: Caller) -> bool:
+        return self.workflows
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
@@ -158,9 +162,9 @@ TOOLS = list_tools(
     {
         tool.name: tool
         for tool in (
-            make_tool("get_next_step", "plan", "research"),
-            make_tool("submit_step_result", "plan", "research"),
-            make_tool("list_active_plans", "plan", reads_only=True),
+            make_tool("get_next_step", "research"),
+            make_tool("submit_step_result", "research"),
+            make_tool("list_active_plans", "research", reads_only=True),
             make_tool("store_research", "research"),
             make_tool("start_run", "runs"),
             make_tool("get_next_job", "runs"),

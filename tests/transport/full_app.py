@@ -36,7 +36,7 @@ TOKEN = "t" * 43
 
 def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
     """Return the complete HTTP application, as `waybook serve` runs it."""
-    mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
+    mcp, rest, pages = (gateway_of(agent, channel) for channel in FACES)
     return build_app(
         build_server(published_tools(), mcp, profile="all"),
         hosts=hosts or AllowedHosts(),
@@ -50,7 +50,7 @@ def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
 FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
 
 
-def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
+def gateway_of(agent: AgentClient, channel: Channel = Channel.MCP) -> ToolGateway:
     async def dispatcher() -> ServerDispatcher:
         return agent.dispatcher
 

@@ -16,7 +16,7 @@ from waybook.transport.mcp.tools import PROFILES, published_tools
 MAX_BYTES = 10_000
 
 
-def make_client(profile: str = "plan") -> Client:
+def make_client(profile: str = "auto") -> Client:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     return Client(server, mode="auto")
 

@@ -111,28 +111,24 @@ async def test_prompt_list_omits_skills_if_listing_skills_fails() -> None:
 
 async def test_prompt_list_omits_skills_in_profile_without_skills() -> None:
     dispatcher = RecordingDispatcher()
-    async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="plan")) as client:
+    async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="runs")) as client:
         listed = await client.list_prompts()
-    assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
+    assert [prompt.name for prompt in listed.prompts] == ["work_on_run"]
     assert dispatcher.calls == []
 
 
 @BOTH_ERAS
-async def test_runs_profile_adds_the_work_on_run_prompt(era: Era) -> None:
+async def test_runs_profile_has_only_the_work_on_run_prompt(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
-    assert [prompt.name for prompt in listed.prompts] == [
-        "resume_plan",
-        "plan_research",
-        "work_on_run",
-    ]
+    assert [prompt.name for prompt in listed.prompts] == ["work_on_run"]
     assert "the Waybook run run-1." in text
     assert "{" not in text
 
 
-async def test_work_on_run_prompt_is_unknown_in_the_plan_profile() -> None:
-    async with make_client(RecordingDispatcher(), profile="plan") as client:
+async def test_work_on_run_prompt_is_unknown_in_the_research_profile() -> None:
+    async with make_client(RecordingDispatcher()) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("work_on_run", {"runId": "run-1"})
     assert refusal.value.message == "Unknown prompt: work_on_run"

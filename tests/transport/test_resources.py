@@ -35,7 +35,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 def make_client(
-    dispatcher: RecordingDispatcher, era: Era = "2026-07-28", profile: str = "plan"
+    dispatcher: RecordingDispatcher, era: Era = "2026-07-28", profile: str = "research"
 ) -> Client:
     return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
 
@@ -206,7 +206,7 @@ async def test_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
         ("waybook://runs/run-2/progress", "dialectic, thesis awaits feedback, 5 steps done"),
         ("waybook://plans/plan-1", "executing, 40 % done"),
         ("waybook://plans/plan-2", "executing, 40 % done"),
-        ("waybook://schema/workflow", "JSON schema of the definition that add_dag accepts."),
+        ("waybook://schema/workflow", "JSON schema of a workflow definition."),
     ]
 
 
@@ -236,7 +236,7 @@ async def test_only_first_page_of_resources_contains_runs() -> None:
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
-        ("plan", [*OF_PLANS]),
+        ("research", [*OF_PLANS]),
         (
             "runs",
             [

@@ -28,6 +28,9 @@ Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
+INCLUDING = "profiles that include it"
+
+
 @BOTH_ERAS
 async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="runs")
@@ -76,7 +79,7 @@ async def test_tool_call_returns_dispatcher_error_as_json_text(era: Era) -> None
         ("", ""),
         (
             "start_run",
-            " is not in the tool profile plan of this server; profiles that include it: runs, all",
+            f" is not in the tool profile research of this server; {INCLUDING}: auto, runs, all",
         ),
     ],
 )
@@ -84,7 +87,8 @@ async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
     era: Era, name: str, reason: str
 ) -> None:
     dispatcher = RecordingDispatcher()
-    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
+    server = build_server(TOOLS, make_gateway(dispatcher), profile="research")
+    async with Client(server, mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool(name, {})
     assert refusal.value.code == -32602
@@ -173,7 +177,7 @@ def test_server_instructions_are_short_and_name_only_offered_tools(
 
 
 def test_input_schema_of_a_tool_is_available_without_listing_tools() -> None:
-    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="research")
     assert server.get_tool_input_schema is not None
     assert (
         server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].listed.input_schema

@@ -68,7 +68,7 @@ async def test_skills_extension_is_declared_only_if_profile_has_skills() -> None
         declared = client.server_capabilities.extensions or {}
         assert declared[EXTENSION] == {"directoryRead": True}
         assert client.server_capabilities.resources is not None
-    async with make_client(MANY, era="auto", profile="plan") as client:
+    async with make_client(MANY, era="auto", profile="runs") as client:
         assert EXTENSION not in (client.server_capabilities.extensions or {})
 
 
@@ -187,7 +187,7 @@ async def test_skills_are_listed_as_resources_only_if_profile_has_skills() -> No
         listed = (await client.list_resources()).resources
     (skill,) = [resource for resource in listed if resource.uri.startswith("skill:")]
     assert (skill.name, skill.description) == ("a-skill", "Does it.")
-    async with make_client(MANY, profile="plan") as client:
+    async with make_client(MANY, profile="runs") as client:
         listed = (await client.list_resources()).resources
         assert not [resource for resource in listed if resource.uri.startswith("skill:")]
         with pytest.raises(MCPError) as unread:

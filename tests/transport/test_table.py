@@ -67,7 +67,7 @@ async def test_server_instructions_name_only_tools_of_the_profile(profile: str) 
 
 
 async def test_tool_list_marks_claim_and_submit_tools_as_always_loaded() -> None:
-    plans, runs = set(await listed("plan")), set(await listed("runs"))
+    plans, runs = set(await listed("research")), set(await listed("runs"))
     assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
     assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}
     assert plans | runs >= ALWAYS_LOADED

@@ -40,7 +40,7 @@ LIMITS: Final = {
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 #: Maximum number of tokens of a profile's tools that a model reads: names, descriptions and input
 #: schemas.
-MAX_TOKENS: Final = {"plan": 3_000, "research": 4_000, "runs": 3_000, "all": 7_000}
+MAX_TOKENS: Final = {"auto": 7_000, "research": 4_000, "runs": 3_000, "all": 7_000}
 #: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 

@@ -11,8 +11,14 @@ from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
 @pytest.mark.parametrize(
     ("profile", "names"),
     [
-        ("plan", ["get_next_step", "submit_step_result", "list_active_plans"]),
-        ("research", ["get_next_step", "submit_step_result", "store_research", "start_skill"]),
+        ("auto", list(TOOLS)),
+        (
+            "research",
+            [
+                *("get_next_step", "submit_step_result", "list_active_plans"),
+                *("store_research", "start_skill"),
+            ],
+        ),
         ("runs", ["start_run", "get_next_job"]),
         ("all", list(TOOLS)),
     ],
@@ -24,7 +30,7 @@ def test_tools_of_a_profile_follow_the_tool_table(profile: str, names: list[str]
 def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
     with pytest.raises(Misconfigured) as refusal:
         tools_in_profile(TOOLS, "everything")
-    assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
+    assert refusal.value.details == {"profiles": ["auto", "research", "runs", "all"]}
 
 
 def test_read_only_tool_is_listed_with_read_only_hint() -> None:

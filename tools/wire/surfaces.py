@@ -309,7 +309,7 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
             "params": {"name": "list_active_plans", "arguments": {"limit": 1}},
         },
     ]
-    for profile in ("plan", "research", "runs", "all"):
+    for profile in ("auto", "research", "runs", "all"):
         command = [str(installed.waybook), "mcp", "--tools", profile]
         with subprocess.Popen(
             command,

@@ -27,12 +27,18 @@ from waybook.app.request.short_ids import full_id_of
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Scope
 from waybook.core.short_ids import IdKind
+from waybook.store.runs.load import any_definition_statement
 
 
 class ServerDispatcher(Dispatcher):
     @property
     def skills(self) -> tuple[Skill, ...]:
         return installed_skills(self.services)
+
+    async def has_workflows(self, caller: Caller) -> bool:
+        """Return whether the org has workflows of its own, or has started a run."""
+        (rows,) = await self._reading(caller).read(any_definition_statement())
+        return bool(rows)
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
         self.require_capacity(caller)

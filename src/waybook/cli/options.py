@@ -36,8 +36,8 @@ TOKEN = (
 SERVING = (
     click.option(
         "--tools",
-        type=click.Choice(["plan", "research", "runs", "all"]),
-        help="Tool profile (default: plan).",
+        type=click.Choice(["auto", "research", "runs", "all"]),
+        help="Tool profile (default: auto).",
     ),
     click.option(
         "--migrate",

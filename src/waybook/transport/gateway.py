@@ -51,6 +51,8 @@ class DispatcherPort(Protocol):
 
     async def is_ready(self) -> bool: ...
 
+    async def has_workflows(self, caller: Caller, /) -> bool: ...
+
     async def dispatch(
         self, caller: Caller, tool: str, arguments: Mapping[str, object], /
     ) -> Answer: ...
@@ -119,6 +121,10 @@ class ToolGateway:
     ) -> Sequence[Mapping[str, object]]:
         dispatcher, caller = await self._entering(request)
         return await dispatcher.list_outputs(caller, plan_id)
+
+    async def has_workflows(self, request: Request | None) -> bool:
+        dispatcher = await self.dispatcher()
+        return await dispatcher.has_workflows(await self.caller(request))
 
     async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
         dispatcher = await self.dispatcher()

@@ -81,8 +81,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-PLAN = frozenset({"plan", "research"})
-RESEARCH = frozenset({"research"})
+PLAN = frozenset({"research"})
 RUNS = frozenset({"runs"})
 #: Administration tools are only in the profile with all tools.
 ADMIN = frozenset[str]()

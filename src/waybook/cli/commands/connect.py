@@ -84,8 +84,8 @@ class Request:
 )
 @click.option(
     "--tools",
-    type=click.Choice(["plan", "research", "runs", "all"]),
-    help="Tool profile (default: plan).",
+    type=click.Choice(["auto", "research", "runs", "all"]),
+    help="Tool profile (default: auto).",
 )
 @click.option(
     "--data-dir",

@@ -210,6 +210,10 @@ def definition_statement(slug: str, version: int | None = None) -> Statement:
     return SQL["definition"](slug=slug, version=version)
 
 
+def any_definition_statement() -> Statement:
+    return SQL["any_definition"]()
+
+
 def lock_statement(slug: str) -> Statement:
     """Lock a workflow definition, so that no other call adds a version meanwhile."""
     return SQL["lock_definition"](slug=slug)

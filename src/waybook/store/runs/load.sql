@@ -264,6 +264,9 @@ select :row_of_definition
 -- Serialize transactions that add versions of this workflow definition.
 select pg_advisory_xact_lock(hashtextextended(:org::text || '/' || %(slug)s, 0));
 
+-- name: any_definition
+select 1 from dag_definition d where d.org_id = :org limit 1;
+
 -- name: definitions
 select distinct on (d.slug) :row_of_definition
   from dag_definition d where d.org_id = :org

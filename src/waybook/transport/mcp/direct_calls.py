@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 from mcp.server.connection import Connection
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -141,6 +142,17 @@ class ToolServer(Server[None]):
     """MCP server whose ordinary tool calls can be answered without the MCP library."""
 
     direct_calls: DirectCalls | None = None
+    #: Whether the server notifies its only client of a changed list of tools.
+    announces_tools: bool = False
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(tools_changed=self.announces_tools)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     def answer_directly(self, gateway: ToolGateway, tools: Iterable[str]) -> None:
         self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)

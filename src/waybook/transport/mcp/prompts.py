@@ -12,6 +12,7 @@ import mcp_types as wire
 
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.run_tools import RunTools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts for plans are always offered. Prompts for runs need the tools for runs.
+#: Prompts are offered if the tools that they name are offered.
 PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
 RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
@@ -144,11 +145,16 @@ class Prompts:
     """Built-in prompts, and one per skill if the offered tools can start skills."""
 
     gateway: ToolGateway
-    skills: bool
+    plans: bool
     runs: bool
+    skills: bool
+    #: Lists the prompts for runs together with the tools for runs. None if both are always listed.
+    run_tools: RunTools | None = None
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
-        ways = await self.all_prompts(context)
+        ways = dict(await self.all_prompts(context))
+        if self.run_tools is not None and not await self.run_tools.are_listed(context):
+            ways = {name: way for name, way in ways.items() if name not in RUN_PROMPTS}
         return wire.ListPromptsResult(prompts=[way.to_wire() for way in ways.values()])
 
     async def get(
@@ -163,7 +169,7 @@ class Prompts:
 
     @property
     def builtin_prompts(self) -> Mapping[str, PromptTemplate]:
-        return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
+        return {**(PLAN_PROMPTS if self.plans else {}), **(RUN_PROMPTS if self.runs else {})}
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
         ours = self.builtin_prompts
@@ -185,7 +191,8 @@ Nothing fits: create_research_plan.
 get_step_context {stepId} has the results of earlier steps.
 4. submit_step_result {stepId, attempt, resultSummary, confidence}. \
 Put what was learned into resultSummary; branching conditions read it.
-5. Back to 2 until status is plan_complete; its formatting notes say how to write the deliverable.
+5. Back to 2 until status is plan_complete; its formatting notes say how to write the output, \
+and store_research_output stores it.
 When status is awaiting_review, stop and tell your user: a person decides. \
 Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).

@@ -57,7 +57,7 @@ OUTPUT: Final = ResourceKind(
     "output",
     "Output of a plan",
     "waybook://outputs/{id}",
-    "An output of a plan, by its outputId; get_next_step lists the outputs of a complete plan.",
+    "An output of a plan, by its outputId; the reply of a complete plan lists its outputs.",
     mime_type="text/plain",
 )
 RUN_PROGRESS: Final = ResourceKind(
@@ -120,6 +120,6 @@ WORKFLOW_SCHEMA: Final = wire.Resource(
     name="workflow_schema",
     title="JSON schema of workflows",
     uri=WORKFLOW_SCHEMA_URI,
-    description="JSON schema of the definition that add_dag accepts.",
+    description="JSON schema of a workflow definition.",
     mime_type="application/schema+json",
 )

@@ -24,11 +24,12 @@ from waybook.transport.mcp.resources import (
     shows_apps,
 )
 from waybook.transport.mcp.review_tasks import ReviewTasks
+from waybook.transport.mcp.run_tools import RunTools
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile, unknown_tool
 
-# Clients may cache these responses, because they do not change while the process runs. The list of
+# Clients may cache these responses, because they hardly change while the process runs. The list of
 # tools differs between clients.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
@@ -41,7 +42,7 @@ def build_server(
     tools: Mapping[str, PublishedTool],
     gateway: ToolGateway,
     *,
-    profile: str = "plan",
+    profile: str = "auto",
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
@@ -53,18 +54,27 @@ def build_server(
     `conversations`.
     """
     offered = tools_in_profile(tools, profile)
-    for_apps = wire.ListToolsResult(tools=offered)
-    for_others = wire.ListToolsResult(tools=[t for t in offered if t.name not in APP_TOOLS])
     schemas = {tool.name: tool.input_schema for tool in offered}
-    runs = "get_next_job" in schemas
+    is_auto, runs = profile == "auto", "get_next_job" in schemas
+    always_listed = {t.name for t in tools_in_profile(tools, "research")} if is_auto else {*schemas}
+    run_tools = RunTools(gateway, persistent=one_line)
     skills = Skills(gateway) if "start_skill" in schemas else None
     resources = Resources(gateway, runs=runs, skills=skills)
     asking = ReviewElicitation(gateway, persistent=one_line)
-    prompts = Prompts(gateway, skills=skills is not None, runs=runs)
+    prompts = Prompts(
+        gateway,
+        plans="get_next_step" in schemas,
+        runs=runs,
+        skills=skills is not None,
+        run_tools=run_tools if is_auto else None,
+    )
     standing = ResourceSubscriptions(gateway)
 
     async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
-        return for_apps if shows_apps(context) else for_others
+        hidden = frozenset() if shows_apps(context) else APP_TOOLS
+        if is_auto and not await run_tools.are_listed(context):
+            hidden |= schemas.keys() - always_listed
+        return wire.ListToolsResult(tools=[tool for tool in offered if tool.name not in hidden])
 
     async def call_tool(context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         if params.name not in schemas:
@@ -79,9 +89,9 @@ def build_server(
         title="Waybook",
         version=version("waybook"),
         description="The plan book that AI agents and people share.",
-        instructions=instructions_for(schemas),
+        instructions=instructions_for(always_listed),
         cache_hints=CACHE_SECONDS,
-        lifespan=lambda _: _stopping(standing, asking),
+        lifespan=lambda _: _stopping(standing, asking, run_tools),
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -91,10 +101,11 @@ def build_server(
         on_list_prompts=prompts.list,
         on_get_prompt=prompts.get,
         on_completion=Completions(gateway).complete,
-        on_subscriptions_listen=ListenStreams(gateway).listen,
+        on_subscriptions_listen=ListenStreams(gateway, announce_tools=is_auto).listen,
     )
     if skills is not None:
         skills.serve(server)
+    server.announces_tools = is_auto and one_line
     if one_line:
         standing.serve(server)
     _serve_extensions(server, gateway, schemas.keys())
@@ -111,7 +122,8 @@ def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractS
 
 @asynccontextmanager
 async def _stopping(
-    standing: ResourceSubscriptions, asking: ReviewElicitation
+    standing: ResourceSubscriptions, asking: ReviewElicitation, run_tools: RunTools
 ) -> AsyncIterator[None]:
     async with standing.lifespan(), asking.lifespan():
         yield
+    run_tools.on_close()

@@ -16,11 +16,16 @@ from uuid import UUID
 import mcp_types as wire
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import (
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
-from waybook.core.events import ChangeEvent
+from waybook.core.events import RUN, ChangeEvent
 from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
@@ -60,6 +65,8 @@ class ListenStream:
 
     bus: Bus
     org_id: UUID
+    #: Whether a new run may make the tools for runs join the list of tools.
+    announces_tools: bool = False
     #: Ends the stream, so that the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)
     _deliver: Callable[[ServerEvent], None] = field(init=False)
@@ -74,6 +81,9 @@ class ListenStream:
     def on_event(self, change: ChangeEvent) -> None:
         for event in events_of(change):
             self._deliver(event)
+        if self.announces_tools and change.kind == RUN and change.list_changed:
+            self._deliver(ToolsListChanged())
+            self.announces_tools = False
 
     def on_gap(self) -> None:
         """Close the stream, because events were lost and any resource may have changed."""
@@ -89,6 +99,7 @@ class ListenStreams:
     """Handler of `subscriptions/listen`. Each call opens one stream."""
 
     gateway: ToolGateway
+    announce_tools: bool = False
     listeners: StreamLimiter = field(
         default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
     )
@@ -107,7 +118,7 @@ class ListenStreams:
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
         if bus.is_closed:
             raise MCPError(wire.INTERNAL_ERROR, "No more streams can be opened now")
-        stream = ListenStream(bus, org_id)
+        stream = ListenStream(bus, org_id, self.announce_tools)
         handler = ListenHandler(stream)
         stream.close = handler.close
         asking = asyncio.create_task(self._ask_again(context, stream))

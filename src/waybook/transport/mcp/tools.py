@@ -16,7 +16,8 @@ from waybook.app.request.caller import Answer
 from waybook.errors import Misconfigured
 from waybook.transport.jsonrpc import compact_json
 
-PROFILES: Final = ("plan", "research", "runs", "all")
+#: `auto` has the tools of `research`, and those of `runs` too once the org has a workflow.
+PROFILES: Final = ("auto", "research", "runs", "all")
 FILE: Final = "tools.json"
 
 
@@ -26,6 +27,10 @@ class PublishedTool:
 
     listed: wire.Tool
     profiles: frozenset[str]
+
+    def is_in(self, profile: str) -> bool:
+        parts = {"research", "runs"} if profile == "auto" else {profile}
+        return profile == "all" or not parts.isdisjoint(self.profiles)
 
 
 def published_tools() -> dict[str, PublishedTool]:
@@ -39,14 +44,13 @@ def published_tools() -> dict[str, PublishedTool]:
 def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
-    every = profile == "all"
-    return [tool.listed for tool in tools.values() if every or profile in tool.profiles]
+    return [tool.listed for tool in tools.values() if tool.is_in(profile)]
 
 
 def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) -> str:
     if name not in tools:
         return f"Unknown tool: {name}"
-    having = [other for other in PROFILES if other == "all" or other in tools[name].profiles]
+    having = [other for other in PROFILES if tools[name].is_in(other)]
     return (
         f"Unknown tool: {name} is not in the tool profile {profile} of this server; "
         f"profiles that include it: {', '.join(having)}"

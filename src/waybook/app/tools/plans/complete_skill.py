@@ -8,7 +8,7 @@ from waybook.app.request.arguments import Id, Line, MutatingArguments
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.core.changes import Change, Entity, Entry, Event
 from waybook.errors import InvalidTransition, NextCall
 from waybook.json_values import Body, Json
@@ -75,5 +75,4 @@ TOOL = Tool(
     arguments=CompleteSkill,
     output_schema=output_schema(status="string"),
     run=complete_skill,
-    profiles=RESEARCH,
 )

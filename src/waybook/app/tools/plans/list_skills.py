@@ -6,7 +6,7 @@ from waybook.app.request.arguments import Id, Line, ReadArguments
 from waybook.app.request.installed_skills import installed_skills
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json, non_empty
@@ -111,5 +111,4 @@ TOOL = Tool(
     output_schema=output_schema(skills="array"),
     run=list_skills,
     reads_only=True,
-    profiles=RESEARCH,
 )

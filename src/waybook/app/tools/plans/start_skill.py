@@ -6,7 +6,7 @@ from waybook.app.request.arguments import Id, Key, MutatingArguments
 from waybook.app.request.locks.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.list_skills import file_names, find_skill
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
@@ -66,5 +66,4 @@ TOOL = Tool(
     arguments=StartSkill,
     output_schema=output_schema(skillExecutionId="string"),
     run=start_skill,
-    profiles=RESEARCH,
 )

@@ -9,7 +9,7 @@ from waybook.app.request.locks.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.locks.locking import Proposal, update
 from waybook.app.request.reply import next_after_completion, next_call, output_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.output import COMMON_TYPES, Output, parse_text_type
 from waybook.plan.states import CLOSED_PLAN
@@ -72,5 +72,4 @@ TOOL = Tool(
     arguments=StoreResearchOutput,
     output_schema=output_schema(outputId="string", version="integer"),
     run=store_research_output,
-    profiles=RESEARCH,
 )

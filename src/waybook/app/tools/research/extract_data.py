@@ -26,7 +26,7 @@ from waybook.app.request.arguments import (
 from waybook.app.request.locks.locking import OpenTransaction, Written
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.core.json_check import check_json
 from waybook.core.usage import Usage
@@ -330,5 +330,4 @@ TOOL = Tool(
     open_world=True,
     # The tool changes no data, but needs a write scope, because the operator pays for the model.
     scopes=frozenset({Scope.PLAN_WRITE}),
-    profiles=RESEARCH,
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 from waybook.app.request.arguments import DetailField, Id, Offset, ReadArguments
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.cutting import escaped_size, truncate
@@ -165,5 +165,4 @@ TOOL = Tool(
     output_schema=output_schema(title="string"),
     run=get_artifact,
     reads_only=True,
-    profiles=RESEARCH,
 )

@@ -11,7 +11,7 @@ from waybook.app.queries.research_search import SearchResults, run_search
 from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArguments
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.research.store_research import Query, Tag, Word
 from waybook.json_values import Body, Json, format_time, non_empty
 from waybook.research.fusion import WEIGHTS, Hit, MatchReason
@@ -153,5 +153,4 @@ TOOL = Tool(
     output_schema=output_schema(hits="array", searched="string"),
     run=search_sources,
     reads_only=True,
-    profiles=RESEARCH,
 )

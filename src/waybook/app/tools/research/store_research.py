@@ -25,7 +25,7 @@ from waybook.app.request.plan_access import plan_of_step
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
 from waybook.app.request.search.search_backend import search_backend
-from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, non_empty
 from waybook.plan.model import StepId
 from waybook.plan.research import (
@@ -255,5 +255,4 @@ TOOL = Tool(
     arguments=StoreResearch,
     output_schema=output_schema(artifactId="string", version="integer"),
     run=store,
-    profiles=RESEARCH,
 )

@@ -20,10 +20,12 @@ from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, Tool, output_schema
 from waybook.core.decision_context import Scope
+from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import BadRecipe
 from waybook.json_values import Body, Json
 from waybook.run.model import CompiledDag
 from waybook.run.stages import require_runnable
+from waybook.store.driver.queries import new_id
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
@@ -77,7 +79,9 @@ async def _store_definition(
         now=opened.now,
         by=opened.ctx.caller.user,
     )
-    return Proposal(Written([made]), _reply(slug, latest + 1, "added"))
+    # No run has this id. The event tells clients that the tools for runs are of use now.
+    event = ChangeEvent(RUN, new_id(), 0, list_changed=True)
+    return Proposal(Written([made], event=event), _reply(slug, latest + 1, "added"))
 
 
 def _reply(slug: str, version: int, status: str) -> Body:

@@ -56,7 +56,7 @@ async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
 async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
     if args.run_id is None and args.plan_id is not None:
         loaded, _ = await load_plan(ctx, PlanRequest(plan_id=id_or_nil(args.plan_id)))
-        after = next_call("get_next_step", "Claim the next step.", planId=args.plan_id)
+        after = next_call("get_run_progress", "See the progress of the plan.", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
     if args.run_id is not None or args.dag_slug is None:
         run_id = args.run_id or await last_active_run(ctx)

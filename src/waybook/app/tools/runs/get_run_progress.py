@@ -63,7 +63,8 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> Body:
         "progress": plan_progress(plan).as_reply(),
         "stalled": bool(stalled),
         "stalledSteps": stalled_view(stalled),
-        "next": next_call("get_next_step", "Claim the next step.", planId=plan_id),
+        # The profile `runs` has no tool that claims a step.
+        "next": next_call("list_dags", "List the workflows and open runs."),
     }
 
 

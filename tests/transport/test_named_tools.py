@@ -1,0 +1,141 @@
+"""Replies, instructions, prompts and resources name only tools that the caller's list has."""
+
+import asyncio
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import ToolListChangedNotification, ToolsCapability
+
+from org_env import AgentClient, Body, OrgEnv
+from random_calls import RandomCalls
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from tool_calls import INSTEAD, valid_call
+from transport.full_app import gateway_of
+from waybook.errors import NO_CALL_HELPS
+from waybook.transport.mcp.resources import APP_TOOLS
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import PROFILES, published_tools
+
+ALL_TOOLS = {name: tool.listed for name, tool in published_tools().items()}
+NAME = re.compile(r"[a-z]+(?:_[a-z]+)+|\bping\b")
+#: Calls of an empty argument list, of unknown ids, and with an unknown argument.
+WRONG: tuple[Body, ...] = (
+    {},
+    {"planId": "x", "runId": "x", "stepId": "x", "jobId": "x", "artifactId": "x"},
+    {"colour": "red"},
+)
+RANDOM_CALLS = 400
+
+
+def faults(value: object, offered: Collection[str]) -> Iterator[str]:
+    """Yield the tools and arguments in a reply that are not in the list of tools."""
+    if isinstance(value, str):
+        yield from {*NAME.findall(value)} & ALL_TOOLS.keys() - {*offered}
+    elif isinstance(value, list):
+        for inner in value:
+            yield from faults(inner, offered)
+    elif isinstance(value, dict):
+        yield from _unknown_arguments(value)
+        for inner in value.values():
+            yield from faults(inner, offered)
+
+
+def _unknown_arguments(call: Mapping[str, Any]) -> Iterator[str]:
+    tool = ALL_TOOLS.get(str(call.get("tool")))
+    if tool is not None and "args" in call:
+        known = tool.input_schema["properties"]
+        yield from (f"{tool.name} {name}" for name in call["args"] if name not in known)
+
+
+async def check(agent: AgentClient, offered: Collection[str], tool: str, arguments: Body) -> Body:
+    answer = await agent.ask(tool, arguments)
+    shown = {tool: sorted({*faults(dict(answer.body), offered)}), "arguments": arguments}
+    assert not shown[tool], shown
+    if answer.is_error:
+        error: Any = answer.body["error"]
+        assert error["next"] is not None or NO_CALL_HELPS in error["message"], (shown, error)
+    return answer.body
+
+
+async def listed_tools(agent: AgentClient, profile: str) -> tuple[set[str], list[str]]:
+    """Return the listed tools, and all texts that a model or person can read besides replies."""
+    server = build_server(published_tools(), gateway_of(agent), profile=profile)
+    async with Client(server) as client:
+        tools = await client.list_tools()
+        prompts = await client.list_prompts()
+        resources = await client.list_resources()
+        templates = await client.list_resource_templates()
+        named = dict.fromkeys(("planId", "question", "runId"), "x")
+        texts = [
+            (await client.get_prompt(prompt.name, named)).model_dump_json()
+            for prompt in prompts.prompts
+        ]
+    lists = [reply.model_dump_json() for reply in (tools, prompts, resources, templates)]
+    names = {tool.name for tool in tools.tools}
+    return names | APP_TOOLS, [*lists, *texts, str(server.instructions)]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_replies_name_only_tools_and_arguments_of_the_list(
+    world: OrgEnv, profile: str
+) -> None:
+    agent = world.agent
+    offered, _ = await listed_tools(agent, profile)
+    calls = RandomCalls(1)
+    calls.schemas = {name: s for name, s in calls.schemas.items() if name in offered - APP_TOOLS}
+    for tool in sorted(offered - APP_TOOLS):
+        uses = [name for other, name in INSTEAD if other == tool]
+        for using in (None, *uses):
+            arguments = await valid_call(agent, tool, using)
+            calls.learn(arguments)
+            calls.learn(await check(agent, offered, tool, arguments))
+        for wrong in WRONG:
+            await check(agent, offered, tool, wrong)
+    for _ in range(RANDOM_CALLS):
+        tool, arguments = calls.call()
+        calls.learn(await check(agent, offered, tool, arguments))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_instructions_prompts_and_resources_name_only_listed_tools(
+    agent: AgentClient, profile: str
+) -> None:
+    for _ in range(2):
+        offered, texts = await listed_tools(agent, profile)
+        assert [*faults(texts, offered)] == []
+        await agent.plan()
+        await agent.run()
+
+
+async def test_tools_for_runs_join_once_the_org_has_a_workflow(agent: AgentClient) -> None:
+    offered, _ = await listed_tools(agent, "auto")
+    assert {"get_next_step", "store_research"} <= offered
+    assert "get_next_job" not in offered
+    await agent.run()
+    offered, _ = await listed_tools(agent, "auto")
+    assert {"get_next_step", "store_research", "get_next_job"} <= offered
+
+
+async def test_stdio_client_is_notified_when_the_tools_for_runs_join(agent: AgentClient) -> None:
+    joined = asyncio.Event()
+
+    async def receive(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            joined.set()
+
+    server = build_server(published_tools(), gateway_of(agent), profile="auto", one_line=True)
+    async with Client(server, mode="legacy", message_handler=receive) as client:
+        assert client.server_capabilities.tools == ToolsCapability(list_changed=True)
+        assert "start_run" not in {tool.name for tool in (await client.list_tools()).tools}
+        stage = make_stage("views", make_recipe_step("view"))
+        await agent.call("add_dag", definition=make_definition("views", stage))
+        await asyncio.wait_for(joined.wait(), 20)
+        assert "start_run" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_check_of_named_tools_reports_an_absent_tool_and_argument() -> None:
+    reply = {"why": "call start_run", "next": {"tool": "ping", "args": {"colour": 1}}}
+    assert {*faults(reply, {"ping"})} == {"start_run", "ping colour"}
