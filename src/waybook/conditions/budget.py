@@ -1,16 +1,7 @@
-"""Limits the work for evaluating conditions, counted in operations and not in time.
+"""Limits the work for evaluating a condition, counted in operations instead of time.
 
-The costs are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
-
-- Each node of the expression costs 1, paid before the evaluation starts.
-- Each iteration of a macro costs 1 plus the number of nodes in its body.
-- Copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`.
-- Comparing lists and maps costs `COMPARED_PAIR` per list, map and element, at any depth.
-- Searching a list for an element costs `COMPARED_ITEM` for each comparison.
-- An error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_ERROR`.
-- Searching a text costs by both lengths, see `waybook.conditions.functions`.
-
-The conditions of a step share one budget, because one call evaluates them all.
+Each operation has a cost, chosen so that even the most expensive condition takes far less than 50
+ms. All conditions of a step share one budget.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +11,7 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Units of the shared budget that are kept for each condition that is not evaluated yet.
+#: Part of the shared budget that is reserved for each condition still to be evaluated.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -46,7 +37,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """Limit on the work for evaluating one condition, and the part of it that is left.
+    """Limit on the work for evaluating one condition, and how much of it is spent.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)
@@ -75,8 +66,8 @@ class Budget:
 class SharedBudget:
     """A budget for all conditions that one tool call evaluates.
 
-    Each condition may spend the remaining budget minus a reserve for the later conditions, so that
-    an expensive condition does not prevent cheap ones from being evaluated.
+    A part is reserved for each later condition, so that an expensive condition does not prevent
+    cheap ones from being evaluated.
 
     >>> shared = SharedBudget(conditions=2)
     >>> first = shared.next_budget()

@@ -1,7 +1,4 @@
-"""Conditions that compare one field with one value, as a form shows them.
-
-All other conditions are edited as text.
-"""
+"""Conditions that compare one field with one value, so that a form can edit them."""
 
 import json
 from dataclasses import dataclass
@@ -38,10 +35,9 @@ TEXT_FUNCTIONS: Final = ("contains", "startsWith", "endsWith")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Field, operator and value of a condition, as texts of a form.
+    """Field, operator and value of a condition, as entered in a form.
 
-    A value that is a number, `true`, `false`, `null` or a text in double quotes is read as JSON.
-    Any other value is a text.
+    A value that looks like JSON is read as JSON. Any other value is a text.
     """
 
     field: str
@@ -77,9 +73,7 @@ def write_comparison(comparison: Comparison) -> str:
 
 
 def read_comparison(source: str) -> Comparison | None:
-    """Return field, operator and value of an expression.
-
-    None if the expression has another form.
+    """Return field, operator and value of an expression, or None if it is not a comparison.
 
     >>> read_comparison("confidence < 0.5")
     Comparison(field='confidence', operator='<', value='0.5')

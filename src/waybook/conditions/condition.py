@@ -1,14 +1,6 @@
 """Branch conditions: compiled when a plan is written, evaluated when a step completes.
 
-The language is a subset of CEL over JSON values:
-
-- literals, lists, and maps with string keys; fields, indexes, `has()`, `in`;
-- `+ - * / %`, `== != < <= > >=`, `&& || ! ?:`, and `===`, `!==` as other spellings;
-- `size contains startsWith endsWith`, and the macros `exists all filter`;
-- the variables `result`, `confidence`, `report`, `step` and `plan`.
-
-`waybook.conditions.values` converts JSON to CEL, and `waybook.conditions.budget` has the limits.
-Types are checked only during evaluation, as in CEL without its type checker.
+The language is a subset of CEL over JSON values. Types are checked only during evaluation.
 """
 
 from collections.abc import Mapping
@@ -39,9 +31,7 @@ class Condition:
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Evaluate the condition with these values.
-
-        An error is part of the result and never raised.
+        """Evaluate the condition. An error is returned as part of the outcome and never raised.
 
         >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
         >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})

@@ -1,9 +1,6 @@
 """Functions and macros of the condition language.
 
-Python's substring search may take time proportional to the product of both lengths on short texts,
-so `contains` charges the worst case. `&&`, `||`, `exists` and `all` absorb errors: if one operand
-decides the result, errors in other operands are ignored. If no operand decides, the first error is
-raised.
+`&&`, `||`, `exists` and `all` ignore an error in one operand if another operand decides the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +68,7 @@ TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """Return a function for `&&` (false if an operand is false) or `||` (true if one is true)."""
+    """Return a function that evaluates a chain of `&&` or of `||`."""
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -93,7 +90,7 @@ def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool)
 
 
 def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `exists` (ends at first true) or `all` (ends at first false)."""
+    """Return a function that evaluates `exists` or `all`."""
     settles = node.macro is MacroName.EXISTS
     at = node.body.at
 
@@ -119,7 +116,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `filter`, which keeps elements with a true body."""
+    """Return a function that evaluates `filter`."""
 
     def run(frame: Frame) -> Json:
         selected: list[Json] = []
@@ -137,7 +134,7 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
 
 
 def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
-    """Return a function for `condition ? then : otherwise`. It evaluates only one branch."""
+    """Return a function that evaluates `condition ? then : otherwise`."""
 
     def run(frame: Frame) -> Json:
         verdict = condition(frame)

@@ -1,10 +1,4 @@
-"""Operators: arithmetic, comparison, membership, and access to fields and elements.
-
-Integers have 64 bits, and an overflow is an error. Doubles follow IEEE 754, also for division by
-zero. Arithmetic does not mix `int` and `double`. Values of different types are unequal, except that
-an `int` and a `double` are compared as doubles. Two numbers, two strings or two bools can be
-ordered.
-"""
+"""Operators of conditions: arithmetic, comparison, membership, and access to fields."""
 
 import operator
 from collections.abc import Callable
@@ -175,7 +169,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare two values without recursion. They may be nested deeper than Python's stack."""
+    """Compare two values without recursion, because they may be nested deeply."""
     waiting = [(left, right)]
     while waiting:
         first, other = waiting.pop()
@@ -203,7 +197,7 @@ def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -
 def _map_pairs(
     first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """Return the pairs of values to compare. None if the keys differ."""
+    """Return the pairs of values to compare, or None if the keys of the two maps differ."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
@@ -268,7 +262,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """Return a list index as an integer. As in CEL, a double without a fraction is accepted."""
+    """Return a list index as an integer. As in CEL, a double such as `1.0` is accepted."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

@@ -159,7 +159,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse repeated `!` or `-`. As in CEL, each pair cancels out without a type check."""
+    """Parse repeated `!` or `-`. As in CEL, two of them cancel out."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")
@@ -259,7 +259,7 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
 
 
 def _list(cursor: Cursor) -> Node:
-    """Parse a list. As in CEL, a trailing comma is accepted, and even a comma without elements."""
+    """Parse a list. As in CEL, a trailing comma is accepted."""
     opened = cursor.take()
     items: list[Node] = []
     if not cursor.skip(","):

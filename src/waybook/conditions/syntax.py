@@ -1,6 +1,6 @@
 """Syntax tree of a condition.
 
-Each node has `at`, the source offset for errors. A chain of `&&` or `||` is a single node with many
+Each node has `at`, its position in the source. A chain of `&&` or `||` is one node with many
 operands, so that a long chain does not make the tree deep.
 """
 
@@ -163,10 +163,7 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def paths(tree: Node) -> Iterator[tuple[str, ...]]:
-    """Yield the name or the chain of fields that each part of a condition reads, in order.
-
-    The variables of macros are included.
-    """
+    """Yield the names and field chains that a condition reads, such as `result.count`."""
     path = _path(tree)
     if path is not None:
         yield path

@@ -1,4 +1,4 @@
-"""Splits a condition into tokens by CEL's lexical grammar, and reads literals."""
+"""Splits a condition into tokens, and reads literals."""
 
 import re
 from dataclasses import dataclass

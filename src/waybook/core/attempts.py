@@ -7,7 +7,7 @@ from waybook.core.holder import Holder
 
 
 class ClaimedWork(Protocol):
-    """Step or job, with its last holder."""
+    """A step or job that an agent can claim."""
 
     @property
     def attempt(self) -> int: ...
@@ -19,14 +19,14 @@ class ClaimedWork(Protocol):
     def held_session(self) -> str | None: ...
 
     @property
-    def holder(self) -> Holder | None:
-        """Present holder."""
+    def holder(self) -> Holder | None: ...
 
 
 def is_current_attempt(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
     """Return whether a result belongs to the current attempt.
 
-    Without an attempt number, it does if the actor is the holder, or if there is no holder.
+    A result without an attempt number is accepted from the holder, or from anyone if there is no
+    holder.
     """
     if attempt is not None:
         return attempt == work.attempt
@@ -34,7 +34,7 @@ def is_current_attempt(attempt: int | None, work: ClaimedWork, actor: Actor) -> 
 
 
 def is_repeated_result(attempt: int | None, work: ClaimedWork, actor: Actor) -> bool:
-    """Return whether the last holder of completed work submits its result again."""
+    """Return whether the last holder submits the result of completed work again."""
     if attempt is None:
         return actor.holder == (work.held_by, work.held_session)
     return attempt == work.attempt and actor.user == work.held_by

@@ -1,9 +1,7 @@
 """Audit entries, and the row changes that they record.
 
-A change is the old and the new value of one field of one row. The changes of an entry are applied
-to the rows and written to the audit, so a replay of the audit always gives the stored rows. The
-field `*` is the whole row: a change from null creates it, a change to null removes it. Long texts
-are stored once, in their rows; the audit has only their hashes.
+A change has the old and the new value of one field of a row. The field `*` means the whole row: a
+change from null creates the row, and a change to null removes it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +19,7 @@ PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Kind of event in the audit: why something changed, not what."""
+    """Kind of event that the audit records."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"
@@ -76,9 +74,6 @@ class Change(NamedTuple):
 
 def group_changes(changes: Iterable[Change]) -> list[Json]:
     """Return changes in the form that audit entries store, grouped by row.
-
-    A group consists of the entity, the id, and the changed fields. A field has the old and the new
-    value, or only the new value if the old value is null.
 
     >>> group_changes(
     ...     [

@@ -1,4 +1,4 @@
-"""The inputs of a decision: time, actor, the actor's scopes, and the org's review policy."""
+"""The time, actor, scopes and review policy on which a decision depends."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -23,7 +23,7 @@ class ReviewPolicy(StrEnum):
     #: An agent may submit its user's decision. The review records that it was relayed.
     RELAYED = "relayed"
     #: Only a user with the review scope may decide, on a web page or with another credential than
-    #: the requester's.
+    #: the one that requested the review.
     HUMAN = "human"
 
 
@@ -31,7 +31,7 @@ class Actor(NamedTuple):
     user: str
     channel: Channel
     session: str | None = None
-    #: A person and the person's agent have different credentials.
+    #: The caller's credential. A person and the person's agent have different credentials.
     principal: str | None = None
     reviews: bool = False
 
@@ -41,12 +41,12 @@ class Actor(NamedTuple):
 
 
 class DecisionContext(NamedTuple):
-    """Inputs of a rule besides the plan or run: the time, the actor, and a source of ids."""
+    """The inputs of a rule besides the plan or run: time, actor, and a source of new ids."""
 
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: The org's review policy. It is loaded only for rules that depend on it.
+    #: The org's review policy. It is loaded only for calls that depend on it.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 

@@ -1,8 +1,7 @@
-"""Change events of plans and runs, and notifications.
+"""Change events of plans and runs, and notifications for people.
 
-A change event has only ids and numbers; subscribers read the change with their own permissions.
-`encode_batches` packs events into short payloads for other processes. A notification reports
-something that may need a person's attention.
+A change event contains only ids and numbers, so that subscribers read the change with their own
+permissions.
 """
 
 from collections.abc import Iterable, Iterator

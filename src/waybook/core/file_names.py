@@ -17,10 +17,7 @@ def safe_file_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, with a number if it is taken.
-
-    Upper and lower case count as the same.
-    """
+    """Return the file name, with a number added if it is taken. Case is ignored."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1

@@ -33,7 +33,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    #: There is no estimate if there is too little history. `cost` is in millionths of a dollar.
+    #: `seconds` or `cost` is None if too little work is finished. `cost` is in millionths of a
+    #: dollar.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str
@@ -108,7 +109,7 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
     middle = count * mean
     return Estimate(
         middle=middle,
-        # The mean of skewed values may be outside their quantiles.
+        # If the values are skewed, their mean may lie outside these limits.
         low=min(middle, middle - sqrt(count) * (mean - low)),
         high=max(middle, middle + sqrt(count) * (high - mean)),
     )

@@ -1,9 +1,6 @@
 """Finds hidden characters, which are invisible or change how text is displayed.
 
-Texts are stored unchanged. Replies list the hidden characters in their texts, and pages show them
-as code points. Characters that languages and emoji need are exempt: joiners between emoji or
-between letters of scripts that join, breaks between words of scripts without spaces, flag emojis
-made of tag characters, and one variation selector after an ideograph.
+Characters that languages and emoji need are not reported, such as the joiners inside an emoji.
 """
 
 import re
@@ -36,10 +33,9 @@ _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fff
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: After these characters, a variation selector is hidden text. They are ASCII characters that
-#: cannot begin a keycap, whitespace, and hidden characters.
+#: A variation selector after one of these characters is treated as hidden text.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences that contain hidden characters. They are matched before single characters.
+#: Legitimate sequences that contain hidden characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
@@ -52,8 +48,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: `_PLAIN` bytes are part of no hidden character. `_ESCAPED` begins the JSON escapes of control
-#: characters.
+#: `_PLAIN` has the bytes that never belong to a hidden character. `_ESCAPED` has the beginnings of
+#: JSON escapes for control characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -72,10 +68,7 @@ def _compile_pattern() -> re.Pattern[str]:
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Return whether JSON may contain hidden characters.
-
-    This is fast, because every reply is checked.
-    """
+    """Return whether JSON may contain hidden characters. This check is fast, but not exact."""
     # JSON escapes every control character except DEL.
     if json.isascii() and b"\\" not in json and b"\x7f" not in json:
         return False
@@ -128,7 +121,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Count hidden characters by field and kind. `more` is the number of other fields.
+    r"""Count hidden characters by field and kind. `more` counts the fields that are not listed.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}

@@ -10,8 +10,7 @@ from waybook.errors import InvalidInput, TooLarge
 MAX_BODY: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**63 - 1
-#: Limits for `is_plain_json`. `MAX_PLAIN_LENGTH` limits the characters of all names and texts
-#: together.
+#: Limits for `is_plain_json`: nesting depth, number of values, and total number of characters.
 MAX_PLAIN_DEPTH: Final = 2
 MAX_PLAIN_VALUES: Final = 16
 MAX_PLAIN_LENGTH: Final = 16 * 1024
@@ -56,7 +55,7 @@ def is_plain_if_small(value: object) -> bool:
         text = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return False
-    # In this JSON, NUL is escaped, and `null` stands for None and for numbers that are not finite.
+    # Reject NUL characters, and `null`, which orjson also writes for infinite numbers.
     return b"\\u0000" not in text and b"null" not in text
 
 
@@ -89,7 +88,7 @@ def check_json(value: object, depth: int = 0) -> int:
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
     if isinstance(value, dict):
-        # Check all names and texts as one joined text. Add the quotes and commas to the size.
+        # Check all texts joined into one, because one check is faster than many.
         texts = [inner for inner in value.values() if type(inner) is str]
         others = [inner for inner in value.values() if type(inner) is not str]
         size = _check_text("".join([*value, *texts])) + 2 * len(value) + 4 * len(texts)

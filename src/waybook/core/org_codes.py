@@ -1,8 +1,7 @@
-"""Codes of orgs at the end of secrets. They say on which node of a cluster a secret is stored.
+"""Org codes at the end of secrets. A code says on which node of a cluster the secret is stored.
 
-Tokens, web sessions and links are looked up by the hash of their secret. A cluster would have to
-ask every node, so a secret created in a cluster ends with the code of its org. The code is not part
-of the hash and grants no access: the org's node must have the hash.
+Without the code, a cluster would have to search every node. The code is not part of the secret's
+hash and grants no access.
 """
 
 from string import ascii_letters, digits

@@ -1,7 +1,6 @@
 """Replaces a person's name by a pseudonym in fields that the server writes.
 
-Only fields that record authorship are changed (actor, holder, requester, decider), because
-authorship is personal data. Content belongs to the org, so free text that mentions the name stays.
+Free text that mentions the name stays unchanged, because it belongs to the org.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,11 +10,10 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields with these suffixes or names may identify a person.
+#: Database columns with these names or endings may contain a person's name.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
-#: Keys with these suffixes or names may identify a person, in replies and in the details of audit
-#: entries.
+#: Keys with these names or endings may contain a person's name, in replies and in audit entries.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
@@ -128,10 +126,7 @@ def _row(row: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """Remove the personal data of erased users from an org's audit entry.
-
-    Token permissions and times are kept.
-    """
+    """Remove the personal data of erased users from an audit entry of the org."""
     changes = details.get("changes")
     if not isinstance(changes, list):
         return dict(details)
@@ -158,7 +153,7 @@ def _blank(value: Json, to: Pseudonymization) -> Json:
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """Replace the name in the error messages and person fields of a stored answer.
+    """Replace the person's name in a stored answer, in error messages and in fields for names.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

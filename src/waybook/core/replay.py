@@ -1,7 +1,4 @@
-"""Replays audit entries. The result must always equal the stored rows.
-
-Rows are plain mappings: entity → id → field → value.
-"""
+"""Replays audit entries. The result must always equal the stored rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -42,10 +39,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _is_same_row(row: Row, old: Json) -> bool:
-    """Return whether two rows are equal.
-
-    A missing column equals null, because columns can be added.
-    """
+    """Return whether two rows are equal. A missing column equals null."""
     return isinstance(old, dict) and _values(row) == _values(old)
 
 
@@ -75,10 +69,7 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
 
 
 def changes_from_json(raw: Json) -> Iterator[Change]:
-    """Yield the row changes in one element of an audit entry's changes.
-
-    The element is a group of changes of one row or, in entries of earlier versions, one change.
-    """
+    """Yield the row changes that one element of an audit entry describes."""
     match raw:
         case dict():
             yield change_from_json(raw)

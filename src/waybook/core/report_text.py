@@ -1,11 +1,11 @@
-"""Texts of other people in Markdown reports: without HTML tags and hidden characters."""
+"""Makes texts of other people safe to show in Markdown reports."""
 
 import re
 from typing import Final
 
 from waybook.core.hidden_characters import escape_hidden
 
-#: Start of an HTML tag, comment or declaration, and a text that looks like its escaped form.
+#: The first pattern finds the beginning of an HTML tag, or of an escaped tag.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])|&(?=(?:amp;)*lt;)")
 _ESCAPED_TAG: Final = re.compile(r"&(?:amp;)*lt;")
 
@@ -20,7 +20,7 @@ def inert(text: str) -> str:
 
 
 def without_escapes(text: str) -> str:
-    """Return a text of a report with its HTML tags.
+    """Undo `inert`: return the text with its original HTML tags.
 
     >>> without_escapes(inert("<b>, &lt;b> and &amp;lt;"))
     '<b>, &lt;b> and &amp;lt;'

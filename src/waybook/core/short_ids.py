@@ -1,7 +1,6 @@
 """Short ids, by which replies identify plans, steps, runs, jobs and reviews.
 
-A short id has nine digits in base 31 and a check character. It is computed from the full id, so it
-never changes, and the audit does not contain it. See decision 0059.
+A short id is computed from the full id, so it never changes. See decision 0059.
 """
 
 import re
@@ -18,7 +17,7 @@ BASE: Final = len(ALPHABET)
 DIGITS: Final = 9
 LENGTH: Final = DIGITS + 1
 FULL_LENGTH: Final = 36
-#: The SQL function `app_short_key` uses the same number.
+#: The SQL function `app_short_key` must use the same number.
 KEYS: Final = BASE**DIGITS
 #: Largest PostgreSQL bigint, used as a bit mask for hashes.
 MAX_BIGINT: Final = 2**63 - 1
@@ -91,10 +90,9 @@ def looks_like_short_id(text: str) -> bool:
 
 
 def _check_value(values: list[int]) -> int:
-    """Return the value of the check character. It makes the weighted sum zero modulo 31.
+    """Return the value of the check character.
 
-    The weights differ and 31 is prime, so every single wrong character and every swap of two
-    characters changes the sum.
+    The check character detects every single wrong character and every swap of two characters.
     """
     total: int = sum(map(mul, _WEIGHTS, values))
     return -total % BASE
@@ -102,7 +100,7 @@ def _check_value(values: list[int]) -> int:
 
 @lru_cache(maxsize=16_384)
 def usual_form(text: str) -> str:
-    """Return a full or short id as a short id in its usual spelling. Other texts stay unchanged.
+    """Return the short id for a full or short id in any spelling. Other texts stay unchanged.
 
     >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
     ('9y79wg3e8x', '9y79wg3e8x')

@@ -1,8 +1,7 @@
 """Evaluates the conditions of a step when the step completes.
 
-Conditions are evaluated in order of creation, and each fires at most once. A condition that raises
-an error, such as a missing field, does not fire, and the audit records the error. `fail` ends the
-plan and the evaluation.
+Each condition fires at most once. A condition that raises an error does not fire, and the audit
+records the error.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """An evaluated condition: its outcome, and the steps that it skipped and added."""
+    """An evaluated condition, with the steps that it skipped and added."""
 
     condition: Condition
     outcome: BranchOutcome
@@ -38,7 +37,7 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
-    #: Values that made a condition of the action `repeat` true, by their paths.
+    #: Values that made a `repeat` condition true, by their paths such as `result.score`.
     values: Mapping[str, Json] = field(default_factory=dict)
     #: Number of operations that the evaluation took.
     cost: int = 0
@@ -161,10 +160,9 @@ def _repeat(draft: Draft, condition: Condition, step: Step, values: dict[str, Js
 
 
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
-    """Add new steps to the dependencies of pending steps, and return the condition's branch.
+    """Make pending steps depend on the added steps, and return the branch.
 
-    Pending steps that depend on the completed step now depend on the added steps too, except
-    those that an added step depends on.
+    This applies to pending steps that depend on the completed step.
     """
     unchanged = {*added, *steps_before(draft.plan.steps, added)}
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):

@@ -1,9 +1,4 @@
-"""Copies a plan as of an earlier time, with the results of the steps completed by then.
-
-The state of the original plan at that time is rebuilt from its audit. All steps are copied with new
-ids. A step that was completed or skipped by then keeps its result. Every other step is pending, at
-its first attempt.
-"""
+"""Copies a plan as of an earlier time, with the results of the steps completed by then."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +42,7 @@ class CopiedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """Properties of the copy that differ from the original plan. None means unchanged."""
+    """Properties of a copied plan that differ from the original. None means unchanged."""
 
     name: str | None = None
     skill_execution_id: str | None = None
@@ -150,7 +145,8 @@ def _copy_step(
         in_progress_since=None,
         last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
-        # A copied result keeps its author, but the author's session does not belong to this plan.
+        # A copied result keeps its author, but not the author's session, which belongs to the
+        # original plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
         held_session=None,
         fail_reason=None,
@@ -173,10 +169,9 @@ def _copy_step(
 def _copy_conditions(
     draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
 ) -> None:
-    """Copy the conditions. Those of pending steps are reset to not evaluated.
+    """Copy the conditions.
 
-    A condition of a pending step that has fired and added steps is not copied: the added steps are
-    already part of the copy, and the condition would add them again.
+    A condition that has already added its steps is left out, because it would add them again.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
@@ -190,7 +185,7 @@ def _copy_conditions(
 
 
 def _has_grown(row: Row) -> bool:
-    """Return whether a condition has added steps; after the last round only a review does."""
+    """Return whether a condition has added steps."""
     is_last = row["action"] == BranchAction.REPEAT and row.get("repeats") == row.get("max_repeats")
     has_fired = row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
     return has_fired and not (is_last and row.get("on_exhausted") != OnExhausted.REVIEW)

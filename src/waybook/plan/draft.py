@@ -1,11 +1,6 @@
 """A draft of a plan applies changes to the plan and records them for the audit.
 
-A rule is a function that takes an immutable plan, changes a draft of it, and returns a `Decision`:
-the reply, and the changes to write. All changes go through the draft, so none can be missing from
-the audit.
-
-The module also has errors that several rules raise. Each suggests a call that is safe to make
-instead.
+Every rule changes a plan only through a draft, so that no change is missing from the audit.
 """
 
 from collections.abc import Mapping
@@ -45,13 +40,13 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """Result of a rule, not yet applied: the reply to send, and the changes to write."""
+    """Result of a rule that is not yet written: the reply to send, and the changes to write."""
 
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
     touched: tuple[StepId, ...] = ()
-    #: Error to raise after the changes are written. For example, a late result is stored, then
+    #: Error to raise after the changes are written. For example, a late result is stored and then
     #: refused.
     refusal: Refused | None = None
     #: Long texts of new rows, by row id. The audit stores only their hashes.
@@ -90,7 +85,7 @@ def closed_plan_error(plan: Plan) -> PlanTerminal:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Columns with a step's result. They are written once, and deciding a call never needs them.
+#: Columns with a step's result. They are written only once.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
@@ -247,8 +242,7 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        Steps that depend on the removed step inherit its dependencies. The step also loses the
-        heartbeats of this call.
+        Steps that depend on the removed step now depend on the steps that it depended on.
         """
         self._touched = [touched for touched in self._touched if touched != step_id]
         step = self.plan.step(step_id)
@@ -280,20 +274,18 @@ class Draft:
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Record a change to a row that is not part of `Plan`."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
         self._touched.append(step_id)
 
     def record(self, event: Event, **details: Json) -> None:
-        """Put the changes since the last audit entry into a new one."""
+        """Write the changes since the last audit entry into a new entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Return a decision: the reply, and all writes of the draft."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")

@@ -1,4 +1,4 @@
-"""Edits of a plan that change no status: titles and dependencies of steps, and the budget."""
+"""Edits that change no status: step titles, step dependencies, and the plan's budget."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,18 @@ from waybook.plan.ordering import changed_dependencies
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """New title of a pending step. None removes the title."""
-
     step_id: StepId
     title: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SetDependencies:
-    """New dependencies of a pending step, as positions in the plan."""
-
     step_id: StepId
     depends_on: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """New soft limits on tokens and cost. None removes the limits."""
-
     budget: Budget | None
 
 

@@ -19,8 +19,8 @@ StepId = NewType("StepId", str)
 ConditionId = NewType("ConditionId", str)
 ReviewId = NewType("ReviewId", str)
 
-#: Maximum seconds that a call may wait. Clients and proxies usually end a call after 60 seconds or
-#: more.
+#: Maximum seconds that a call may wait. It is below 60, after which many clients and proxies end a
+#: call.
 MAX_WAIT_SECONDS = 55
 
 
@@ -49,7 +49,7 @@ GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
 class OnExhausted(StrEnum):
-    """Action of a `repeat` condition that is still true after the last repetition."""
+    """What happens if a `repeat` condition is still true after the last repetition."""
 
     CONTINUE = "continue"
     REVIEW = "review"
@@ -79,8 +79,7 @@ class NewStep:
     stall_seconds: int | None = None
     result_schema: Json = None
     depends_on: tuple[int, ...] = ()
-    #: Dependencies of a step that a branch adds: ids of existing steps, or references to steps that
-    #: are added too (see `added_reference`). They replace the positions in `depends_on`.
+    #: Dependencies of a step that a condition adds. They replace the positions in `depends_on`.
     depends_on_ids: tuple[StepId, ...] = ()
     #: Minimum number of sources for the step's result; None if none are required.
     required_sources: int | None = None
@@ -95,24 +94,22 @@ class NewCondition:
 
     expression: str
     action: BranchAction
-    #: Position of the condition's step. None if the condition is created together with its step.
+    #: Position of the step that has the condition. None if the step is created together with it.
     after_step_order: int | None = None
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
-    #: `repeat` copies the steps from this one to the condition's step. None copies only the
-    #: condition's step.
+    #: First step to repeat. None repeats only the step that has the condition.
     from_step_order: int | None = None
     max_repeats: int | None = None
     on_exhausted: OnExhausted | None = None
-    #: Ids of the target step and of the first step to copy; None until the positions are resolved.
-    #: Conditions are stored with ids, because positions change.
+    #: Conditions are stored with step ids, because positions change when steps are added.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
 
 class Step(NamedTuple):
-    """State of a step, without its result. Its title and instructions are in `Plan.texts`."""
+    """A step without its result. Its title and instructions are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -121,10 +118,9 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: When the step last became in_progress. Waiting for a person before that does not count as
-    #: work.
+    #: When the step last became `in_progress`.
     in_progress_since: datetime | None
-    #: Time of the last heartbeat. Heartbeats are not in the audit, so a replay does not restore it.
+    #: Time of the last heartbeat. Heartbeats are not recorded in the audit.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
@@ -142,17 +138,14 @@ class Step(NamedTuple):
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the step's current attempt.
-
-        None if the step is not in progress or not assigned.
-        """
+        """Return the holder of the current attempt, or None if the step has no holder."""
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
 
     @property
     def is_carried_over(self) -> bool:
-        """True for a completed step of a copy that was never in progress in the copy."""
+        """Return whether a copied plan took over this step's result from the original plan."""
         is_copied = self.copied_from is not None and self.in_progress_since is None
         return is_copied and self.status is StepStatus.COMPLETED
 
@@ -169,8 +162,7 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Sources that count toward `required_sources`. They are loaded only if the step requires
-    #: sources.
+    #: Sources that count toward `required_sources`. Loaded only if the step requires sources.
     sources: tuple[StoredSource, ...] = ()
 
 
@@ -185,36 +177,34 @@ class Condition:
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
     outcome: BranchOutcome | None = None
-    #: `repeat` copies the steps from this one to the condition's step. None copies only the
-    #: condition's step.
+    #: First step to repeat. None repeats only the step that has the condition.
     from_step_id: StepId | None = None
     max_repeats: int | None = None
     repeats: int | None = None
-    #: None means that the plan continues.
+    #: What to do after the last repetition. None means that the plan continues.
     on_exhausted: OnExhausted | None = None
-    #: Why the steps were repeated; None if they were not.
     cause: "Cause | None" = field(default=None, hash=False)
 
     @property
     def is_exhausted(self) -> bool:
-        """Return whether the condition was true after the last repetition."""
+        """Return whether the condition was still true after the last repetition."""
         is_last = (self.repeats or 0) >= (self.max_repeats or 0)
         is_loop = self.action is BranchAction.REPEAT
         return is_loop and is_last and self.outcome is BranchOutcome.FIRED
 
 
 class Cause(TypedDict):
-    """Reason of a round of repeated steps."""
+    """Why steps were repeated."""
 
-    #: Values that the expression read and that made it true, by their paths.
+    #: Values that made the condition true, by their paths such as `result.score`.
     values: dict[str, Json]
-    #: For each copied step, the step of the round before.
+    #: Maps each copied step to the step that it was copied from.
     copies: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A pause of a step until a person decides, and then the decision."""
+    """A review of a step, and the decision once a person has made it."""
 
     id: ReviewId
     step_id: StepId
@@ -244,14 +234,9 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """A plan as loaded for a call: all steps, but only those large parts that the call needs.
+    """A plan as loaded for a call.
 
-    These large parts may be loaded:
-
-    - the texts of steps that the caller may get;
-    - conditions that are not evaluated yet, or belong to the step that the call completes;
-    - the last review;
-    - the caller's session, if it used the plan before.
+    All steps are loaded, but texts, conditions and reviews only if the call needs them.
     """
 
     id: PlanId
@@ -271,7 +256,7 @@ class Plan(NamedTuple):
     budget: Budget | None = None
     created_by: str | None = None
     created_at: datetime | None = None
-    #: Set only for a copy: the original plan, and the number of its last audit entry.
+    #: Set only for a copy: the original plan, and its last audit entry at the time of the copy.
     copied_from: PlanId | None = None
     copied_seq: int | None = None
     #: Whether a step without dependencies waits for all steps before it.
@@ -306,10 +291,10 @@ MAX_STEPS = 200
 MAX_CONDITIONS = 50
 DEFAULT_MAX_ATTEMPTS = 3
 MAX_REPEATS = 100
-#: A condition may add steps with conditions, which may add steps again, up to this depth.
+#: An added step may have conditions that add further steps. This limits the depth of such nesting.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
-#: Maximum of `required_sources`. No more sources than this are loaded.
+#: Maximum of `required_sources`.
 MAX_REQUIRED_SOURCES = 50
 
 

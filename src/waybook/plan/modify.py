@@ -1,4 +1,4 @@
-"""Modifies a plan: applies a list of changes to its steps, all of them or none."""
+"""Applies a list of changes to a plan's steps: all of them or none."""
 
 from dataclasses import dataclass
 
@@ -253,13 +253,7 @@ def _set_conditions(
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that may still fire and then need this step.
-
-    They skip to it, or add a step that depends on it.
-
-    Conditions of skipped steps are never evaluated, and the step's own conditions are removed with
-    the step.
-    """
+    """Return the conditions that skip to this step, or add a step that depends on it."""
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
     return [c.id for c in waiting if step.id in {c.target_step_id, *named_steps(c.steps)}]
@@ -335,10 +329,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 
 
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
-    """Return why a modification would be refused, or None if it is allowed.
-
-    This calls `modify` and discards the result, so the two never disagree.
-    """
+    """Return why a modification would be refused, or None if it is allowed."""
     try:
         modify(plan, (modification,), context)
     except Refused as error:

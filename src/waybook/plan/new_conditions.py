@@ -1,8 +1,4 @@
-"""Conditions of new steps: limits, and conversion of positions to step ids.
-
-A step that a branch adds may have conditions, which may add further steps with conditions.
-Positions change when steps are added, so a condition is always stored with step ids.
-"""
+"""Checks the conditions of new steps, and replaces step positions in them by step ids."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,11 +70,7 @@ def build_condition(
 
 
 def _with_ids(new: NewCondition, ids: Sequence[StepId], order: int, level: int = 1) -> NewCondition:
-    """Replace the positions in a condition by step ids, also within the steps that it may add.
-
-    `order` is the position of the condition's step. Positions in added steps are those that the
-    steps of the plan have after the insertion.
-    """
+    """Replace the positions in a condition by step ids, also within the steps that it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:

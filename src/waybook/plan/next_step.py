@@ -66,19 +66,16 @@ def next_step(
 ) -> Decision[NextStep]:
     """Decide which step of the plan the caller should work on now.
 
-    The first of these that exists:
-
-    1. the step that the caller's session still holds, unless it asks for another;
-    2. an unassigned step that a reviewer sent back;
-    3. the first pending step without unfinished dependencies;
-    4. the first step whose holder sent no heartbeat for `patience`.
+    The caller gets the first of these that exists: the step that its session holds, a step that a
+    reviewer sent back, a pending step without unfinished dependencies, or a step whose holder sent
+    no heartbeat for `patience`.
     """
     draft = Draft(plan, context)
     return draft.decide(take_step(draft, another=another, patience=patience))
 
 
 def take_step(draft: Draft, *, another: bool = False, patience: timedelta) -> NextStep:
-    """Assign the next step to the caller in a draft of the plan, by the rules of `next_step`."""
+    """Assign the next step to the caller, as described in `next_step`."""
     plan = draft.plan
     if plan.status is PlanStatus.COMPLETED:
         return PlanComplete()
@@ -128,7 +125,7 @@ def _take(draft: Draft, patience: timedelta) -> NextStep:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield the steps of inactive holders other than the caller, each with the inactive time."""
+    """Yield each step whose holder is silent, with the time since the last heartbeat."""
     me = context.actor.holder
     for step, gap in detect_stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):

@@ -1,9 +1,7 @@
 """The order of a plan's steps, and dependencies between them.
 
-Positions are 1..n without gaps after every insertion, removal and move. A step can be claimed when
-all its dependencies are finished. Dependencies are stored as step ids, so they stay correct when
-steps move. Steps without dependencies are claimed in order, by several agents at once; in a
-sequential plan, such a step waits for all steps before it.
+Positions are 1 to n without gaps. Dependencies are stored as step ids, so they stay correct when
+steps move.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,11 +13,7 @@ from waybook.plan.states import TERMINAL_STEP, StepStatus
 
 
 def first_ready(plan: Plan) -> Step | None:
-    """Return the first pending step that can be claimed.
-
-    In a sequential plan, a step without dependencies does not wait for an earlier step that itself
-    waits for its dependencies: these may come later in the plan.
-    """
+    """Return the first pending step that can be claimed."""
     ended = {step.id for step in plan.steps if step.status in TERMINAL_STEP}
     is_open_before = False
     for step in plan.steps:
@@ -54,7 +48,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """Return the list after checking that it has every step of the plan exactly once."""
+    """Check that the list has every step of the plan exactly once, and return the list."""
     current = {step.id for step in plan.steps}
     if len(ids) != len(set(ids)) or set(ids) != current:
         raise StalePlan(
@@ -100,24 +94,20 @@ def steps_before(steps: Sequence[Step], ids: Iterable[StepId]) -> set[StepId]:
     return reached
 
 
-#: Start of a reference to a step that a branch will add and that has no id yet.
+#: First character of a reference to a step that has no id yet.
 REFERENCE_MARK = "+"
 
 
 def added_reference(level: int, number: int) -> StepId:
-    """Return a reference to a step that a branch will add, in place of its id.
+    """Return a reference to a step that a condition will add and that has no id yet.
 
-    `level` is 1 for the steps of the condition itself, 2 for those of a condition of such a step,
-    and so on.
+    `level` counts how deeply the conditions are nested.
     """
     return StepId(f"{REFERENCE_MARK}{level}.{number}")
 
 
 def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
-    """Return the id of an added step for a reference to it; other ids stay the same.
-
-    References to steps that are added later move to the level above.
-    """
+    """Return the id of the step that a reference means. An id is returned unchanged."""
     if not step_id.startswith(REFERENCE_MARK):
         return step_id
     level, number = map(int, step_id.removeprefix(REFERENCE_MARK).split("."))
@@ -125,7 +115,7 @@ def resolve_reference(step_id: StepId, added: Sequence[StepId]) -> StepId:
 
 
 def replace_ids(steps: Iterable[NewStep], new_id: Callable[[StepId], StepId]) -> Iterator[NewStep]:
-    """Yield steps that a branch adds, with other step ids, also in their conditions."""
+    """Yield copies of new steps in which all step ids are replaced."""
     for step in steps:
         yield replace(
             step,
@@ -145,7 +135,7 @@ def _replace_ids(condition: NewCondition, new_id: Callable[[StepId], StepId]) ->
 
 
 def named_steps(steps: Iterable[NewStep]) -> Iterator[StepId]:
-    """Yield the ids of the steps that steps of a branch depend on or skip to."""
+    """Yield the ids of all steps that the new steps depend on or skip to."""
     for step in steps:
         yield from step.depends_on_ids
         for condition in step.conditions:

@@ -1,7 +1,4 @@
-"""Outputs of a plan: versioned result documents and their media types.
-
-Only text types are stored.
-"""
+"""Outputs of a plan: versioned text documents and their media types."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -64,10 +61,7 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 
 
 def parse_text_type(media_type: str) -> str:
-    """Return a media type in lower case, without parameters because content is always UTF-8.
-
-    Raises:
-        InvalidInput: the value is not a media type, or its format is not text.
+    """Return a media type in lower case, without parameters.
 
     >>> parse_text_type("Text/Markdown; charset=utf-8")
     'text/markdown'

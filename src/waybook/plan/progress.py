@@ -1,7 +1,6 @@
 """The progress of a plan, its soft budget, and the detection of stalls.
 
-An exceeded budget causes a warning, never a refusal: finished work is always accepted. A step
-stalls if it is in progress and had no heartbeat for longer than its threshold.
+Exceeding the budget causes a warning, never a refusal.
 """
 
 from collections import Counter
@@ -191,7 +190,7 @@ def time_until_stall(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stalled since the plan was resumed. Empty if it is not executing."""
+    """Return the steps that have stalled since the plan was last resumed."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at

@@ -1,4 +1,4 @@
-"""The branch action `repeat`: inserts copies of a range of steps after the range."""
+"""The branch action `repeat`, which repeats steps by inserting copies of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from waybook.plan.model import (
 from waybook.plan.ordering import replace_ids
 from waybook.plan.states import DONE_STEP, PlanStatus
 
-#: Maximum number of values that are stored as the cause of a repetition, and their length as JSON.
+#: Limits on the values stored as the cause of a repetition: their number, and the length of each.
 MAX_VALUES: Final = 20
 MAX_VALUE_LENGTH: Final = 200
 
@@ -41,7 +41,7 @@ class Repeated:
 
 
 def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
-    """Return the steps that this condition repeats. Empty if their order has changed."""
+    """Return the steps that this condition repeats. Empty if the steps were reordered."""
     first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
     if first is None:
         return []
@@ -49,10 +49,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 
 
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
-    """Return the steps whose texts are needed if a condition of this step repeats them.
-
-    Without `step_id`, the conditions of all steps are considered.
-    """
+    """Return the steps whose texts must be loaded in case a condition repeats the steps."""
     if not plan.conditions:
         return set()
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
@@ -65,7 +62,7 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 
 
 def round_of(plan: Plan, step: Step) -> Round | None:
-    """Return the round in which the step repeats another; None if it repeats none."""
+    """Return the round that a step belongs to, or None if the step is not a repetition."""
     repeating = [c for c in plan.conditions if c.cause and step.id in c.cause["copies"]]
     if not repeating:
         return None
@@ -81,7 +78,7 @@ def round_of(plan: Plan, step: Step) -> Round | None:
 
 
 def current_loops(plan: Plan) -> list[Condition]:
-    """Return the conditions that repeat steps, without those that already did."""
+    """Return the `repeat` conditions that have not fired."""
     ids = {step.id for step in plan.steps}
     loops = [c for c in plan.conditions if c.action is BranchAction.REPEAT and c.step_id in ids]
     return [c for c in loops if c.outcome is not BranchOutcome.FIRED or c.is_exhausted]
@@ -92,9 +89,8 @@ def repeat_steps(
 ) -> Repeated:
     """Insert copies of the steps that a condition repeats, after the completed step.
 
-    Their conditions are copied too. Dependencies and targets that refer to a repeated step refer to
-    its copy instead. The condition on the last copy stores the number of repetitions so far, and
-    the values that made the condition true.
+    The conditions of these steps are copied too. Dependencies on a repeated step become
+    dependencies on its copy.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
@@ -121,7 +117,7 @@ def repeat_steps(
 
 
 def _end(draft: Draft, condition: Condition, step: Step, values: dict[str, Json]) -> Repeated:
-    """Do what a condition says that is still true after the last repetition."""
+    """Carry out `onExhausted`, because the condition is still true after the last repetition."""
     count = "once" if condition.repeats == 1 else f"{condition.repeats} times"
     seen = ", ".join(f"{path} = {dumps(value)}" for path, value in values.items())
     why = f"repeated {count}, and {condition.expression} is still true" + f" ({seen})" * bool(seen)

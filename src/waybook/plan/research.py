@@ -1,8 +1,4 @@
-"""Stores research: versioned findings of an agent, with their sources.
-
-Research with the plan, kind and title of an existing artifact becomes its next version, unless the
-content is identical. Research without a plan has its own audit chain.
-"""
+"""Stores research: versioned findings of an agent, with their sources."""
 
 import json
 from collections.abc import Iterator
@@ -67,7 +63,7 @@ class StoredResearch:
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply for research without a plan. It has an audit entry if the research was stored."""
+    """Reply for research stored without a plan. It has an audit entry if something was stored."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -80,7 +76,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research for a plan. This is also a heartbeat of its step.
+    """Store research for a plan. This also counts as a heartbeat.
 
     Raises:
         PlanTerminal: the plan is closed; the research can still be stored without a plan.

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses until a person decides how to continue. A review has one decision."""
+"""Reviews: a step pauses until a person decides how to continue."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -181,7 +181,7 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 
 
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
-    """Set the reviewed step to in progress again, with the feedback in its instructions.
+    """Set the reviewed step back to in progress, with the feedback in its instructions.
 
     The conversation that held the step keeps it if it relays the decision. Otherwise the step is
     unassigned until an agent claims it.

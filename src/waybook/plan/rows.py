@@ -1,4 +1,4 @@
-"""Plans, steps, conditions and reviews as rows, as the audit records them."""
+"""Converts plans, steps, conditions and reviews to the rows that the audit records."""
 
 from dataclasses import fields
 
@@ -7,7 +7,7 @@ from waybook.json_values import Json
 from waybook.plan.model import Condition, NewCondition, NewStep, Review, Step, StepId, StepText
 from waybook.plan.states import StepStatus
 
-#: Optional fields of a step that a condition may add; they are stored only if set.
+#: Optional fields of a step that a condition may add. They are stored only if set.
 OPTIONAL_FIELDS = frozenset(
     {"depends_on", "depends_on_ids", "required_sources", "max_attempts", "conditions"}
 )
@@ -54,7 +54,7 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a condition may add, as JSON stored with the condition."""
+    """Return a step that a condition may add, as JSON."""
     names = [f.name for f in fields(NewStep) if f.name not in OPTIONAL_FIELDS]
     row = {name: as_json(getattr(new, name)) for name in names}
     more: dict[str, Json] = {} if new.max_attempts is None else {"max_attempts": new.max_attempts}
@@ -66,7 +66,7 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return a condition of a step that is not added yet, as JSON with step ids."""
+    """Return a condition of a step that is not added yet, as JSON."""
     unnamed = {"after_step_order", "target_step_order", "from_step_order", "steps"}
     names = [f.name for f in fields(NewCondition) if f.name not in unnamed]
     row = {name: as_json(getattr(new, name)) for name in names}
@@ -75,7 +75,7 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return the field `required_sources`, or no field if None, as in older audit entries."""
+    """Return the field `required_sources`, or nothing if no sources are required."""
     return {} if sources is None else {"required_sources": sources}
 
 

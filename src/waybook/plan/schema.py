@@ -1,8 +1,7 @@
-"""Validates values, mainly step results, against JSON Schemas within a limit on the work.
+"""Validates values, mainly step results, against JSON Schemas, with a limit on the work.
 
-References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are not
-supported: each can make a small schema arbitrarily expensive. With the other keywords, the work is
-at most the size of the schema times that of the result, and both are limited.
+Keywords that can make validation arbitrarily expensive are not supported, such as references and
+regular expressions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Keywords whose value maps names chosen by the author to schemas.
+#: Under these keywords, the schema's author chooses the names.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
@@ -42,7 +41,7 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: A text counts as one part per this many characters, because error messages repeat texts.
+#: One part is counted for this many characters, because error messages repeat texts.
 CHARACTERS_PER_PART = 100
 
 
@@ -131,7 +130,7 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """Path and message of a violation. `$` is the root of the value."""
+    """A place in a value that violates the schema. `$` is the root of the value."""
 
     path: str
     message: str
@@ -156,7 +155,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    # `multipleOf` cannot check a number that is too large for a float.
+    # `multipleOf` fails for a number that is too large for a float.
     except ArithmeticError as error:
         faults.append(Mismatch("$", f"it contains a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
@@ -178,7 +177,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _weight(value: Json, argument: str) -> int:
-    """Return the number of parts in a JSON value. A long text counts as several."""
+    """Return the number of parts in a JSON value. A long text counts as several parts."""
     weight = 0
     level: list[Json] = [value]
     for _ in range(MAX_DEPTH):

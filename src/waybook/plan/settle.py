@@ -1,9 +1,4 @@
-"""Updates that follow a change of a plan: its status, its sessions, its usage, and stalls.
-
-The stored status becomes the one derived from the steps. Two statuses cannot be derived, so they
-are kept: `planning` while every step is pending, and `stalled` while the derived status is
-`executing`.
-"""
+"""Updates that follow a change of a plan: its status, sessions and usage, and stalls."""
 
 from datetime import timedelta
 
@@ -56,10 +51,9 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
 
 
 def register_session(draft: Draft) -> None:
-    """Record the caller's session with the plan, if it is new to the plan.
+    """Record the caller's session, unless the plan already knows it.
 
-    The session counts as a resumption only if the plan was changed after its creation: an agent
-    that claims the first step of a new plan does not resume it.
+    Claiming the first step of a new plan does not count as resuming the plan.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):
@@ -72,7 +66,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session of a call that only reads, unless the plan knows it or is new."""
+    """Record the session of a call that only reads the plan."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)
@@ -80,7 +74,7 @@ def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
 
 
 def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt, even if its result is late and refused."""
+    """Store the usage of an attempt, even if the result is late and refused."""
     if usage is None:
         return
     row: dict[str, Json] = {
@@ -98,7 +92,7 @@ def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | Non
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan to stalled if a step has stalled; reply whether that happened."""
+    """Set an executing plan to stalled if one of its steps has stalled."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:

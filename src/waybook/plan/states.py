@@ -1,7 +1,6 @@
-"""State machines of plans and steps as tables, and the plan status derived from the steps.
+"""State machines of plans and steps as tables.
 
-A status changes only by a transition in these tables. `completed` and `skipped` are final for a
-step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan.
+A status changes only by a transition in these tables.
 """
 
 from collections.abc import Collection, Mapping

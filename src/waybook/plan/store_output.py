@@ -1,8 +1,4 @@
-"""Storing of outputs.
-
-Outputs are usually stored after the plan is completed, so this is the only change that a completed
-plan accepts. The plan and its steps stay unchanged, and the audit gets an entry.
-"""
+"""Stores outputs of a plan. Storing an output is the only change that a completed plan accepts."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +16,7 @@ from waybook.plan.states import PlanStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """Output submitted for a plan; its media type is always a text type."""
+    """An output that a caller submits for a plan."""
 
     media_type: str
     title: str
@@ -29,7 +25,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Result of storing an output: the new version, or the latest one if nothing changed."""
+    """The stored version of an output: a new one, or the latest if nothing changed."""
 
     output: Output
     is_new: bool

@@ -1,8 +1,4 @@
-"""Submission of a result: completes the step, evaluates its conditions, and updates the plan.
-
-An agent's result must match the step's schema and have enough sources. A step that a person
-approves in a review needs neither.
-"""
+"""Submits a result: completes the step, evaluates its conditions, and updates the plan."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -81,7 +77,8 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt of the caller's claim. Without it, only the holder may complete a step that is held.
+    #: Attempt that the caller claimed. Without it, only the holder can complete a step that is
+    #: held.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
@@ -133,7 +130,7 @@ def submit_and_take_next(
 def _submit(
     draft: Draft, step_id: StepId, submission: Submission, patience: timedelta | None = None
 ) -> Decision[StepDone]:
-    """Complete a step; with the stall threshold `patience`, also claim the next one."""
+    """Complete a step. With `patience`, also claim the next step."""
     step = draft.plan.step(step_id)
     refusal = _refusal(draft, step, submission)
     if refusal is not None:
@@ -171,7 +168,7 @@ def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
 
 
 def _refusal(draft: Draft, step: Step, submission: Submission) -> Refused | None:
-    """Return why a result does not count; None if the step may accept it.
+    """Return why a result is refused, or None if the step may accept it.
 
     Raises:
         PlanTerminal, InvalidTransition: the caller repeats a result that was counted.
@@ -209,7 +206,7 @@ def complete(
     event: Event = Event.STEP_COMPLETED,
     **details: Json,
 ) -> Decision[StepDone]:
-    """Complete the step, apply its branches, and update the plan, in one audit entry."""
+    """Complete the step, apply its conditions, and update the plan, in one audit entry."""
     return draft.decide(_complete(draft, step_id, values, event, **details))
 
 
@@ -247,7 +244,7 @@ def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
 def _keep_late_result(
     draft: Draft, step: Step, submission: Submission, refusal: Refused
 ) -> Decision[StepDone]:
-    """Store a refused result as an artifact of the step; the refusal names the artifact."""
+    """Store a refused result as an artifact, and name the artifact in the refusal."""
     context, attempt = draft.moment, submission.attempt
     register_session(draft)
     artifact_id = context.new_id()
