@@ -49,7 +49,7 @@ GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
 class OnExhausted(StrEnum):
-    """What happens if a `repeat` condition is still true after the last repetition."""
+    """Effect of a `repeat` condition that is still true after the last repetition."""
 
     CONTINUE = "continue"
     REVIEW = "review"
@@ -194,7 +194,7 @@ class Condition:
 
 
 class Cause(TypedDict):
-    """Why steps were repeated."""
+    """Reason for repeating steps."""
 
     #: Values that made the condition true, by their paths such as `result.score`.
     values: dict[str, Json]

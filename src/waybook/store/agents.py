@@ -1,8 +1,6 @@
 """Queries for agents, the steps and jobs they hold, and the names of plans and runs.
 
-An agent is a user and a session, which may be empty. The row of an agent has the names of its
-clients and the time of its last call. Everything else about agents comes from the audit, the usage
-rows and the current holders.
+An agent is a user and a session, which may be empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,12 +89,12 @@ class DayUsageRow(NamedTuple):
     output_tokens: int
     cost_micros: int
     results: int
-    #: Day in UTC as `YYYY-MM-DD`.
+    #: Day in UTC, as `YYYY-MM-DD`.
     day: str
 
 
 class AgentUsageRow(NamedTuple):
-    """Tokens and cost of one agent. `total` is the number of agents."""
+    """Tokens and cost of one agent. `total` is the number of all agents."""
 
     input_tokens: int
     output_tokens: int
@@ -130,7 +128,8 @@ def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[
     clients: dict[AgentKey, str] = {}
     for key, client in calls:
         clients[key] = client or clients.get(key, "")
-    # Lock the rows in sorted order, so that concurrent transactions cannot deadlock.
+    # Sort the rows, so that concurrent transactions lock them in the same order and cannot
+    # deadlock.
     rows = [(*key, _array(client)) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))

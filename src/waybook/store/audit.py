@@ -1,7 +1,6 @@
-"""Audit entries linked by hashes, and the row changes they record.
+"""Audit entries linked by hashes, and the row changes that they record.
 
-The seal of an entry is a hash of its content and of the previous seal. `Patches` merges all changes
-of one write into one insert, update or delete per row.
+The seal of an entry is a hash of its content and of the previous seal.
 """
 
 from collections import defaultdict
@@ -19,7 +18,7 @@ from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, Value, as_json_text, load
 from waybook.store.packed_entries import NO_DETAILS, PACKED_EVENTS, pack_details
 
-#: The first entry of a chain has this previous hash.
+#: Hash that the first entry of every chain refers to.
 GENESIS = bytes(32)
 
 
@@ -47,7 +46,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """The last entry of a chain according to the row of its subject, and the last stored number."""
+    """The last entry of an audit chain, as its plan or other subject records it, and as stored."""
 
     seq: int
     hash: bytes
@@ -93,9 +92,9 @@ class ChainHead(NamedTuple):
     at: datetime | None = None
 
     def after(self, now: datetime) -> datetime:
-        """Return the time for the next entry. It is never before the time of the last entry.
+        """Return the time of the next audit entry. It is never before the time of the last one.
 
-        Several servers write to one chain, each with its own estimate of the database clock.
+        Several servers write to one chain, and their clocks may differ.
         """
         return now if self.at is None else max(now, self.at)
 
@@ -137,7 +136,7 @@ def chain(
     now: datetime,
     actor: Actor,
 ) -> Iterator[SealedEntry]:
-    """Number new audit entries, and link them by hashes to the head of their chain."""
+    """Number new audit entries, and link them by hashes to the last entry of their chain."""
     (kind, subject_id), previous, at = subject, head.hash, head.after(now)
     user, channel, session = actor.user, actor.channel, actor.session
     for seq, (event, details, changes) in enumerate(entries, start=head.seq + 1):

@@ -1,8 +1,7 @@
 """The log of tool calls, stored answers, and totals of tokens and cost.
 
-The log is written in the background from a queue of limited size; calls that do not fit are only
-counted. A repeated call with the same idempotency key gets the stored answer and is not executed
-again.
+The log is written in the background. A repeated call with the same idempotency key gets the stored
+answer and is not executed again.
 """
 
 import asyncio
@@ -31,8 +30,7 @@ MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
 BATCH_DELAY_SECONDS = 0.2
 MAX_SHOWN = 20
-#: This many log batches are searched for the call of an audit entry. A process writes at most five
-#: batches per second.
+#: Number of log batches searched for the call that wrote an audit entry.
 MAX_SEARCHED_BATCHES = 40
 
 
@@ -59,7 +57,7 @@ class StoredAnswerRow(NamedTuple):
     arguments_hash: str
     is_error: bool
     answer: dict[str, Json] | None
-    #: Packed answer in hexadecimal digits. None if `answer` is set.
+    #: The answer in its compressed form, as hexadecimal digits. None if `answer` is set.
     packed: str | None
 
 
@@ -73,7 +71,7 @@ class OrgUsageRow(NamedTuple):
 
 
 class ModelUsageRow(NamedTuple):
-    """Tokens and cost of one language model. `total` is the number of models."""
+    """Tokens and cost of one language model. `total` is the number of all models."""
 
     input_tokens: int
     output_tokens: int
@@ -86,7 +84,7 @@ class ModelUsageRow(NamedTuple):
 class WorkUsageRow(NamedTuple):
     """Tokens and cost of a plan, a run, or the server's own model.
 
-    `total` is the number of rows.
+    `total` is the number of all rows.
     """
 
     input_tokens: int
@@ -183,7 +181,7 @@ class CallLog:
 
 
 class Key(NamedTuple):
-    """Identity of a repeatable call: tool, idempotency key, user and a hash of the arguments."""
+    """Identifies a repeatable call: tool, idempotency key, user, and a hash of the arguments."""
 
     tool: str
     key: str
@@ -192,7 +190,7 @@ class Key(NamedTuple):
 
     @property
     def stored(self) -> str:
-        """Key column of the answer. It ends with a hash of the user, so users share no keys."""
+        """Return the key under which the answer is stored. Different users never share a key."""
         return f"{self.key}@{blake2b(self.user.encode(), digest_size=8).hexdigest()}"
 
 
@@ -216,10 +214,7 @@ def store_answer(
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer to a call.
-
-    Run this after locking, so that it sees the answer of a concurrent call.
-    """
+    """Select the stored answer to a call. Run this after locking."""
     return SQL["stored_answer"](tool=key.tool, key=key.stored)
 
 

@@ -1,4 +1,4 @@
-"""Stores a notification in the transaction of its change. It is sent later."""
+"""Stores notifications in the same transaction as the change. They are sent later."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -16,13 +16,11 @@ from waybook.notifications.message import (
 from waybook.store.driver.queries import AsJson, Statement, load
 
 RETENTION_DAYS = 30
-#: Seconds after which a due delivery that no process has tried is overdue. Much longer than the
-#: pause between two passes.
+#: A delivery is overdue if no process has tried it within this many seconds.
 OVERDUE_SECONDS = 120
 
 
-#: A review gets a reminder only within this many days after its deadline. Must be shorter than
-#: `RETENTION_DAYS`.
+#: A review gets a reminder only within this many days after its deadline.
 REMINDER_DAYS = 7
 
 

@@ -24,7 +24,7 @@ class LinkTarget(NamedTuple):
 
 
 class LinkGrant(NamedTuple):
-    """The user who is recorded when a link is used, and its period of validity."""
+    """The user who is recorded when a link is used, and how long the link is valid."""
 
     for_user: str
     needs_account: bool
@@ -41,7 +41,6 @@ class AccessLink(NamedTuple):
     run_id: str | None
     stage: str | None
     seq: int | None
-    #: User who is recorded when the link is used. For a snapshot link, its creator.
     for_user: str
     has_account: bool
     user_name: str | None
@@ -81,10 +80,7 @@ def by_link_statements(*, is_org_known: bool) -> list[Statement]:
 def insert_action_link(
     link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> list[Statement]:
-    """Insert a link with which a user can decide a review or give feedback.
-
-    Where users have accounts, the user's account must be active.
-    """
+    """Insert a link with which a user can decide a review or give feedback."""
     values = {"id": link_id, "hash": secret_hash, **target._asdict(), **grant._asdict()}
     statements = [SQL["insert_action_link"](**values)]
     if not grant.needs_account:

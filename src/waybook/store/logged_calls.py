@@ -1,8 +1,6 @@
 """Rows of the tool-call log: batches of calls, and single calls.
 
-Successful calls are stored in batches, which take much less space. A failed call has its own row.
-So has a call about a step that added no audit entry, because a step's page finds calls in a batch
-by the time of their audit entries.
+Successful calls are stored in batches to save space. A failed call has its own row.
 """
 
 from collections import defaultdict
@@ -28,7 +26,7 @@ SQL = load("logged_calls")
 
 
 class LoggedCall(NamedTuple):
-    """A tool call. The fields from `at` to `step_id` are the table's columns, in order."""
+    """A tool call. The fields from `at` to `step_id` are the columns of the table."""
 
     org_id: UUID
     at: datetime
@@ -74,7 +72,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 
 def _batch(calls: list[LoggedCall]) -> tuple[Value, ...]:
-    """Return the log row of a batch. All its calls have the same user and channel."""
+    """Return the log row of a batch. All calls of a batch have the same user and channel."""
     latest = max(call.at for call in calls)
     items = [
         (

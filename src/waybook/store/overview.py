@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: A larger total is shown as "at least" this number.
+#: A larger number is shown as "at least" this number.
 MAX_COUNTED = 100
 MAX_CANDIDATES = 200
 MAX_TROUBLED = 16
 
 
 class OverviewTotals(NamedTuple):
-    """Numbers of plans and runs. Each is counted up to `max_read`."""
-
     open: int
     awaiting: int
     finished: int
@@ -64,8 +62,8 @@ class TroubledRow(NamedTuple):
 class TroubleKind(StrEnum):
     OPEN = "o"
     STALLED = "s"
-    #: A plan that failed after the reader's last visit. `FAILED_EARLIER` means before the last
-    #: visit.
+    #: `FAILED` is a plan that failed after the reader's last visit, `FAILED_EARLIER` one that
+    #: failed before.
     FAILED = "f"
     FAILED_EARLIER = "e"
     RUN = "r"
@@ -113,7 +111,7 @@ SQL = load(
 
 
 class LastLook(NamedTuple):
-    """Times at which a reader last opened the overview page. None for a new reader."""
+    """The times at which a reader last opened the overview page."""
 
     since: datetime | None = None
     looked_at: datetime | None = None
@@ -124,21 +122,14 @@ def max_troubled(most: int) -> int:
 
 
 def max_read(most: int) -> int:
-    """Return the number of plans and runs at which counting stops.
-
-    Plans and runs that are shown only as trouble are counted in addition.
-    """
+    """Return the number of plans and runs at which counting stops."""
     return MAX_COUNTED + 1 + 2 * max_troubled(most)
 
 
 def overview_statements(
     look: LastLook, *, most: int, wide: int, long: int, patience: float | None
 ) -> tuple[Statement, Statement, Statement, Statement, Statement]:
-    """Select work that waits for a person, has problems, is running, or finished recently.
-
-    The last statement counts plans and runs. `wide` and `long` are the maximum lengths of a title
-    and a summary. A review is overdue after `patience` seconds.
-    """
+    """Select work that waits for a person, has problems, is running, or finished recently."""
     since, looked_at = look
     waiting, running = _fixed_statements(most, wide, long, patience)
     return (

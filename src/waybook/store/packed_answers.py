@@ -1,9 +1,7 @@
-"""Compresses stored answers with a dictionary of their most frequent texts.
+"""Compresses stored answers with a dictionary of frequent texts.
 
-A packed answer has one byte with the number of its dictionary, one byte with the number of ids, 16
-bytes for each id, and a raw deflate stream of its JSON text. In the text, a control character
-replaces each id. A published dictionary never changes, because answers packed with it stay in the
-database; a new one gets the next number.
+A published dictionary never changes, because stored answers need it. A new dictionary gets the next
+number.
 """
 
 import re
@@ -15,9 +13,9 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Longer answers are not packed, because PostgreSQL compresses them itself.
+#: Longer answers are not compressed here, because PostgreSQL compresses them itself.
 MAX_PACKED_BYTES = 2_000
-#: The most frequent texts are at the end of a dictionary, where they cost the fewest bits.
+#: The most frequent texts are at the end of a dictionary, where they take the least space.
 DICTIONARIES = (
     (
         b'{"status":"plan_complete","stepFormattingNotes":[],"outputs":[],"outputMissing":false,"usage":'
@@ -68,14 +66,13 @@ ID_BYTES = 16
 MAX_IDS = 31
 _MARKS = tuple(bytes((number,)) for number in range(1, MAX_IDS + 1))
 _HEADERS = tuple(bytes((CURRENT, number)) for number in range(MAX_IDS + 1))
-#: Just enough memory for the dictionary and the longest answer. With zlib's defaults, packing takes
-#: five times as long.
+#: Enough memory for the dictionary and the longest answer. The defaults of zlib take five times as
+#: long.
 WINDOW_BITS = -12
 MEMORY_LEVEL = 5
 #: Higher compression levels take twice as long and save about one byte per answer.
 LEVEL = 3
-#: This compressor has already read the dictionary. Copying it takes half the time of creating a new
-#: one.
+#: Copying a compressor that has read the dictionary takes half the time of creating one.
 _PACKER = zlib.compressobj(
     LEVEL,
     zlib.DEFLATED,
@@ -87,7 +84,7 @@ _PACKER = zlib.compressobj(
 
 
 def pack(answer: Json) -> bytes | None:
-    """Return the packed answer, or None if it is too long."""
+    """Return the compressed answer, or None if it is too long."""
     text = orjson.dumps(answer)
     if len(text) > MAX_PACKED_BYTES:
         return None

@@ -1,9 +1,7 @@
-"""Short form of the details of frequent audit entries: claims and results of steps.
+"""Short form of frequent audit entries: claims and results of steps.
 
-Most of their text is the same in every entry or repeats other columns. One control character
-replaces each known part. The SQL function `app_entry_details` restores the exact text, so seals
-stay valid. The parts never change, because packed entries stay in the database; more parts would
-need another function and another control character.
+One control character replaces each known part of the text. The SQL function `app_entry_details`
+restores the exact text, so hashes stay valid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +12,18 @@ from waybook.core.changes import Event
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import is_id
 
-#: Longer details are not packed, because PostgreSQL compresses them itself.
+#: Longer details are not shortened, because PostgreSQL compresses them itself.
 MAX_PACKED_LENGTH = 2_000
-#: Queries search the column `details` for these texts, so entries with them are not packed.
+#: Queries search the column `details` for these texts, so entries with them are not shortened.
 NOT_PACKED = ('["usage",', "add_steps")
 STEP_ID = slice(len('{"stepId":"'), len('{"stepId":"') + 36)
 NO_DETAILS = "{}"
-#: Length of a time with microseconds. `app_entry_details` restores only such times.
+#: Length of a time with microseconds. Only such times can be restored.
 TIME_LENGTH = len("2000-01-01T00:00:00.000000+00:00")
 
-#: These characters replace parts of an entry's details that repeat other columns.
+#: These characters replace parts that repeat other columns.
 STEP, TIME, ACTOR, SESSION, PLAN = "\x01", "\x02", "\x03", "\x04", "\x05"
-#: These characters replace constant parts of an entry's details, in this order.
+#: These characters replace constant parts, in this order.
 PHRASES = (
     ("\x06", f'{{"stepId":"{STEP}","stepOrder":'),
     ("\x07", ',"attempt":'),
@@ -53,8 +51,7 @@ PHRASES = (
     ("\x13", ',"resumed":false'),
     ("\x14", ',"changes":['),
 )
-#: Events whose entries are packed, with the phrases in their details. Queries may search the
-#: details of all other events.
+#: Entries of these events are shortened. Queries may search the details of all other events.
 PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
     event: [(mark, phrase) for mark, phrase in PHRASES if mark in marks]
     for event, marks in (
@@ -67,10 +64,7 @@ PACKED_EVENTS: Mapping[str, Sequence[tuple[str, str]]] = {
 def pack_details(
     event: str, details: str, plan_id: str, at: datetime, actor: str, session: str | None
 ) -> tuple[str, str] | None:
-    """Return the packed details of a plan's audit entry, and the step they are about.
-
-    Return None if the details cannot be packed.
-    """
+    """Return the short form of an audit entry's details, and the step they are about."""
     step_id = details[STEP_ID]
     if len(details) > MAX_PACKED_LENGTH or not (_is_stored_id(step_id) and _is_stored_id(plan_id)):
         return None

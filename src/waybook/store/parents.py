@@ -1,8 +1,4 @@
-"""Cache of the plan of each step, and of the run of each job.
-
-Calls name steps, but plans are locked and loaded by plan id. A step never moves to another plan, so
-its plan id is looked up once and cached.
-"""
+"""Caches which plan a step belongs to, and which run a job belongs to."""
 
 from collections import OrderedDict
 from uuid import UUID

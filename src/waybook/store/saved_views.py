@@ -18,10 +18,7 @@ def views_statement(user: str, page: str, most: int) -> Statement:
 
 
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
-    """Return the statements that store a view.
-
-    The last one returns the view's name if the user has too many views.
-    """
+    """Return the statements that store a view, and check the maximum number of views."""
     return [
         delete_statement(user, page, view.name),
         SQL["insert_view"](user_name=user, page=page, name=view.name, query=view.query),

@@ -37,10 +37,9 @@ def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
 
 
 class ShortIdCache:
-    """Cache of full ids by short id, as this process recently returned or looked them up.
+    """Caches the full id for each short id.
 
-    A short id is derived from the full id, so an entry never becomes outdated. The object may no
-    longer exist; the call must check that, as with a full id.
+    An entry never becomes outdated, because the short id is computed from the full id.
     """
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:
@@ -54,7 +53,7 @@ class ShortIdCache:
         if key not in self._full_ids:
             self._full_ids[key] = full_id.lower()
             if len(self._full_ids) > self._most:
-                # In a plain dict, finding the first entry would skip over all deleted entries.
+                # With a plain dict, finding the first entry becomes slow after many deletions.
                 self._full_ids.popitem(last=False)
         return short
 

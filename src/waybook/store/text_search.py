@@ -1,8 +1,4 @@
-"""Full-text search in plans, steps, results, runs and documents.
-
-Research has its own search, in `store.research.search`. The queries always use generic query plans:
-PostgreSQL then uses the full-text index, however frequent the terms are.
-"""
+"""Full-text search in plans, steps, results, runs and documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,10 +40,10 @@ SQL = load(
 )
 
 MAX_CANDIDATES: Final = 500
-#: Without the full-text index, this many newest rows of each table are searched.
+#: Without the full-text index, only this many newest rows of each table are searched.
 MAX_UNINDEXED_ROWS: Final = 5_000
-#: Maximum length of the text read for an excerpt. `MAX_BRIEF_LENGTH` is for questions and
-#: instructions, `MAX_BODY_LENGTH` for results and documents.
+#: Maximum length of a text read for an excerpt: of questions and instructions, and of results and
+#: documents.
 MAX_BRIEF_LENGTH: Final = 20_000
 MAX_BODY_LENGTH: Final = 100_000
 MAX_TITLE_LENGTH: Final = 120
@@ -65,7 +61,7 @@ KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
     text: str
-    #: Search text without its last word. None if the last word must match entirely.
+    #: Search text without its last word. None if the last word must match as a whole.
     before_last: str | None
     last: str | None
     id: str | None = None
@@ -73,10 +69,7 @@ class TextQuery:
 
 
 def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
-    """Return the statements of a search: settings, and one query per kind of row.
-
-    They need their own transaction, because they change its settings.
-    """
+    """Return the statements of a search: settings, and one query per kind of row."""
     values: dict[str, Value] = {
         "text": query.text,
         "before_last": query.before_last,

@@ -10,14 +10,14 @@ MAX_PLANS = 1_000
 
 
 class WorkCount(NamedTuple):
-    """Open work of an org. Counting stops at `MAX_COUNTED`."""
+    """Numbers of open work of an org. Counting stops at `MAX_COUNTED`."""
 
     steps: int = 0
     jobs: int = 0
     documents: int = 0
     deliveries: int = 0
     failed_deliveries: int = 0
-    #: Webhook deliveries that no process has tried although they are due.
+    #: Webhook messages that are due, but that no process has tried to send.
     overdue_deliveries: int = 0
 
 

@@ -1,7 +1,4 @@
-"""Queries for orgs, users, API tokens and web sessions.
-
-A token or session is found by the hash of its secret, before the org is known.
-"""
+"""Queries for orgs, users, API tokens and web sessions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -63,7 +60,8 @@ class TokenIdentity(NamedTuple):
     token_scopes: list[str]
     user_scopes: list[str]
     record_use: bool
-    #: Database time of the lookup. Uses before `recent_until` need not be recorded.
+    #: Database time of the lookup. The last use of a token is not recorded again before
+    #: `recent_until`.
     now: datetime
     recent_until: datetime
 
@@ -115,7 +113,7 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements(*, is_org_known: bool) -> list[Statement]:
-    """Select the valid token that matches the secret hash set in this transaction."""
+    """Select the valid token that matches the caller's secret."""
     if is_org_known:
         return [SQL["name_org_by_token_of_org"](), SQL["bearer_of_token_of_org"]()]
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
@@ -189,7 +187,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert rows for a comparison with the rows that are rebuilt from the audit."""
+    """Convert rows, so that they can be compared with the rows rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)

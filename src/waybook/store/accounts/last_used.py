@@ -1,7 +1,6 @@
-"""Uses of API tokens, collected until they are written in batches.
+"""Collects the uses of API tokens, and writes them in batches.
 
-The time of a token's last use is telemetry: it is written after the call, with a precision of one
-minute.
+The time of a token's last use is precise to the minute.
 """
 
 import asyncio
@@ -18,8 +17,7 @@ SQL = load("accounts/last_used")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of token uses waiting to be written. A use that does not fit is dropped, because
-#: the token's next use will be recorded instead.
+#: Maximum number of token uses that wait to be written. Further uses are dropped.
 MAX_QUEUED: Final = 10_000
 
 

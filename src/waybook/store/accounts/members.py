@@ -28,7 +28,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """Result of a user lookup. It has no `member` if the org has no such user."""
+    """Result of a user lookup, without a `member` if the org has no such user."""
 
     org_id: UUID
     now: datetime

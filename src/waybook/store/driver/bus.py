@@ -1,8 +1,6 @@
-"""Delivers committed changes of plans and runs to subscribers.
+"""Delivers committed changes of plans and runs to subscribers, also in other processes.
 
-Publishing only appends to a queue and wakes subscribers, so it never waits. A subscriber receives
-the events of one org. `pg_notify` exchanges changes with other processes. `ChangeFeed` collects
-changed topics for a reader that polls.
+Publishing a change never waits.
 """
 
 import asyncio
@@ -15,17 +13,14 @@ from uuid import UUID
 
 from waybook.core.events import ChangeEvent
 
-#: Org, kind and id of a plan or run. The org is an int, because ints hash fast.
 SubjectKey: TypeAlias = tuple[int, str, str]
 
-#: At most this many events wait to be sent to other processes. Other processes find further changes
-#: by polling.
+#: Maximum number of events waiting to be sent to other processes. Other processes find further
+#: changes by polling.
 MAX_QUEUED = 10_000
-#: Past events that are kept for subscribers that reconnect after a short absence.
+#: Number of past events kept for subscribers that reconnect.
 MAX_REPLAYED = 2_000
 MAX_TRACKED_SUBJECTS = 10_000
-#: Events are counted for at most this many orgs. A subscriber of another org gets `on_gap` when it
-#: reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
@@ -35,27 +30,23 @@ class Subscriber(Protocol):
     def on_event(self, event: ChangeEvent, /) -> None: ...
 
     def on_gap(self) -> None:
-        """Handle lost events: every plan and run of the org may have changed."""
+        """Handle lost events: any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of all events, because the server is stopping."""
+        """Handle the end of events, because the server is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        #: This process recognizes its own notifications by this random name.
         self.sender = secrets.token_hex(4)
         self.has_outgoing = asyncio.Event()
         self.is_wanted = asyncio.Event()
-        #: Set when an org gets its first subscriber, so that the poller polls immediately.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
-        #: In all dictionaries of the bus, the org is an int.
         self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Each count starts at a random number, so that a position from another process is not
-        #: valid here.
+        #: Counts start at a random number, so that a number from another process is not valid here.
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
@@ -78,7 +69,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events within the block. First replay the events after `since`."""
+        """Subscribe to an org's events within the block, beginning with those after `since`."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -123,10 +114,7 @@ class Bus:
         return [UUID(int=org) for org in self._subscribers]
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """Remove and return the events for other processes, by org.
-
-        The caller must send them, because they are not queued again.
-        """
+        """Remove and return the events that other processes must receive, by org."""
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
         by_org: dict[UUID, list[ChangeEvent]] = {}
@@ -178,7 +166,7 @@ class Bus:
         return count
 
 
-#: If more topics change before a slow reader reads them, the reader gets `ALL_TOPICS`.
+#: If more topics change before a reader reads them, it gets `ALL_TOPICS` instead.
 MAX_TOPICS = 200
 ALL_TOPICS = "*"
 

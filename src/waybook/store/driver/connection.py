@@ -1,11 +1,7 @@
 """A database connection that sends several SQL statements per round trip.
 
-Statements are prepared once per connection, so the server does not plan them again. A pooler would
-lose prepared statements and settings. Every connection therefore compares the backend's process id
-to detect a pooler. Behind one, nothing is prepared, and settings are sent with each transaction.
-
-Every message has a deadline. A connection that broke or missed its deadline is closed, and the pool
-opens another.
+Behind a connection pooler, statements are not prepared, and settings are sent with each
+transaction.
 """
 
 import asyncio
@@ -39,14 +35,11 @@ from waybook.store.driver.wire import (
 )
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: One list of rows per statement. The rows have the query's row class, if it has one.
 Results: TypeAlias = list[list[Any]]
-#: Statements sent in one round trip. A plain string is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
 CANCEL_SECONDS = 1.0
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: In these states all answers have arrived, so a rollback is possible.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -64,12 +57,10 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop. It is stored here, because psycopg forgets it when
-        #: the connection breaks.
+        #: The socket is stored here, because psycopg forgets it when the connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
         self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
-        #: Whether the server did not answer, closed the connection, or became a standby.
         self.is_lost = False
 
     async def send(self, opening: Message, statements: Message) -> Results:
@@ -98,7 +89,7 @@ class DbConnection:
             raise
 
     async def _greet(self) -> None:
-        """Apply the session settings outside any transaction, so that they remain in force."""
+        """Apply the session settings outside a transaction, because a rollback would undo them."""
         process = self.connection.pgconn.backend_pid
         ((row,),) = await self._send((), (unprepared(self._wire.session_settings(process)),))
         self._greeted = True
@@ -132,10 +123,7 @@ class DbConnection:
         ]
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
-        """Send statements and wait for all results, within a deadline.
-
-        Returns the index of each statement's result, and the results.
-        """
+        """Send statements, and wait for all results within a deadline."""
         pgconn = self.connection.pgconn
         timer = self._loop.call_later(self._wire.message_seconds, self._expire)
         try:
@@ -226,16 +214,12 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register the socket with the event loop before every wait.
-
-        After an error on a socket, uvloop silently removes its reader. Renewing an existing
-        registration needs no system call.
-        """
+        """Register the socket before every wait, because uvloop may have removed it."""
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
         try:
             self._loop.add_reader(self._heard, self._arrive)
-        # uvloop still has a registration from an earlier socket with this number.
+        # uvloop still knows an earlier socket with this number.
         except RuntimeError:
             self._loop.remove_reader(self._heard)
             self._loop.add_reader(self._heard, self._arrive)

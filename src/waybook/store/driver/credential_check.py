@@ -1,7 +1,6 @@
 """Checks a call's cached credential in the call's first database message.
 
-The message begins with a statement that fails if the credential has changed. A revocation thus
-takes effect immediately in every process, without an extra round trip.
+A revocation thus takes effect immediately in every process, without an extra round trip.
 """
 
 from contextvars import ContextVar
@@ -22,7 +21,7 @@ class CredentialCheck:
         self.is_failed = False
 
     def deciding(self) -> Self:
-        """Return a context manager for sending the statement. It records the outcome."""
+        """Return a context manager that records whether the credential was valid."""
         return self
 
     def __enter__(self) -> None: ...
@@ -34,12 +33,11 @@ class CredentialCheck:
             self.is_failed = True
 
 
-#: None if the credential of the current call was just looked up.
 CURRENT_CHECK: Final[ContextVar[CredentialCheck | None]] = ContextVar("credential", default=None)
 
 
 def pending_check(org_id: UUID) -> CredentialCheck | None:
-    """Return the check with which the org's next transaction must begin.
+    """Return the credential check that the org's next transaction must begin with.
 
     Raises:
         StaleCredential: the current call's check has failed.

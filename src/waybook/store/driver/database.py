@@ -1,7 +1,6 @@
 """Transactions confined to one org, and an estimate of the database clock.
 
-The first message begins the transaction, sets the org, and locks and loads rows. The last one
-writes everything and commits. There are no other round trips.
+A transaction has two messages: the first one loads and locks rows, the last one writes and commits.
 """
 
 import time
@@ -23,11 +22,7 @@ from waybook.tracing import TRACING
 
 
 class Clock:
-    """Estimate of the database clock from the time that the database reported last.
-
-    The estimate is late by the latency of that answer. A write that relies on the estimate also has
-    the database check it.
-    """
+    """Estimate of the database clock, from the time that the database reported last."""
 
     def __init__(self) -> None:
         self._last_reading: tuple[datetime, float] | None = None
@@ -54,7 +49,6 @@ class Transaction:
         self._line = line
         self._opening = opening
         self._check = check
-        #: A message that several calls share is not traced.
         self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
@@ -94,7 +88,7 @@ class TransactionScope:
     ) -> None:
         """Create the scope.
 
-        The fair queue treats all calls with the same `turn`, usually the org's id, as one org.
+        Calls with the same `turn` count as one org when connections are shared out.
         """
         self._pool = pool
         self._check = check
@@ -122,7 +116,7 @@ class Database:
         self.frozen_now: datetime | None = None
         self.clock = Clock()
         self._groups = GroupCommit(self._write_org)
-        #: Lookups of secrets, shared by concurrent requests with the same secret.
+        #: Concurrent requests with the same secret share one lookup.
         self.lookups = SharedReads()
 
     @property
@@ -145,14 +139,11 @@ class Database:
         return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
     def has_calls(self, org_id: UUID) -> bool:
-        """Return whether other calls of the org may share the next message."""
+        """Return whether other calls of the org may be sent in the same message."""
         return self._groups.has_calls(org_id)
 
     async def commit(self, call: Call) -> Results:
-        """Send a call's statements in one message, possibly with other calls, and commit.
-
-        The check of the caller's credential must be among the statements, because another task may
-        send the message.
+        """Send a call's statements, possibly together with other calls, and commit.
 
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
@@ -183,11 +174,7 @@ class Database:
     async def read_by_secret(
         self, secret_hash: bytes, *statements: Statement | str, org_id: UUID | None = None
     ) -> Results:
-        """Read the rows that a secret gives access to, in one round trip.
-
-        Row-level security shows only the row with this hash, until a statement sets that row's org.
-        Because the org is not known yet, the fair queue treats each secret as an org.
-        """
+        """Read the rows that a secret gives access to, in one round trip."""
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
         org = NO_ORG if org_id is None else str(org_id).encode()
@@ -245,8 +232,8 @@ class Database:
     def _opened(self, begin: Statement, named: str) -> Message:
         opening: Message = (begin, *self._role, named)
         if self.wire.is_cluster:
-            # In a cluster, the session's lock timeout does not apply on the nodes that lock the
-            # rows.
+            # In a cluster, the nodes ignore the session's lock timeout, so it is set in each
+            # transaction.
             opening = (*opening, f"set local lock_timeout = '{self.wire.lock_timeout}'")
         if self.frozen_now is None:
             return opening

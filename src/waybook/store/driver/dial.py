@@ -1,7 +1,6 @@
 """Connects to the first usable server of a connection string with several hosts.
 
-The next host is tried a moment later, or when the one before has failed. The first connection wins,
-so a silent host costs a moment and not a whole timeout.
+The next host is tried after a moment, so that a host that does not answer causes little delay.
 """
 
 import asyncio

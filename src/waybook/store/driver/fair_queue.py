@@ -1,9 +1,6 @@
-"""Fair queue over orgs: the waiting org that holds the fewest connections is served first.
+"""Shares connections fairly: the waiting org that holds the fewest connections is served first.
 
-Calls of one org wait in order of arrival. An org with too many calls delays mainly itself: a call
-of another org waits only until one connection is released. A single active org may hold all
-connections. With several active orgs, each may hold at most three quarters, because it can take
-seconds until a connection is released.
+With several active orgs, each may hold at most three quarters of the connections.
 """
 
 from collections import defaultdict, deque
@@ -23,8 +20,6 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiting calls, grouped by how many connections their org holds. In each group, orgs are
-        #: in the order of service.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
         self._crowd = 0
         self._first_org: Hashable = None
@@ -77,10 +72,7 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next call with its org, and count a connection for the org.
-
-        Return None if every waiting org holds its maximum.
-        """
+        """Remove and return the next call with its org. None if no org may get a connection now."""
         for held in range(self._most_each if self._crowd else 0):
             level = self._waiting.get(held)
             if level:

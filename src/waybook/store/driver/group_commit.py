@@ -1,12 +1,7 @@
-"""Group commit: concurrent writes of one org share a message, a transaction and a commit.
-
-A call is sent in its own transaction while few messages of its org are in flight. Otherwise it
-waits, at most `MAX_WAIT_SECONDS`. When a message of the org is answered, the waiting calls are sent
-together.
+"""Group commit: concurrent writes of one org share one transaction.
 
 If a statement of a group fails, nothing of the group is written, and each call is sent again in its
-own transaction. An error thus affects only the call that caused it. If the connection breaks, all
-calls of the group fail with Unavailable, because it is unknown whether the group was committed.
+own transaction. An error thus affects only the call that caused it.
 """
 
 import asyncio
@@ -28,33 +23,32 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
-#: If an org has this many messages in flight, its further calls wait for a group.
+#: If an org has this many messages in flight, further calls wait to be sent together.
 MAX_IN_FLIGHT = 3
-#: In larger groups, many calls wait for one backend while other backends are idle.
+#: More calls per group would leave other database backends idle.
 MAX_CALLS = 4
 #: Reads are much faster than writes, so more of them share a group.
 MAX_READS = 8
 #: Maximum bytes of a group's parameters. A larger call is sent alone.
 MAX_BYTES = 262_144
-#: If more calls of an org wait, they are sent alone.
+#: Maximum number of waiting calls per org. Further calls are sent alone.
 MAX_WAITING = 256
 MAX_WAIT_SECONDS = 0.05
-#: The lock timeout of a group is short, because one call that waits for a lock delays the whole
-#: group.
+#: This timeout is short, because one call that waits for a lock delays its whole group.
 SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
 
 Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
 
 
 class Call(NamedTuple):
-    """Statements of one call. All of them are committed, or none."""
+    """Statements of one call: all of them are committed, or none."""
 
     org_id: UUID
     aggregate_id: str
     statements: Message
-    #: Called after the commit, even if the caller was canceled in the meantime.
+    #: Runs after the commit, even if the caller was canceled in the meantime.
     on_commit: Callable[[], None]
-    #: Whether the call waits for one turn of the event loop, so that other calls can join it.
+    #: Whether to wait for one turn of the event loop, so that other calls can join the group.
     waits: bool = False
     is_read: bool = False
 
@@ -75,10 +69,9 @@ class _OrgCalls:
         self.timer: asyncio.TimerHandle | None = None
 
     def take_group(self) -> list[_WaitingCall]:
-        """Remove and return the calls to send next, in the order in which they lock rows.
+        """Remove and return the calls to send next.
 
-        All processes lock plans and runs in this order, so that two groups never wait for each
-        other. A group has at most one call per plan or run, because a second call did not see the
+        A group has at most one call per plan or run, because a second call would not see the
         changes of the first.
         """
         group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
@@ -103,8 +96,6 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Orgs whose group was just answered. Their callers continue in this turn of the event
-        #: loop.
         self._returning: set[UUID] = set()
         self.sizes = Histogram((*range(1, MAX_CALLS + 1), MAX_READS, MAX_CALLS + MAX_READS))
 
@@ -112,10 +103,10 @@ class GroupCommit:
         return org_id in self._orgs or org_id in self._returning
 
     async def commit(self, call: Call) -> Results:
-        """Send a call in one message, possibly together with other calls, and commit.
+        """Send a call, possibly together with other calls, and commit.
 
-        If the caller is canceled while it waits, nothing is sent. A call that is in flight in a
-        group is committed nevertheless.
+        If the caller is canceled while it waits, nothing is sent. A call that was already sent is
+        committed nevertheless.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -146,8 +137,8 @@ class GroupCommit:
         return calls
 
     async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
-        """Wait for the results of a group. Return None if the call must be sent alone."""
-        # The parameters of a read are only a few ids, so their size does not count.
+        """Wait for the results of a group, or return None if the call must be sent alone."""
+        # Reads do not count toward the size, because their parameters are only a few ids.
         size = 0 if call.is_read else _size(call.statements)
         if size > MAX_BYTES:
             return None
@@ -174,7 +165,6 @@ class GroupCommit:
             del self._orgs[calls.org_id]
 
     def _send_soon(self, calls: _OrgCalls) -> None:
-        """Send the calls that waited for one turn of the event loop, if they still wait."""
         calls.is_sent_soon = False
         while calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
             self._send_next(calls)
@@ -213,7 +203,6 @@ class GroupCommit:
             _deliver(group, results)
             if len(group) > 1:
                 self._returning.add(calls.org_id)
-                # Schedule this after the callers' results, so that the callers continue first.
                 asyncio.get_running_loop().call_soon(self._returning.discard, calls.org_id)
             self._end_message(calls)
 
@@ -232,7 +221,7 @@ def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
     for call, _, _, outcome in group:
         end = start + len(call.statements)
         if results is not None and not call.is_read:
-            # Let the event loop call this, so that an error does not affect other calls.
+            # The event loop runs the callback, so that its error does not affect other calls.
             loop.call_soon(call.on_commit)
         if not outcome.done():
             outcome.set_result(None if results is None else results[start:end])

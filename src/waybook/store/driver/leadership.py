@@ -1,12 +1,6 @@
 """Selects one process per database that does the periodic background work for all orgs.
 
-Delivering webhooks is a duty of its own, for processes with a webhook; the leader of all other work
-may have none. A leader holds an advisory lock for each duty in a transaction on its own connection.
-A lock of the transaction, unlike one of the session, also works through a pooler. PostgreSQL
-releases it when the connection ends.
-
-Leadership only saves work: background work may run in several processes. Another process does it
-too, but rarely, in case the leader hangs.
+Leadership only saves work. In case the leader hangs, other processes rarely do the same work.
 """
 
 import asyncio
@@ -27,16 +21,16 @@ SQL = load("driver/leadership")
 ATTEMPT_SECONDS = 10.0
 PROBE_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
-#: A process that is not the leader does the background work once after this many seconds.
+#: A process that is not the leader does the background work after this many seconds.
 FALLBACK_SECONDS = 900.0
-#: Kind of work that only a process with a webhook can do.
+#: Sending webhook messages, which only a process with a configured webhook can do.
 DELIVERY = "deliver"
 
 
 class Leadership:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_leader = False
-        #: Whether this process delivers the webhooks of all orgs.
+        #: Whether this process sends the webhook messages of all orgs.
         self.delivers = False
         self._clock = clock
         self._started = clock()
@@ -47,7 +41,7 @@ class Leadership:
         return self.delivers if work == DELIVERY else self.is_leader
 
     def take_turn(self, work: str) -> bool:
-        """Return whether this process should do this work for all orgs now, and record it.
+        """Return whether this process should do this work now, and record that it does.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -71,7 +65,7 @@ class Leadership:
         self._finished[work] = self._done[work]
 
     def lags(self) -> dict[str, float]:
-        """Return how many seconds ago the last finished pass of each work of this leader began.
+        """Return, for each kind of work, how many seconds ago its last finished pass began.
 
         >>> now = [0.0]
         >>> leadership = Leadership(lambda: now[0])
@@ -90,9 +84,7 @@ class Leadership:
 async def hold_leadership(
     database: Database, leadership: Leadership, *, has_webhook: bool = False
 ) -> None:
-    """Take each duty that no other process has, and keep it until the connection breaks.
-
-    Return if other processes have all duties of this one.
+    """Become the leader if there is none, and stay it until the connection breaks.
 
     Raises:
         Unavailable: the connection broke, which ended the leadership.

@@ -1,9 +1,4 @@
-"""Merges the inserts of several calls in one message into one statement per table.
-
-A statement costs PostgreSQL more than another row. Each call inserts audit entries, a stored answer
-and possibly a result, and no other statement depends on them. Queries with the placeholder
-`merged_rows` are merged.
-"""
+"""Merges the inserts of several calls into one statement per table, which is faster."""
 
 from waybook.store.driver.connection import Message
 from waybook.store.driver.queries import PREPARED_ROW_COUNT, Query, Statement
@@ -15,8 +10,7 @@ MERGED = -1
 def merge_inserts(message: Message) -> tuple[list[Statement | str], list[int]]:
     """Merge the inserts of a message, and move them to its end.
 
-    A merged statement has at most `PREPARED_ROW_COUNT` rows, so that it can be prepared. Returns
-    the new message, and the index of each old statement's result in it.
+    Return the new message, and for each old statement the index of its result.
     """
     merged: list[Statement | str] = []
     places: list[int] = []

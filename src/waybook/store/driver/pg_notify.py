@@ -1,8 +1,6 @@
 """Sends change events to other processes with NOTIFY, and receives them with LISTEN or by polling.
 
-NOTIFY is never part of the transaction that made the change, because a notifying transaction takes
-a server-wide lock when it commits. The audit is also polled every few seconds: LISTEN silently
-receives nothing behind a pooler, and a process killed right after a commit sends no notification.
+Polling finds changes whose notification was lost, for example behind a connection pooler.
 """
 
 import asyncio
@@ -21,14 +19,13 @@ from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: The channel name must be the same as in `pg_notify.sql`. LISTEN cannot be prepared, so it is not
-#: in that file.
+#: This name must be the same as in `pg_notify.sql`.
 LISTEN = b"listen waybook_news"
 
-#: A change is committed within this many seconds. Each poll therefore also covers this many seconds
-#: before the previous poll.
+#: Each poll also covers this many seconds before the previous poll, because a change may be
+#: committed late.
 OVERLAP_SECONDS = 15.0
-#: Without these checks, a lost listening connection would look idle.
+#: Interval of the checks whether the listening connection still works.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 MAX_POLLED_CHANGES = 1_000
@@ -52,9 +49,9 @@ async def send_pending(database: Database, bus: Bus) -> int:
 
 
 async def listen(database: Database, bus: Bus) -> None:
-    """Deliver events from other processes until the connection breaks or the task is canceled.
+    """Deliver events from other processes until the connection breaks.
 
-    Behind a pooler, the function returns immediately, because LISTEN would receive nothing.
+    Behind a connection pooler, return immediately, because LISTEN receives nothing there.
 
     Raises:
         Unavailable: the connection broke.
@@ -90,7 +87,10 @@ def receive(bus: Bus, payload: str) -> None:
 
 class ChangePoller:
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller. If an org has more than `most` changes, its subscribers get `on_gap`."""
+        """Create a poller.
+
+        With more than `most` changes, the subscribers of an org are told to reload.
+        """
         self._most = most
         self._looked: dict[UUID, float] = {}
 

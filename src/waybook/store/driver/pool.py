@@ -1,9 +1,6 @@
 """A connection pool that opens connections on demand and shares them fairly between orgs.
 
-A call that finds no free connection opens one, up to the size of the pool, or waits in the fair
-queue. While the database is unreachable, calls try to connect until their deadline. When a
-connection breaks, it is closed together with the free ones, which lead to the same server. If a new
-connection reaches another primary, all older connections are given up.
+While the database is unreachable, calls try to connect until their deadline.
 """
 
 import asyncio
@@ -23,16 +20,16 @@ from waybook.store.driver.dial import first_opened
 from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
-#: Org of a call as an int, because ints hash fast. None for the server's own calls.
+#: The org as an int, because ints hash fast. None for the server's own calls.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
 ACQUIRE_SECONDS = 10.0
-#: Time limit of the first connection attempt, doubled after each timeout. A short first attempt
-#: loses little time if a packet is lost.
+#: Time limit of the first connection attempt. It is short, in case a packet was lost, and doubles
+#: after each timeout.
 FIRST_CONNECT_SECONDS = 2.0
 RETRY_SECONDS = (0.05, 0.3)
-#: A call that holds a connection for longer is stuck.
+#: A call that holds a connection for longer than this is stuck.
 MAX_HOLD_SECONDS = 120.0
 FULL = ("too many", "remaining connection slots", "no more connections")
 
@@ -146,7 +143,7 @@ class ConnectionPool:
             raise
 
     def _follow(self, new: DbConnection) -> DbConnection:
-        """Give up connections to other servers if the connection string follows the primary."""
+        """Close connections to other servers if the connection string selects the primary."""
         if follows_primary(self.dsn):
             for line in [line for line in self._held if line.server != new.server]:
                 line.give_up()
@@ -165,7 +162,7 @@ class ConnectionPool:
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server accepts no more connections, but this pool has open ones."""
+        """Return whether the server accepts no more connections, but this pool has some."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -209,13 +206,15 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give the next waiting call this connection. None is permission to open one."""
+        """Give this connection to the next waiting call.
+
+        None allows the call to open a new connection.
+        """
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            # This call has stopped waiting, so release its connection and try the next call.
             self._turns.release(org)
         if line is not None:
             self._free.append(line)

@@ -1,8 +1,4 @@
-"""Loads named SQL queries from `.sql` files, and encodes their parameters.
-
-Values are sent separately from the SQL text, so they are never quoted. The module also creates ids.
-They are UUIDv7, so that rows created at about the same time are close together in an index.
-"""
+"""Loads named SQL queries from `.sql` files, encodes their parameters, and creates ids."""
 
 import os
 import time
@@ -29,7 +25,7 @@ LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def new_id() -> str:
-    """Return a new id. Ids sort by creation time, to the millisecond."""
+    """Return a new id. Ids sort by creation time."""
     time_part = f"{time.time_ns() // 1_000_000:012x}"
     chance = os.urandom(10).hex()
     variant = "89ab"[int(chance[0], 16) & 3]
@@ -48,17 +44,16 @@ def _has_id_format(text: str) -> bool:
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 Parameters: TypeAlias = list[bytes | None]
 
-#: Only inserts of up to `PREPARED_ROW_COUNT` rows or exactly `BATCH_SIZE` rows are prepared, to
-#: limit the number of prepared statements.
+#: Only inserts with these numbers of rows are prepared, to limit the number of prepared statements.
 PREPARED_ROW_COUNT = 8
 BATCH_SIZE = 32
 
 MERGED_PLACE = "merged_rows"
-#: Placeholder for the transaction's org. The `.sql` files write it as `:org`.
+#: Placeholder for the transaction's org, written as `:org` in the `.sql` files.
 ORG_PLACE = "org"
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Matches the name of a `parts.sql` fragment after a colon. Two colons are a cast.
+#: Matches the name of a shared SQL fragment after a single colon.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -72,7 +67,7 @@ class AsJson:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows for an SQL `values` list. The protocol limits them to 65,535 values."""
+    """Rows for an SQL `values` list."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -144,8 +139,7 @@ class Query:
         self.row = row
         self.make_row = _row_maker(row)
         self.text = text
-        #: Names of the placeholders in order of first use. The org is left out, because the
-        #: connection adds it.
+        #: Names of the placeholders in order of first use, without the org.
         places = dict.fromkeys(_PLACE.findall(self.text))
         self.takes_org = ORG_PLACE in places
         self.places = tuple(place for place in places if place != ORG_PLACE)
@@ -213,7 +207,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
-    """Return the named queries of `store/NAME.sql`, with the fragments of `parts.sql` inserted.
+    """Return the queries in `store/NAME.sql`, by name.
 
     `rows` maps query names to row classes.
     """
@@ -258,8 +252,6 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Functions that encode parameters, by type of the value. Enum members are encoded as text."""
-
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
             raise TypeError(f"{kind.__name__} is not written to the database")

@@ -1,8 +1,6 @@
-"""A read replica: a standby that serves reads once it has caught up.
+"""A read replica, which serves reads once it has caught up.
 
-A read goes to the replica only after it has replayed every change that the primary had committed
-when the request arrived. If the replica is too far behind or does not answer, reads go to the
-primary, and the replica is not used for a while.
+If the replica is too far behind or does not answer, reads go to the primary.
 """
 
 import asyncio
@@ -35,7 +33,7 @@ SQL = load("driver/replica", replayed=ReplayedRow)
 
 ANSWER_SECONDS = 1.0
 POLL_SECONDS = 0.01
-#: The replica is not used for this long after a failure. The time doubles with each failure.
+#: Pauses in the use of the replica after a failure. The pause doubles with each failure.
 MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
 
@@ -55,7 +53,7 @@ class Replica:
         max_lag_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the state of a replica. Reads wait up to `max_lag_seconds` for it to catch up."""
+        """Create the replica. A read waits up to `max_lag_seconds` for the replica to catch up."""
         self.database = database
         self._clock = clock
         self.max_lag_seconds = max_lag_seconds
@@ -66,7 +64,7 @@ class Replica:
         self._paused_until = 0.0
 
     async def check(self, primary: Database) -> ReplicaState:
-        """Check whether the replica has every change that the primary has committed by now."""
+        """Check whether the replica has every change that the primary has committed."""
         state = await self._check(primary)
         self.served += state.is_current
         self.fallbacks += not state.is_current
@@ -85,7 +83,7 @@ class Replica:
         if self._is_paused():
             return self.state or UNREACHABLE
         if self._failures:
-            # Let only one request at a time find out whether the replica works again.
+            # Only one request at a time finds out whether the replica works again.
             self._pause()
         (rows,) = await primary.read_global(SQL["flushed"]())
         try:
@@ -113,7 +111,7 @@ class Replica:
             await asyncio.sleep(POLL_SECONDS)
 
     def _fail(self, state: ReplicaState, reason: str) -> ReplicaState:
-        """Use only the primary for a while, and then open new connections to the replica."""
+        """Use only the primary for a while."""
         if not self._failures:
             log.warning("pages are read from the primary, not from the replica: %s", reason)
         self._failures += 1

@@ -11,12 +11,11 @@ T = TypeVar("T")
 class SharedReads:
     """Runs one read per key at a time.
 
-    Calls that arrive during a read share the next one, never the one in progress, so that each call
-    sees everything that was committed before it.
+    Calls that arrive during a read share the next one, so that each call sees everything that was
+    committed before it.
     """
 
     def __init__(self) -> None:
-        #: For each key, the read that has not begun yet.
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 

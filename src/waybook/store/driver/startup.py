@@ -1,4 +1,4 @@
-"""Starts again at startup while the database is unreachable or connections break."""
+"""Repeats the start of the server while the database is unreachable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,24 +7,24 @@ from typing import Final, TypeAlias, TypeVar
 from waybook.errors import Unavailable
 
 T = TypeVar("T")
-#: Called with the error of the last attempt, the seconds waited so far, and the maximum.
+#: Called with the last error, the seconds waited so far, and the maximum.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Pause between two attempts, in seconds.
 PAUSE_SECONDS: Final = 0.5
-#: A server with one of these error texts will accept connections later. All other refusals are
+#: These error texts mean that the server will accept connections later. All other refusals are
 #: final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
     "terminating connection",
-    # A pooler reports these if it cannot reach its database server.
+    # Error texts of a connection pooler that cannot reach its database server.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )
 
 
 async def retry_start(start: Callable[[], Awaitable[T]], seconds: float, report: WaitReport) -> T:
-    """Start, and start again if the database is unreachable or a connection breaks meanwhile.
+    """Start, and start again as long as the database is unreachable.
 
     Raises:
         Unavailable: the database was not ready within the given seconds, or refused a connection

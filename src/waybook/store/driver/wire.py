@@ -22,18 +22,17 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: After this time, PostgreSQL ends the idle transaction of a server that vanished, and releases its
+#: After this time, PostgreSQL ends the transaction of a server that vanished, and releases its
 #: locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: This deadline is longer than STATEMENT_TIMEOUT, so that PostgreSQL reports a slow statement
-#: before Waybook gives up the connection.
+#: This is longer than STATEMENT_TIMEOUT, so that PostgreSQL reports a slow statement first.
 MESSAGE_SECONDS = 7.5
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: No PostgreSQL backend has this process id. Settings requested with it apply to one transaction.
+#: No PostgreSQL backend has this process id. With it, settings apply to one transaction only.
 NO_BACKEND_PID = 0
 SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-#: A server reports with these parameters that it refuses writes.
+#: With these parameters, a server reports that it refuses writes.
 READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
 BROKEN: Final = (
     "the connection to the database broke; whether the call took effect is not known. "
@@ -43,8 +42,8 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
-#: Org of a transaction without an org. PostgreSQL refuses statements that use it, because it is not
-#: a valid id.
+#: Stands for the org in a transaction without one. PostgreSQL refuses it, because it is not a valid
+#: id.
 NO_ORG = b"no org"
 
 
@@ -57,10 +56,10 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """A call used outdated cached data and wrote nothing. It must be repeated."""
+    """A call used outdated cached data and wrote nothing. The call must be repeated."""
 
 
-#: After these errors, nothing was written. Statements that check cached data raise the first two on
+#: After these errors, nothing was written. Statements that check cached data cause the first two on
 #: purpose.
 REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
     errors.DivisionByZero: StaleCache,
@@ -73,7 +72,7 @@ REFUSALS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
 
 
 class PreparedStatementLost(Exception):
-    """The server does not know a prepared statement, so a pooler must be in use."""
+    """The server does not know a prepared statement, so there must be a connection pooler."""
 
 
 def unprepared(statement: Statement) -> Statement:
@@ -95,11 +94,13 @@ class WireSettings:
     message_seconds: float = MESSAGE_SECONDS
     pooled: bool = False
     is_cluster: bool | None = None
-    #: Whether a statement failed because the disk was full, and no later check has found space.
     is_disk_full: bool = False
 
     def session_settings(self, pid: int) -> Statement:
-        """Set the timeouts for the session, or for the transaction if a pooler is in use."""
+        """Set the timeouts for the session.
+
+        Behind a connection pooler, set them per transaction.
+        """
         return SQL["set_session"](
             lock_timeout=self.lock_timeout,
             statement_timeout=self.statement_timeout,
@@ -122,10 +123,7 @@ class WireSettings:
 def lost_connection(
     error: Exception, connection: AsyncConnection[TupleRow]
 ) -> Busy | Unavailable | None:
-    """Return the caller's error if the connection can no longer be used.
-
-    A pooler does not report whether the server is a standby, so a standby is assumed.
-    """
+    """Return the error for the caller if the connection can no longer be used."""
     if not isinstance(error, errors.ReadOnlySqlTransaction):
         log.warning("the connection to the database is given up: %s", str(error) or "no answer")
         return Unavailable(BROKEN)

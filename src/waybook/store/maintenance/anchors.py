@@ -1,8 +1,6 @@
-"""Anchor files: copies of the heads of all audit chains, kept outside the database.
+"""Anchor files: copies of the ends of all audit chains, kept outside the database.
 
-Only a comparison with an anchor file shows that a database was emptied, or replaced by an older
-copy. The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each
-chain, and a last line with totals, which reveals truncation.
+An anchor file proves whether a database was emptied or replaced by an older copy.
 """
 
 import json
@@ -24,7 +22,7 @@ MAX_LINE_BYTES = 10_000
 
 
 class Anchor(NamedTuple):
-    """Head of an audit chain, or of an org's erasure records, when the anchor was taken."""
+    """The end of an audit chain, or of an org's erasure records, when the anchor was taken."""
 
     org_id: UUID
     subject: str
@@ -54,7 +52,10 @@ class Stone(NamedTuple):
 
 
 class ChainRow(NamedTuple):
-    """A position in an audit chain, and the hash of its entry. None if the entry is missing."""
+    """A position in an audit chain, and the hash of the entry there.
+
+    None if the entry is missing.
+    """
 
     subject: str
     subject_id: str
@@ -107,7 +108,6 @@ class AnchorFile:
         self.at = str(head.get("at"))
 
     def __iter__(self) -> Iterator[Anchor]:
-        """Yield every anchor in the file."""
         digest, chains, entries = sha256(), 0, 0
         while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
             anchor = _read_anchor(value)
@@ -180,11 +180,7 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the erasure that explains why a chain no longer matches its anchor.
-
-    `erasures` is the org's number of erasures when the anchor was taken. If the chain has grown
-    since then, the anchored entry's hash is not in the erasure record and cannot be compared.
-    """
+    """Return the erasure that explains why a chain no longer matches its anchor."""
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
         stone.entries > anchor.seq

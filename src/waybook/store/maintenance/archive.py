@@ -1,7 +1,4 @@
-"""Backup archive: a zip file with COPY data of each org and table, anchors, and a manifest.
-
-The manifest is written last and describes all other files.
-"""
+"""Backup archive: a zip file with the rows of each org and table, and a manifest."""
 
 import json
 import zipfile
@@ -23,8 +20,7 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: A backup with another compression method is refused, because the zip library could then raise
-#: other exceptions.
+#: Other compression methods are refused, because they could raise other exceptions.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
@@ -33,7 +29,7 @@ Progress = Callable[[int, int, int], None]
 
 
 class Member(NamedTuple):
-    """A file in the archive: the rows of one org in one table, in COPY text format."""
+    """A file in the archive, with the rows of one org in one table."""
 
     org_id: str
     table: str

@@ -1,8 +1,4 @@
-"""Backs up all orgs from one snapshot, as the database owner, during normal operation.
-
-Row-level security shows even the owner only the rows of one org at a time. One transaction reads
-the orgs one after the other.
-"""
+"""Backs up all orgs from one snapshot, as the database owner, during normal operation."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -44,10 +40,10 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: A backup requires at least this migration. Before it, some kinds of audit chains do not exist.
+#: A backup requires at least this migration.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables whose rows are useless in another database, so a backup omits them.
+#: Tables that a backup omits, because their rows are useless in another database.
 LEFT_OUT = {
     "web_session": "people sign in again",
     # Transaction ids in these rows mean nothing on another server.
@@ -75,8 +71,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 connection.execute(SQL["one_snapshot_per_node"].text.encode())
-                # Lock the tables before the first query takes the snapshot, so that the backup
-                # misses no change of a table.
+                # Lock the tables before the first query, so that the backup contains all of them as
+                # of the same time.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()

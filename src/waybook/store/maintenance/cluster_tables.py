@@ -1,8 +1,4 @@
-"""Finds and distributes the tables of a Citus cluster that are not distributed yet.
-
-The table `org` is copied to every node. Citus does not distribute a table that a local table
-references, so foreign keys are dropped first and created again at the end.
-"""
+"""Distributes the tables of a Citus cluster that are not distributed yet."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -37,10 +33,7 @@ def lacks_maintenance_login(connection: psycopg.Connection) -> bool:
 
 
 def let_maintenance_role_log_in(connection: psycopg.Connection) -> None:
-    """Allow the maintenance role to log in to the nodes, if it exists and tables are distributed.
-
-    If the owner lacks the privilege for this, `owner_role` reports it.
-    """
+    """Allow the maintenance role to log in to the nodes of a cluster."""
     if is_distributed(connection) and lacks_maintenance_login(connection):
         with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(SQL["let_maintenance_role_log_in"].text.encode())
@@ -52,10 +45,7 @@ def allow_foreign_keys(connection: psycopg.Connection) -> None:
 
 
 def distribute_others(connection: psycopg.Connection) -> list[str]:
-    """Distribute the tables that are not yet distributed, and return their names.
-
-    The caller has opened a transaction that locks them.
-    """
+    """Distribute the remaining tables, and return their names. The caller has locked them."""
     done = {*_distributed_tables(connection)}
     tables = first_column(_fetch(connection, SQL["tables_to_distribute"]))
     names = [name for name in tables if name not in done]

@@ -1,7 +1,4 @@
-"""`waybook migrate --distribute`: puts all rows of an org on the same node of a Citus cluster.
-
-The tables are distributed in one transaction, which locks them.
-"""
+"""`waybook migrate --distribute`: puts all rows of an org on the same node of a Citus cluster."""
 
 import psycopg
 from psycopg import sql
@@ -35,6 +32,6 @@ def distribute(dsn: str) -> list[str]:
 
 
 def let_settings_pass(connection: psycopg.Connection) -> None:
-    """Make every new session pass the transaction's org on to the nodes of the cluster."""
+    """Make every new session pass the current org on to the nodes of the cluster."""
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL(SQL["pass_settings_on"].text).format(database=database))

@@ -1,7 +1,4 @@
-"""Erases an org with all its rows. Erasure records remain.
-
-An erasure is one transaction: if it is interrupted, nothing is erased.
-"""
+"""Erases an org with all its rows, in one transaction. Erasure records remain."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -36,7 +33,7 @@ SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_
 
 Progress = Callable[[int, int], None]
 
-#: A call locks rows of these tables while it works, so an erasure locks the same rows first.
+#: Calls lock rows of these tables, so an erasure locks them first.
 LOCKED = ("plan", "run", "skill_execution")
 MAX_PASSES = 5
 

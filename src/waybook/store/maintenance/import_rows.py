@@ -1,7 +1,4 @@
-"""Inserts an exported plan or run: its final rows, and its audit chain unchanged.
-
-The rows come from a replay of the audit entries, so rows and audit always agree.
-"""
+"""Inserts an exported plan or run, with its audit chain unchanged."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

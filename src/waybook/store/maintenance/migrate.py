@@ -1,13 +1,7 @@
-"""Schema migrations, and diagnostic SQL statements.
+"""Schema migrations: numbered `.sql` files, each run in its own transaction.
 
-Migrations are numbered `.sql` files, forward only, each run in its own transaction as the database
-owner. A file edited after it ran, or a database newer than this program, is rejected.
-
-During an upgrade, servers of the previous version may use the migrated schema. A migration that
-allows this names the oldest migration a program must know, in a line such as `-- Oldest compatible
-migration: 0023`.
-
-The table of vectors is not part of a migration. It is created when an external server has pgvector.
+A file that was edited after it ran is rejected, and so is a database newer than this program. A
+migration may name the oldest migration that a program must know to use the new schema.
 """
 
 import re
@@ -46,20 +40,18 @@ SQL = load("maintenance/migrate", server=ServerRow)
 
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
-#: This line of a migration says which programs can use the migrated schema.
+#: This line of a migration says which older programs can use the new schema.
 OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: An owner that is exempt from row-level security switches to this role before it changes an org's
-#: rows.
+#: An owner that is exempt from row-level security switches to this role before it changes rows.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
     MAKE = "make"
     LEAVE = "leave"
-    #: Dropping the table works even if pgvector was built for another processor, because no code of
-    #: the extension runs.
+    #: The table can be dropped even if pgvector was built for another processor.
     DROP = "drop"
 
 
@@ -79,7 +71,7 @@ class Migration:
 
     @property
     def oldest_compatible(self) -> int:
-        """Return the last migration that a program must know to use the migrated schema.
+        """Return the last migration that a program must know to use the new schema.
 
         >>> Migration(7, "notes", "create table note ()").oldest_compatible
         7
@@ -184,8 +176,8 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
     """Apply a migration unless it is already applied, and return whether it was applied now.
 
-    While a migration waits for a table lock, every call on that table waits too. If a lock is not
-    available soon, the request is therefore canceled and repeated later.
+    Calls wait while the migration waits for a table lock, so it gives up soon and tries again
+    later.
 
     Raises:
         Busy: the tables stayed locked by other transactions.
@@ -275,11 +267,7 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
-    """Create `MAINTENANCE_ROLE` if it is missing, and grant it to the owner.
-
-    If the owner may not do this, the server still works, and `owner_role` reports the missing
-    grant.
-    """
+    """Create `MAINTENANCE_ROLE` if it is missing, and grant it to the owner if possible."""
     if not _holds(connection, "lacks_maintenance_role"):
         return
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
@@ -292,16 +280,14 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # The migration of another database on this server may be creating the role, because the
-    # migration lock covers only one database.
+    # The migration of another database on this server may be creating the role now.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Since PostgreSQL 16, the creator of a role needs a grant to switch to it. An administrator may
-    # have granted it already.
+    # Since PostgreSQL 16, the creator of a role needs a grant to switch to the role.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

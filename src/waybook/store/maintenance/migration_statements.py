@@ -1,9 +1,4 @@
-"""Executes the statements of a migration, each in its own message.
-
-Citus refuses schema changes in a message with several statements. On a distributed database, a new
-table is distributed before the next statement. A migration that Citus refuses has a second form in
-`migrations/cluster`.
-"""
+"""Executes the statements of a migration, each in its own message, as Citus requires."""
 
 import re
 from importlib.resources import files
@@ -17,8 +12,7 @@ from waybook.store.maintenance.cluster_tables import (
     is_distributed,
 )
 
-#: Comments, texts, quoted names and function bodies. A semicolon inside them does not end a
-#: statement.
+#: Comments, texts, quoted names and function bodies, in which a semicolon does not end a statement.
 _OPAQUE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 _REFUSALS = (psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)
 

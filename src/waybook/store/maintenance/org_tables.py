@@ -1,7 +1,4 @@
-"""The tables that contain rows of orgs, and the owner's access to one org at a time.
-
-Row-level security is forced, so even the owner sees the rows of one org at a time.
-"""
+"""Finds the tables that contain rows of orgs, and lets the owner access one org at a time."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -23,7 +20,7 @@ SQL = load("maintenance/org_tables", tables=OrgTable)
 
 
 def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
-    """Return every table with an `org_id` column, each after the tables that it references."""
+    """Return every table with an `org_id` column. A table comes after the tables it references."""
     tables = map(OrgTable._make, connection.execute(SQL["tables"].text.encode()))
     return [table._replace(columns=tuple(table.columns)) for table in tables]
 
@@ -32,7 +29,7 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, including erased ones. This needs a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # While this setting is on, the rows of all orgs in the table `org` are visible.
+    # While this setting is on, all rows of the table `org` are visible.
     _show_directory(connection, visible=False)
     return orgs
 

@@ -1,8 +1,6 @@
 """Transactions of the database owner within one org, and the hash chain of erasure records.
 
-Three measures, each sufficient alone, protect other orgs (decision 0045): every statement names its
-org; a transaction without row-level security is refused; a transaction that changed a row of
-another org is rolled back.
+Three measures protect other orgs; see decision 0045.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +69,7 @@ class OwnerTransaction:
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query once per set of values. Each run must affect exactly one row."""
+        """Run a query once per set of values. Each run must change exactly one row."""
         if not every:
             return
         with self._connection.cursor() as cursor:
@@ -90,7 +88,7 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The SQL comes from a file, and the driver quotes the names from the catalog.
+        # This is safe: the SQL comes from a file, and the driver quotes the names.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -157,7 +155,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """The length, old hash and new hash of an audit chain that an erasure deleted or recomputed."""
+    """Record that an erasure deleted an audit chain or computed its hashes again."""
 
     subject: str
     subject_id: str
@@ -202,7 +200,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """An erased plan or other subject that exists again, with the number of its erasure record."""
+    """An erased plan or run that exists again, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -244,10 +242,7 @@ def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
 
 
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
-    """Return the number of the first invalid erasure record and the reason, or None.
-
-    `head` is the expected end of the chain, if the org's row still exists.
-    """
+    """Return the number of the first invalid erasure record and the reason, or None."""
     previous = GENESIS
     for expected, erasure in enumerate(erasures, start=1):
         if erasure.number != expected:

@@ -1,7 +1,7 @@
 """Examines the role of the database owner, and enforces row-level security for it.
 
-A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
-`waybook_maintenance` for each transaction that changes an org: see decision 0045.
+A superuser is exempt from row-level security, so it switches to `waybook_maintenance` before it
+changes an org. See decision 0045.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,6 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Why Waybook refuses to change an org with this role, and how to fix it.
     refusal: str | None = None
 
     @property
@@ -50,7 +49,7 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Put the rest of the transaction under row-level security, in another role if needed.
+    """Enforce row-level security for the rest of the transaction, in another role if needed.
 
     Raises:
         Misconfigured: no suitable role is available; the message has the SQL that fixes this.

@@ -1,8 +1,4 @@
-"""Restores a backup into an empty database, as the database owner, in one transaction.
-
-Rows are loaded org by org. Row-level security is forced, so the database rejects a row of another
-org.
-"""
+"""Restores a backup into an empty database, as the database owner, in one transaction."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -44,15 +44,14 @@ RUN_QUERIES = load("maintenance/archived_runs")
 
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: No call can be logged while calls are moved into a new partition, so at most this many are moved.
+#: Maximum number of calls moved into a new partition, because no call can be logged meanwhile.
 MAX_MOVED_ROWS = 50_000
-#: The deletion of a passage stays recorded for this many days. After that, no process has the
-#: passage in its cache.
+#: Days for which the deletion of a passage stays recorded.
 DELETIONS_DAYS = 2
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: The lock timeout of DDL statements is short, because all access to the call log waits for them.
+#: This timeout is short, because the whole call log waits for such a statement.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -102,8 +101,8 @@ def apply_retention(
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
     """Create the call log's missing partitions for this week and the following weeks.
 
-    Calls of these weeks in the default partition are moved to the new one. Moving blocks the call
-    log, so a week with too many calls stays in the default partition.
+    Calls of these weeks that were logged before move into the new partitions, unless there are too
+    many.
 
     Raises:
         Misconfigured: calls could not be moved, because the owner is exempt from row-level
@@ -142,7 +141,7 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        # Give up the move if more calls were logged meanwhile.
+        # Too many calls were logged meanwhile, so they are not moved.
         contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
@@ -249,7 +248,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs. Return its last id, or "" at the end."""
+    """Erase the next batch of plans or runs. Return the last id, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)

@@ -1,4 +1,4 @@
-"""Database checks that a serving process makes at startup, with its own database role."""
+"""Database checks at the start of a server, with the server's own database role."""
 
 from typing import NamedTuple
 
@@ -46,21 +46,19 @@ def check_serving_role(dsn: str, role: str) -> None:
 def check_schema(dsn: str, role: str) -> None:
     """Check that this program can use the schema of the database.
 
-    The schema may be newer if its migrations state that this program can use it.
-
     Raises:
         Misconfigured: migrations are missing, the schema is too new, a file was edited, or the user
             is not a member of the role.
         Unavailable: the database cannot be reached as this user.
     """
     with owner_connection(dsn) as connection:
-        # The first migration creates the role, so report a missing table first.
+        # Report missing migrations first, because the first migration creates the role.
         if not _holds(connection, SQL["is_migrated"]):
             judge_schema([], bundled_migrations())
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-        # A migration grants the privilege to read the list of applied migrations.
+        # Older databases do not let this role read the list of applied migrations.
         readable = _holds(connection, SQL["can_read_migrations"])
         judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
 

@@ -1,4 +1,4 @@
-"""Erases a user: a pseudonym replaces the name everywhere, and audit hashes are recomputed."""
+"""Erases a user: a pseudonym replaces the name everywhere, and audit hashes are computed again."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -71,8 +71,7 @@ SQL = load(
 )
 
 PACKED_BATCH_SIZE = 1_000
-#: These texts may precede a user's name in a stored value: the start of a rejection reason, or a
-#: channel.
+#: These texts may precede a user's name in a stored value.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
@@ -162,7 +161,7 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Refuse an erasure if the audit chain is invalid, because new hashes would hide this."""
+    """Refuse to erase if the audit chain is invalid, because new hashes would hide that."""
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
             f"the audit of {name} is broken, and resealing it would hide that; nothing was "

@@ -1,12 +1,7 @@
 """Caches plans in memory.
 
-A call decides on the cached plan, then sends one message that locks the plan if it is unchanged,
-writes, and commits. If the plan has changed, nothing is written, and the call is repeated with the
-plan from the database. See `lock_if_unchanged` in `plans/load.sql`.
-
-If other processes also change a plan, the next calls on it first read the changes; see
-`refresh.py`. If a plan changes even between that read and the commit, the next calls lock the plan
-before they decide.
+A call decides on the cached plan, and its write fails if the plan has changed since. The call is
+then repeated with the plan from the database.
 """
 
 from collections import OrderedDict
@@ -24,18 +19,18 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: After a conflict on a plan, this many calls load it from the database.
+#: After a conflict on a plan, this many calls read the plan from the database.
 RELOADS_AFTER_CONFLICT = 8
-#: After a change by another process, this many checks in a row must find a plan unchanged before it
-#: is used unchecked again.
+#: After another process changed a plan, this many checks must find it unchanged before it is used
+#: unchecked.
 CHECKS_AFTER_CHANGE = 4
-#: At most this many checks must find plans unchanged before new plans are used unchecked.
+#: Maximum number of checks before new plans are used unchecked.
 MAX_CHECKS_OF_NEW_PLANS = 32
 
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the cached plan lists every session it ever had. If so, an unlisted session is new.
+    #: Whether the cached plan lists every session it ever had.
     all_sessions: bool
     period: int = 0
 
@@ -46,9 +41,7 @@ class PlanCache:
         self._most = most
         self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
-        #: Plans that other processes change too. Each has the number of checks left.
         self._shared: OrderedDict[PlanKey, int] = OrderedDict()
-        #: While this is not zero, other processes are assumed to change plans too.
         self._checks_of_new_plans = 0
         self._period = 0
 
@@ -62,7 +55,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan. None if it must first be read from the database or checked."""
+        """Return the cached plan, or None if it must be read or checked first."""
         cached = self._plans.get(which)
         if cached is None or which in self._shared or self._at_work.get(which, 0) > 1:
             return None
@@ -73,7 +66,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def get_unchecked(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan even if others may have changed it. None for a new session."""
+        """Return the cached plan even if other processes may have changed it."""
         entry = self._plans.get(which)
         if entry is None:
             return None
@@ -84,7 +77,7 @@ class PlanCache:
         return which in self._wary or self._at_work.get(which, 0) > 1
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a plan that was just written, and keep the sessions of its old entry."""
+        """Cache a plan that was just written."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             self._shared.pop(which, None)
@@ -114,7 +107,7 @@ class PlanCache:
         self._plans.clear()
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process has changed. The next calls read the database."""
+        """Remove a plan that another process has changed."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:

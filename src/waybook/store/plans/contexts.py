@@ -1,7 +1,4 @@
-"""Queries for step contexts: beginnings of texts, pages of lists, and parts of long texts.
-
-Each text is read only up to a given length, so the amount read is limited.
-"""
+"""Queries for step contexts. Each text is read only up to a given length."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,7 +14,7 @@ QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """The beginning of a text, and its full length. Only strings are cut."""
+    """The beginning of a text, and the length of the whole text."""
 
     value: Json
     length: int
@@ -36,7 +33,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """The subject of a step for a search, and the step's plan."""
+    """The subject of a step, for a search, and the step's plan."""
 
     plan_id: str
     question: str
@@ -149,14 +146,14 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select artifacts of a plan. `parts` has the number of the passage to read, by artifact id."""
+    """Select artifacts of a plan. `parts` says which passage of each artifact to read."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one text of a plan. `which` is the text's id or audit entry number."""
+    """Select a part of one text of a plan."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,

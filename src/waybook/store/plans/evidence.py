@@ -1,4 +1,4 @@
-"""Queries for the material that a reviewer needs: previous results, research and outputs."""
+"""Queries for what a reviewer needs: previous results, research and outputs."""
 
 from collections.abc import Iterable
 from datetime import datetime

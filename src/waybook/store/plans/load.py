@@ -67,7 +67,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the loaded plan with a time that is not before its last audit entry."""
+        """Return the plan with a time that is not before its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -165,12 +165,12 @@ def brief_statement(plan_id: str | None) -> Statement:
 
 
 def results_within_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the sizes of a plan's results, and the results if they have at most `most` bytes."""
+    """Select the sizes of a plan's results, and the results if they are small enough."""
     return SQL["results_within"](plan_id=plan_id, most=most)
 
 
 def results_of_statement(step_ids: Iterable[str], most: int) -> Statement:
-    """Select the results of these steps that have at most `most` bytes, and all sizes."""
+    """Select the sizes of these steps' results, and the results that are small enough."""
     return SQL["results_of"](ids=Ids(tuple(step_ids)), most=most)
 
 
@@ -198,7 +198,7 @@ def build_plan(
     conditions: list[list[Any]] | None,
     session: str | None,
 ) -> LoadedPlan:
-    """Build a plan from its parts. `session` is the caller's, if the plan knows it."""
+    """Build a plan from its parts. `session` is the caller's session, if the plan knows it."""
     plan = Plan(
         id=PlanId(row.id),
         name=row.name,

@@ -1,8 +1,6 @@
-"""Brings the cached copy of a plan up to date, without a lock.
+"""Brings the cached copy of a plan up to date by applying new audit entries, without a lock.
 
-New audit entries are applied to the copy. The whole plan is read if there is no copy, or if an
-entry has a change that cannot be applied here. A decision is committed only if the plan still has
-the same audit number and hash; see `lock_if_unchanged` in `plans/load.sql`.
+If an entry cannot be applied, the whole plan is read again.
 """
 
 import re
@@ -29,7 +27,6 @@ from waybook.store.plans.rows import ChangeRow, PlanRow
 
 SQL = load("plans/refresh", changes_since=ChangeRow)
 
-#: With more audit entries, the whole plan is read instead of updating the copy.
 MAX_ENTRIES: Final = 16
 MAX_DETAILS_BYTES: Final = 32_768
 
@@ -37,7 +34,7 @@ Convert: TypeAlias = Callable[[Any], object]
 
 
 class Field(NamedTuple):
-    """A field of a plan or step: its index in the named tuple, and the conversion of its values."""
+    """A field of a plan or step: its index in the named tuple, and a converter for its values."""
 
     place: int
     convert: Convert | None = None
@@ -53,8 +50,7 @@ STEP_TYPES: Final = {str(step_type): step_type for step_type in StepType}
 STEP_STATUSES: Final = {str(status): status for status in StepStatus}
 PLAN_STATUSES: Final = {str(status): status for status in PlanStatus}
 
-#: Calls of agents change only these fields. After a change of another field, the whole plan is
-#: read.
+#: Calls of agents change only these fields. After other changes, the whole plan is read.
 PLAN_FIELDS: Final[Mapping[str, Field]] = {
     "status": Field(Plan._fields.index("status"), PLAN_STATUSES.__getitem__),
     "revision": Field(Plan._fields.index("revision")),
@@ -72,26 +68,24 @@ STEP_FIELDS: Final[Mapping[str, Field]] = {
     "fail_reason": Field(Step._fields.index("fail_reason")),
     "silent_holders": Field(Step._fields.index("silent_holders")),
 }
-#: The class `Plan` does not have these rows and fields, so their changes are ignored.
+#: Changes of these rows are ignored, because the class `Plan` does not contain them.
 OTHER_ROWS: Final = frozenset(
     map(str, (Entity.ARTIFACT, Entity.SOURCE, Entity.ARTIFACT_SOURCE, Entity.USAGE))
 )
 OTHER_PLAN_FIELDS: Final = frozenset({"completed_at"})
 OTHER_STEP_FIELDS: Final = frozenset(RESULT_FIELDS)
 
-#: Returns the position of a step, which is the second column of `step_list_of_plan`.
 _STEP_ORDER: Final = itemgetter(1)
 
 _SEQ: Final = Plan._fields.index("seq")
 _STATUS: Final = Plan._fields.index("status")
 _STEPS: Final = Plan._fields.index("steps")
 _SESSIONS: Final = Plan._fields.index("sessions")
-#: Packed forms of a claim and of a result, see `packed_entries.py`.
+#: Short forms of a claim and of a result; see `packed_entries.py`.
 _CLAIM: Final = re.compile("\x06[0-9]+\x07[0-9]+\x13\x14(\x10,)?\x08(?:,(\x11))?]}")
 _RESULT: Final = re.compile(
     "\x06[0-9]+\x07[0-9]+\x14(\x10,)?\x0e[^\x06-\x14]*(?:\x0f[^\x06-\x14]*)?]}](?:,(\x12))?]}"
 )
-#: Matches a second field or change in a packed result. It may also match text inside the result.
 _SEVERAL_CHANGES: Final = re.compile(r'],["\[{]')
 _PLAN_STATUS_MARKS: Final = {"\x11": PlanStatus.EXECUTING, "\x12": PlanStatus.COMPLETED}
 
@@ -109,7 +103,7 @@ def changes_statement(loaded: LoadedPlan) -> Statement:
 
 
 def apply_entries(loaded: LoadedPlan, rows: list[ChangeRow]) -> LoadedPlan | None:
-    """Apply audit entries to a cached plan. Return None if the plan must be read again."""
+    """Apply audit entries to a cached plan, or return None if the plan must be read again."""
     plan, _, head = loaded
     if not 0 < len(rows) <= MAX_ENTRIES + 1:
         return None
@@ -139,7 +133,7 @@ def _apply(plan: Plan, rows: list[ChangeRow]) -> Plan:
 
 
 def _apply_packed(plan: list[Any], steps: list[Step], row: ChangeRow) -> bool:
-    """Apply a claim or a result in its usual packed form. Return False for any other entry."""
+    """Apply a claim or a result in its usual short form. Return False for any other entry."""
     packed, at = row.packed or "", row.at.astimezone(UTC)
     match = _CLAIM.fullmatch(packed)
     if match is not None:
@@ -200,7 +194,7 @@ def _set_fields(
 
 
 def _restore_details(plan: Plan, row: ChangeRow, packed: str) -> str:
-    """Restore packed details to JSON text, as the SQL function `app_entry_details` does."""
+    """Restore the details of an audit entry, as the SQL function `app_entry_details` does."""
     for mark, phrase in reversed(PHRASES):
         packed = packed.replace(mark, phrase)
     columns = (
@@ -240,8 +234,7 @@ def read_plan(rows: list[tuple[Any, ...]], wanted: PlanRequest) -> LoadedPlan | 
 
 def _read_steps(rows: list[list[Any]]) -> tuple[Step, ...]:
     rows.sort(key=_STEP_ORDER)
-    # Use one expression without function calls, because reading a plan spends most of its time
-    # here.
+    # This is one expression without function calls, because it takes most of the time of a read.
     return tuple(
         [
             Step(

@@ -34,7 +34,7 @@ class ChangeRow(NamedTuple):
     at: datetime
     hash: bytes
     now: datetime
-    #: Details as JSON text. An empty object if they are packed, and None if they are long.
+    #: Details as JSON text. Empty if they are in `packed`, and None if they are long.
     details: str | None
     packed: str | None
     step_id: str | None
@@ -73,8 +73,7 @@ class StallCountRow(NamedTuple):
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Stored answer of a repeated call: hash of the arguments, error flag, and the body as JSON or
-    #: packed.
+    #: Stored answer to a repeated call, with the hash of the arguments.
     answer: list[Any] | None
     conditions: list[list[Any]] | None
 
@@ -125,7 +124,7 @@ class ReviewRow(NamedTuple):
 
 
 class PlanBrief(NamedTuple):
-    """Fields of a plan that never change, and the skill execution that created the plan."""
+    """The fields of a plan that never change."""
 
     question: str
     formatting_notes: str | None

@@ -12,7 +12,7 @@ from waybook.store.plans.parameters import fill, scalar
 
 SQL = load("plans/step_writer")
 
-#: The most frequent change: one call completes a step and starts another step.
+#: The most frequent change: one call completes a step and claims the next.
 PAIR = (StepStatus.COMPLETED, StepStatus.IN_PROGRESS)
 COMPLETED_FIELDS = {"status", "completed_at"}
 STARTED_FIELDS = {"status", "in_progress_since", "held_by"}
@@ -107,7 +107,7 @@ def _changed_step(
 
 
 def _is_pair(completed: Patch, started: Patch, touched: tuple[StepId, ...]) -> bool:
-    """Return whether exactly one step was completed with a result, and one was started."""
+    """Return whether the write completes one step, starts another, and changes nothing else."""
     return (
         (completed.values.get("status"), started.values.get("status")) == PAIR
         and started.values.keys() - SESSION_FIELDS == STARTED_FIELDS

@@ -1,8 +1,4 @@
-"""Writes plans: turns decided changes into SQL statements.
-
-No other module writes plans. The statements write rows, audit entries and the stored answer, and
-are committed together. The rows are written from the same changes that the audit records.
-"""
+"""Writes plans: turns decided changes into SQL statements. No other module writes plans."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -49,7 +45,7 @@ def statements(
     *,
     is_cached: bool = False,
 ) -> LedgerWrite:
-    """Return the SQL statements that write a decision, in an order that foreign keys allow.
+    """Return the SQL statements that write a decision.
 
     If the plan comes from the cache, the first statement fails if the plan has changed.
     """
@@ -193,7 +189,7 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """Insert artifacts with their texts. The audit has only hashes of long texts."""
+    """Insert artifacts with their texts, of which the audit has only hashes."""
     for patch in patches.inserts[Entity.ARTIFACT]:
         text = decision.texts.get(patch.id)
         values = patch.values if text is None else {**patch.values, "content": text}
@@ -228,8 +224,7 @@ def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-#: These functions write rows that reference the plan or its steps, so they run after the plan and
-#: its steps are written.
+#: These functions run last, because their rows reference the plan or its steps.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

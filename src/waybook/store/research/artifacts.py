@@ -1,8 +1,4 @@
-"""Queries for artifacts and sources, and for their search index of passages and vectors.
-
-Passages and vectors are derived from artifacts and sources. They are not audited and can be
-rebuilt.
-"""
+"""Queries for artifacts and sources, and for their search index."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -117,8 +113,7 @@ def source_statement(source_id: str, most: int) -> Statement:
     return SQL["source"](source_id=source_id, most=most)
 
 
-#: Without `hnsw.iterative_scan`, the index returns a few rows of any org and stops. A later step
-#: sorts the rows.
+#: Without `hnsw.iterative_scan`, the index would return only a few rows, perhaps of other orgs.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -126,8 +121,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: A search compares up to this many passages exactly. Beyond that, it uses the vector index, which
-#: may miss some.
+#: Up to this many passages are compared exactly. Beyond that, the vector index is used, which may
+#: miss some.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -210,7 +205,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """Prepare a source for the search index. It has no plan, because plans can share sources."""
+    """Prepare a source for the search index. A source has no plan, because plans can share it."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -238,9 +233,9 @@ def embedding_text(title: str, body: str) -> str:
 def index_statements(
     pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
 ) -> Iterator[Statement]:
-    """Insert the org's passages, and their vectors if given.
+    """Insert passages and, if given, their vectors.
 
-    An artifact or source that is already indexed is left unchanged.
+    Indexed artifacts and sources stay unchanged.
     """
     if not pieces:
         return

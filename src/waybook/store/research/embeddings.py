@@ -1,12 +1,7 @@
-"""Queries for quantized embeddings and quarantined passages, and the encoding for pgvector.
+"""Queries for embeddings, and their encoding.
 
-A packed embedding has a key of twenty bytes (subject and part) and one byte per dimension. An exact
-embedding also has remainders of half a byte per dimension. A passage is quarantined if indexing it
-broke the database connection.
-
-The index of pgvector contains the vectors of all orgs, so a search in a small org would scan many
-vectors of others. Extra dimensions therefore make vectors of the same org more similar, by
-`ORG_WEIGHT`.
+The index of pgvector contains the vectors of all orgs. Extra dimensions make vectors of the same
+org more similar, so that a search rarely visits those of other orgs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,11 +29,10 @@ RECORD_BYTES = KEY_BYTES + DIMENSIONS
 EXACT_RECORD_BYTES = RECORD_BYTES + DIMENSIONS // 2
 #: Embeddings fetched per database message. This many take about 2 MB.
 PAGE_ROWS = 8_192
-#: If at most this many passages match the filters, their embeddings are read and ranked directly.
+#: If at most this many passages match the filters, all of them are compared.
 FEW = 2_000
 
-#: Added similarity of two vectors of the same org, so that a search rarely visits vectors of other
-#: orgs.
+#: Similarity that is added to two vectors of the same org.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -54,15 +48,14 @@ FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when embeddings were read. Later changes can be found with it."""
+    """State of the database when embeddings were read. It serves to find later changes."""
 
-    #: Id of the oldest transaction that was still running at the read. Its writes were not visible
-    #: yet.
+    #: Id of the oldest transaction that was running then. Its writes were not visible yet.
     running: int
-    #: OID of the database. A different OID means that the database was replaced.
+    #: A different OID means that the database was replaced.
     database: int
     at: float
-    #: Number of the org's erasures. Only a change of this number shows that erased rows are gone.
+    #: Number of the org's erasures. It shows whether rows were erased since.
     erasures: int = 0
 
 
@@ -114,11 +107,11 @@ SQL = load(
 
 
 class Changes(NamedTuple):
-    """Changes since a snapshot: added exact embeddings, and packed keys of deleted passages."""
+    """Embeddings added and passages deleted since a snapshot."""
 
     added: bytes
     deleted: bytes
-    #: False if there are too many changes, so that all embeddings must be read again.
+    #: False if there are so many changes that all embeddings must be read again.
     complete: bool
     snapshot: Snapshot
 
@@ -226,7 +219,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return an org's pseudorandom vector. It is nearly orthogonal to those of other orgs."""
+    """Return a pseudorandom vector that is characteristic of an org."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

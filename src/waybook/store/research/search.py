@@ -81,15 +81,14 @@ MAX_LIGHT_WEIGHT = 0.4
 MAX_UNINDEXED_SCAN = 5_000
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # With the default page cost, PostgreSQL would also use the index on the org, which does not
-    # help.
+    # With the default page cost, PostgreSQL would use a second index, which does not help.
     "set local random_page_cost = 1.1",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchCapabilities:
-    """Search features of the server. They do not change while the program runs."""
+    """Search features of the database server."""
 
     #: None if only full-text search is available.
     backend: Backend | None
@@ -113,7 +112,7 @@ class Scope:
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: An artifact must have all of these tags. Sources have no tags and do not match.
+    #: An artifact must have all of these tags. Sources have no tags, so they do not match.
     tags: tuple[str, ...] = ()
 
 
@@ -129,7 +128,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the wanted backend. "auto" selects the best available one.
+    """Return the search features. `wanted` is a backend, or "auto" for the best one.
 
     Raises:
         Misconfigured: the database lacks the wanted backend.

@@ -1,9 +1,6 @@
 """Caches runs in memory, with the held jobs and the next free jobs.
 
-A call decides on the cached run, and then sends one message that updates the run if it is
-unchanged, writes, and commits. Every claim and every result changes the audit number of the run, so
-an unchanged number also proves that the cached jobs are unchanged. See `update_unchanged_run` in
-`runs/writer.sql`.
+A call decides on the cached run, and its write fails if the run has changed since.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,13 +23,13 @@ from waybook.store.runs.rows import JobRow, RunBriefRow
 
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
-#: A run with more held jobs is not cached, because the cache must list all of them.
+#: A run with more held jobs is not cached.
 MAX_HELD_JOBS = 256
-#: A run with more opened steps is not cached, to save memory.
+#: A run with more open steps is not cached.
 MAX_STEPS = 1_000
 FREE_JOB_COUNT = 32
 MAX_FREE_JOB_COUNT = 128
-#: An older list of free jobs may lack jobs whose delay or lease has ended.
+#: After this time, the list of free jobs is read again, because delays and leases may have ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
 
@@ -50,7 +47,7 @@ class FreeJobs(NamedTuple):
 
 
 class CachedRun(NamedTuple):
-    """A run at one position of its audit chain, with its held and free jobs."""
+    """A run at one audit entry, with its held and free jobs."""
 
     run: Run
     dag_slug: str
@@ -81,7 +78,7 @@ class CachedRun(NamedTuple):
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
-        """Return the run after this decision. None if it has ended or has become too large."""
+        """Return the run after this decision, or None if it has ended or has become too large."""
         run, held, free, others = decision.run, {**self.held}, self.free, set[str]()
         for job in decision.jobs.values():
             if job.unit is None:
@@ -162,6 +159,6 @@ def read_cached(results: Results, wanted: JobRequest, most: int) -> CachedRun | 
 
 
 def _free_jobs(claimable: Sequence[Job], most: int, now: datetime) -> FreeJobs:
-    """Return the jobs before the first one in progress. A heartbeat may still renew its lease."""
+    """Return the free jobs before the first job that is in progress."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < most, now)

@@ -79,11 +79,7 @@ def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple
 
 
 class DocumentCache:
-    """Latest documents of a cached run, for the slots that jobs looked up.
-
-    They are valid as long as the cached run is, because a document is always written together with
-    audit entries of the run.
-    """
+    """Caches the latest documents of a run, which are inputs of jobs."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
@@ -97,7 +93,7 @@ class DocumentCache:
         return None if lineages is None else lineages.get(slot.lineage)
 
     def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
-        """Return how often documents were written in each slot. Call this before reading them."""
+        """Return how often each slot was written. Call this before reading the documents."""
         return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
 
     def put(
@@ -106,10 +102,7 @@ class DocumentCache:
         writes: Sequence[int],
         documents: Iterable[DocumentInfo],
     ) -> None:
-        """Cache the documents of these slots.
-
-        A slot that was written to since `writes` is skipped.
-        """
+        """Cache the documents of these slots, except slots that were written since."""
         infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:

@@ -69,12 +69,12 @@ MAX_OPEN_COUNTED = 1_000
 
 
 class JobRequest(NamedTuple):
-    """Filters for claiming a job, and the seconds after which a lease ends without a heartbeat."""
+    """Filters for claiming a job, and the length of the lease in seconds."""
 
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: This holder gets its current job again. None if the caller wants a further job.
+    #: This holder gets its current job again. None if the caller wants another job.
     holder: Holder | None
 
 

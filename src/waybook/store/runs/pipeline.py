@@ -1,9 +1,7 @@
 """Commits decisions on one cached run in batches.
 
-Each call decides on the state after the previous call, even before that one is committed. The next
-batch is decided while PostgreSQL writes the current one. If a message fails, nothing of its batch
-is written, all decisions based on it are dropped, and each of these calls runs again on the locked
-run.
+A call decides on the state after the previous call, even if that one is not committed yet. If a
+batch fails, all later decisions are dropped, and their calls run again.
 """
 
 import asyncio
@@ -26,12 +24,10 @@ MAX_CALLS = 16
 
 
 class DroppedDecision(Exception):
-    """An earlier decision, on which this one is based, was not committed. Nothing was sent."""
+    """An earlier decision, on which this one is based, was not committed."""
 
 
 class DecidedCall(NamedTuple):
-    #: The run before and after the decisions. There is no `after` if the next call must lock the
-    #: run.
     before: CachedRun
     after: CachedRun | None
     writes: Sequence[RunWrite]
@@ -42,7 +38,6 @@ class DecidedCall(NamedTuple):
 class _Waiting(NamedTuple):
     call: DecidedCall
     written: asyncio.Future[None]
-    #: Context variables of the call. A batch is sent with the context of its first call.
     context: Context
 
 
@@ -50,13 +45,12 @@ class CommitPipeline:
     def __init__(self, end: Callable[[CachedRun | None, int], None]) -> None:
         """Create an empty pipeline.
 
-        After each batch, it calls `end` with the last committed state of the run, if known, and the
-        number of calls that ended.
+        After each batch, it calls `end` with the last committed state of the run and the number of
+        finished calls.
         """
         self._end = end
         self._waiting: list[_Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Calls wait for the next batch only while a batch is in flight.
         self.is_sending = False
         self.state: CachedRun | None = None
 
@@ -70,7 +64,8 @@ class CommitPipeline:
         """
         self.state = call.after
         if not self.is_sending:
-            # A single call sends the message itself, so that canceling the call ends the message.
+            # A single call sends the message itself, so that canceling the call cancels the
+            # message.
             self.is_sending = True
             await self._write([call])
             return
@@ -79,7 +74,7 @@ class CommitPipeline:
         await written
 
     async def _write(self, calls: Sequence[DecidedCall]) -> None:
-        """Send a batch, and then the next one. If this one failed, drop the waiting calls."""
+        """Send a batch, and then the next one. If the batch failed, drop the waiting calls."""
         first, last, is_written, committed = calls[0], calls[-1], False, None
         try:
             writes = [write for call in calls for write in call.writes]
@@ -107,11 +102,7 @@ class CommitPipeline:
         return len(dropped)
 
     def _send_next(self, ended: int) -> None:
-        """Send the next batch: half of the calls that wait or are expected soon.
-
-        Workers whose calls have ended are expected to call again. Those calls are decided while
-        this batch is in flight.
-        """
+        """Send the next batch: half of the calls that are waiting or expected soon."""
         half = (len(self._waiting) + ended + 1) // 2
         count = min(half, MAX_CALLS)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -138,8 +129,8 @@ class CommitPipeline:
 def _settle(written: asyncio.Future[None], error: BaseException | None) -> None:
     """Report the outcome of a batch to one of its calls.
 
-    An error that one call may have caused, such as a rejected value, is reported as StaleCache:
-    every call runs again on the locked run, and only the cause fails.
+    After an error that one call may have caused, every call runs again, so that only that call
+    fails.
     """
     if written.done():
         return

@@ -145,7 +145,7 @@ class OpenJobsRow(NamedTuple):
     step_key: str
     status: str
     model: str
-    # The field is not called `count`, because tuples have a method of that name.
+    # The field is not named `count`, because tuples have a method of that name.
     jobs: int
     ready_at: datetime | None
 
@@ -184,7 +184,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document. The text is missing if earlier texts reached the limit."""
+    """Latest version of a document. The text is missing if it exceeds the limit."""
 
     id: str
     stage: str

@@ -1,4 +1,4 @@
-"""Slots of the run cache: each has a cached run, the turns of its calls, and reserved jobs."""
+"""Slots of the run cache. Each slot has a cached run and the queue of its calls."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ LOCKS_AFTER_CONFLICT = 8
 
 
 class RunSlot:
-    """One run's place in the cache, with the turns and decisions of its calls."""
+    """One run's place in the cache, with the queue of its calls."""
 
     def __init__(self) -> None:
         self.cached: CachedRun | None = None
@@ -53,7 +53,7 @@ class RunSlot:
         self.turns.leave(calls)
 
     def may_use_cache(self) -> bool:
-        """Return whether the next call may use the cached run, and count that call."""
+        """Return whether the next call may use the cached run, and count the call."""
         if self._locks_left:
             self._locks_left -= 1
             return False
@@ -64,7 +64,7 @@ class RunSlot:
         self._locks_left = LOCKS_AFTER_CONFLICT
 
     def put(self, loaded: CachedRun | None) -> None:
-        """Cache a run that was just read. Its lists of free jobs stay if they are still valid."""
+        """Cache a run that was just read."""
         before = self.cached
         if loaded and before and before.head[:2] == loaded.head[:2]:
             others = before.free if len(before.free) < MAX_FILTERS else {}
@@ -73,13 +73,13 @@ class RunSlot:
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run. Forget the run if it missed a change."""
+        """Apply a committed decision to the cached run. Forget the run if a change was missed."""
         if self.cached is not None and self.cached.head.seq < head.seq:
             is_next = self.cached.head[:2] == before[:2]
             self.cached = self.cached.advance(decision, head) if is_next else None
 
     def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
-        """Return whether the database may have free jobs that are missing in the cache."""
+        """Return whether the database may have free jobs that the cache does not know."""
         free = self.cached.free.get(filter_of(wanted)) if self.cached else None
         if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
             return True
@@ -96,7 +96,7 @@ class RunSlot:
         return self._free_job_count
 
     def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job. None if the caller holds a job, or if no job is free."""
+        """Reserve the first free job. Return None if no job is free or the caller holds one."""
         cached = self.cached
         if cached is None or cached.holds_job(wanted, besides=besides):
             return None
@@ -126,7 +126,7 @@ class RunCache:
         return slot
 
     def _evict(self) -> None:
-        """Remove an unused slot: one without a cached run, or else the one used longest ago."""
+        """Remove an unused slot, if possible one without a cached run."""
         idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
         empty = (which for which in idle if self._slots[which].cached is None)
         which = next(empty, idle[0] if idle else None)

@@ -1,7 +1,6 @@
 """Gives the calls on one run their turns, in order of arrival.
 
-A call that locks the run has a turn to itself. Consecutive calls on the cached run share a turn:
-each decides on the state after the previous one.
+A call that locks the run has a turn to itself. Calls that use the cached run share a turn.
 """
 
 import asyncio
@@ -12,8 +11,7 @@ from waybook.errors import Busy
 
 #: A call waits for its turn as long as for a database lock.
 TURN_TIMEOUT_SECONDS = 5.0
-#: At most this many calls (two batches) share a turn, which keeps the time between a decision and
-#: its message short.
+#: Maximum number of calls that share a turn.
 MAX_SHARED = 32
 
 
@@ -33,14 +31,14 @@ class TurnQueue:
         return self._is_alone or self._sharing > 0
 
     async def take(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that no other call shares. `end` ends it."""
+        """Wait for a turn that no other call shares."""
         if self._is_alone or self._sharing or self._waiting:
             await self._wait(seconds, is_shared=False)
         else:
             self._is_alone = True
 
     async def join(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait for a turn that other calls may share. `leave` ends it."""
+        """Wait for a turn that other calls may share."""
         if self._is_alone or self._waiting or self._sharing >= MAX_SHARED:
             await self._wait(seconds, is_shared=True)
         else:
@@ -69,7 +67,7 @@ class TurnQueue:
             raise
 
     def _give_back(self, waiter: _Waiter) -> None:
-        """End the turn of a call that stopped waiting. If it has none, begin the next turns."""
+        """End the turn of a call that stopped waiting."""
         if waiter.granted.cancelled() or not waiter.granted.done():
             self._begin_next()
         elif waiter.is_shared:

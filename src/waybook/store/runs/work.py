@@ -1,4 +1,4 @@
-"""Queries for the work in a run: jobs with attempts and usage, and versions of documents."""
+"""Queries for the work in a run: jobs, attempts, usage, and versions of documents."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ SQL = load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSelection:
-    """Filters of a list of jobs. A job must match all that are set."""
+    """Filters for a list of jobs. A job must match all filters that are set."""
 
     job_id: str | None = None
     stage: str | None = None

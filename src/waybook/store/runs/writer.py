@@ -61,9 +61,7 @@ def statements(
 ) -> list[Statement]:
     """Return the SQL statements that write consecutive decisions on a run.
 
-    Each row is written once, in its last state, in an order that foreign keys allow. The write
-    fails if a job in `loaded` has changed since it was read. If the run comes from the cache, the
-    first statement checks that it is unchanged.
+    The write fails if the run or a job has changed since it was read.
     """
     sealed = [entry for write in writes for entry in write.sealed]
     if not sealed:
@@ -155,10 +153,7 @@ def _run(
 
 
 def _advance(writes: Sequence[RunWrite], patches: Patches, head: Mapping[str, Value]) -> Statement:
-    """Update the audit position of a cached run. If only one job changes, update that too.
-
-    The job is then removed from `patches`.
-    """
+    """Update the audit position of a cached run and, if only one job changes, that job."""
     run_id, jobs = writes[0].decision.run.id, patches.updates[Entity.JOB]
     if len(jobs) != 1:
         return SQL["advance_unchanged_run"](**head, run_id=run_id)
