@@ -1,8 +1,4 @@
-"""Rules that change an org, its users and its tokens, and return an audit entry of the change.
-
-No kind of audit event is specific to orgs, so these entries have the kind `plan_modified`, and an
-action that names the change.
-"""
+"""Rules that change an org, its users and its tokens. Each rule returns an audit entry."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,7 +31,7 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """Return the entry that starts an org's audit chain and records the org's state."""
+    """Return the first audit entry of an org, which records the org's state."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 

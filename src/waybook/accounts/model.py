@@ -26,7 +26,7 @@ class Org:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     id: str
-    #: Name under which the audit records the user's actions.
+    #: Name by which the audit records what the user does.
     name: str
     #: The user's credentials can have fewer scopes than the user, but not more.
     scopes: tuple[Scope, ...]
@@ -43,7 +43,7 @@ class Token:
     id: str
     user_id: str
     label: str
-    #: SHA-256 of the secret in hexadecimal; the secret itself is not stored.
+    #: SHA-256 hash of the secret. The secret itself is not stored.
     hash: str
     scopes: tuple[Scope, ...]
     created_at: datetime
@@ -59,7 +59,7 @@ class OrgListItem(NamedTuple):
 
 
 class TokenUse(NamedTuple):
-    """API token with the name of its user and the time of its last use, to the minute."""
+    """An API token with the name of its user and the time of its last use."""
 
     token: Token
     user: str
@@ -67,7 +67,7 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return what the audit records about an org, user or token: all fields except the id."""
+    """Return the fields of an org, user or token that the audit records."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 

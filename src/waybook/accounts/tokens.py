@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(
 
 
 def generate_token(choose: Callable[[str], str]) -> str:
-    """Generate an API token; `choose` is the function that picks a random character.
+    """Generate an API token. `choose` picks a random character.
 
     >>> generate_token(lambda letters: letters[0]) == "wb_" + 40 * "a"
     True
@@ -29,8 +29,6 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 def looks_like_token(text: str) -> bool:
     """Return whether a text has the form of an API token.
-
-    A token that was created in a cluster ends with the code of its org.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),
@@ -46,7 +44,6 @@ def looks_like_token(text: str) -> bool:
 def hash_token(secret: str) -> bytes:
     """Return the hash under which a token's secret is stored.
 
-    The database looks up the hash, so the duration of the lookup reveals nothing about the secret.
-    If the secret ends with the code of its org, the code is not hashed.
+    The secret may end with the code of its org, which is not hashed.
     """
     return sha256(without_org(secret).encode()).digest()

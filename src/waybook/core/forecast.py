@@ -33,8 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    #: `seconds` or `cost` is None if too little work is finished. `cost` is in millionths of a
-    #: dollar.
+    #: Empty if too little work is finished. `cost` is in millionths of a dollar.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

@@ -1,9 +1,6 @@
 """Creates and sets up the embedded PostgreSQL cluster, with the shipped binaries.
 
-Every step can be interrupted and repeated. The cluster is created under a temporary name and
-renamed when complete. Its roles, database and extension are then created in single-user mode,
-before the server accepts connections. Binaries that the server's system account cannot read are
-copied to a directory that it can read.
+Every step can be interrupted and repeated.
 """
 
 import hashlib
@@ -37,9 +34,8 @@ NO_EMBEDDED_SERVER = (
     f"server with PostgreSQL 15 or newer (embedded is {MAJOR}, for Linux with glibc and macOS)"
 )
 PROGRAMS = {"initdb", "postgres"}
-#: Minimum free bytes on the disk for a new cluster.
 NEW_CLUSTER_BYTES = 100_000_000
-#: With less free space than this, a failure of PostgreSQL is reported as a full disk.
+#: A failure with less free space than this is reported as a full disk.
 MIN_FREE_BYTES = 16 * 1024 * 1024
 EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -92,7 +88,7 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # Programs find their libraries by a relative path, so keep the directory structure.
+        # Keep the directory structure, because programs find their libraries by a relative path.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -101,7 +97,6 @@ def _copy(carried: Path, base: Path) -> Path:
         try:
             draft.rename(place)
         except OSError:
-            # Another supervisor process has already created the copy.
             shutil.rmtree(draft)
     return place / carried.relative_to(site)
 
@@ -120,7 +115,7 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# Read these files at import: a root process cannot read them after switching to the server's user.
+# Read these files at import, because a root process cannot read them after it has switched users.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -173,7 +168,7 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
         shutil.rmtree(remains, ignore_errors=True)
     require_space(home.directory, NEW_CLUSTER_BYTES)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # Reject all connections until `ACCESS` is written, because no passwords are set yet.
+    # Reject all connections at first, because no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -198,8 +193,7 @@ def _bootstrap(
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # Ignore a failure of `create database`, because the statement cannot be conditional. The next
-    # session proves that the database exists.
+    # `create database` cannot be conditional, so its failure is ignored if the database exists.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
 

@@ -1,7 +1,6 @@
 """Creates the data directories, and selects the operating system account for PostgreSQL.
 
-Permissions of existing directories are never changed. PostgreSQL never runs as root, and no account
-is created for it.
+PostgreSQL never runs as root.
 """
 
 import os
@@ -33,10 +32,10 @@ class Account:
 
 
 def server_account(owner: int | None = None) -> Account:
-    """Return the current system user or, for root, `postgres` if it exists, else `nobody`.
+    """Return the system account for PostgreSQL.
 
-    If `owner` is given, only the account with that user id is accepted, because a cluster stays
-    with the user who created it.
+    This is the current user or, for root, `postgres` or `nobody`. If `owner` is given, only that
+    user is accepted.
 
     Raises:
         Misconfigured: this process runs as root, and neither account exists.
@@ -139,7 +138,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        # The directory is new, or a process was killed before it changed the owner.
+        # The directory is new, or a process was killed before it could change the owner.
         check_private(home.directory, owner)
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:

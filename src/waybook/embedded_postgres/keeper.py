@@ -1,13 +1,6 @@
 """Supervisor process that starts, restarts and, when it is unused, stops embedded PostgreSQL.
 
-::
-
-    python -m waybook.embedded_postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO
-
-The process runs detached from the process that started it. After startup it reports success or an
-error once, to the file descriptor REPORT_TO. It holds `keeper.lock` while it lives, so that every
-client can check whether it is running. As root it creates the directories, then switches to the
-server's user permanently.
+As root, it creates the directories and then switches to the server's user permanently.
 """
 
 import contextlib
@@ -133,7 +126,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies, and stop it after a grace period without clients."""
     idle_since: float | None = None
-    # On some file systems the link count is always zero, so it cannot show a deletion.
+    # On some file systems the link count is always zero, so it does not show a deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -142,7 +135,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             _clean_up(server_context)
             return
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
-            # A server without its socket file cannot be reached, so restart it even if it is alive.
+            # A server without its socket file cannot be reached, so it must be restarted.
             stop(server)
             server = adopt_or_start(server_context)
         rotate(server_context.home.log)
@@ -151,18 +144,14 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= server_context.grace_seconds:
-            # Keep the lock on the clients file, so that a new client waits until the server is
-            # down.
+            # Keep the lock, so that a new client waits until the server is down.
             break
         locks.release(server_context.clients)
     stop(server)
 
 
 def _clean_up(server_context: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory, but keep its cluster.
-
-    The data directory may have been copied before it was deleted. The copy then uses the cluster.
-    """
+    """Remove the sockets of a deleted data directory, but keep its cluster for a possible copy."""
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
         shutil.rmtree(server_context.socket_dir, ignore_errors=True)
 
@@ -209,8 +198,7 @@ def _prepare(
 ) -> None:
     """Create the cluster if it does not exist.
 
-    A running server is stopped first if there is no cluster, or if `same` is false because the
-    durability setting changed.
+    If the durability setting changed, a running server is stopped first.
     """
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
@@ -223,7 +211,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """Return a list to which SIGTERM signals are appended. SIGINT and SIGHUP are ignored."""
+    """Return a list that receives the SIGTERM signals. SIGINT and SIGHUP are ignored."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):

@@ -1,7 +1,6 @@
 """Starts and monitors the supervisor process of the embedded PostgreSQL, for a client.
 
-If the supervisor is killed, the monitor starts the next one. The monitor also checks once when it
-is closed, because a server without a supervisor would never be stopped.
+If the supervisor is killed, the monitor starts a new one.
 """
 
 import json
@@ -48,7 +47,6 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
         while (running := _running(control_dir)) is None:
             _check(control_dir, deadline)
             if locks.is_held(control_dir.supervisor_lock):
-                # The supervisor is starting or restarting the server.
                 time.sleep(POLL_SECONDS)
             else:
                 _start_keeper(control_dir, options, deadline)

@@ -43,7 +43,7 @@ SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is check
 
 @dataclass(frozen=True, slots=True)
 class ControlDirectory:
-    """The subdirectory of a data directory that clients and the supervisor process share."""
+    """The directory that clients and the supervisor process share."""
 
     data_dir: Path
 
@@ -155,7 +155,7 @@ def server_arguments(*, durable: bool) -> list[str]:
 def socket_argument(directory: Path) -> list[str]:
     """Return the `postgres` arguments that set the socket directory.
 
-    The path is quoted, because PostgreSQL reads the setting as a list separated by commas.
+    Commas in the path are quoted.
     """
     quoted = os.fspath(directory).replace('"', '""')
     return ["-c", f'unix_socket_directories="{quoted}"']
@@ -174,11 +174,7 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log file that is too large to a second file.
-
-    The log file is then truncated. Its writer keeps it open and continues at the beginning, because
-    it appends.
-    """
+    """Move the content of a log file that is too large to a second file."""
     try:
         if path.stat().st_size <= largest:
             return

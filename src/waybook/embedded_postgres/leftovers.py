@@ -1,9 +1,7 @@
 """Removes PostgreSQL clusters whose data directory was deleted a month ago.
 
-Only clusters outside the data directory are removed. Each has a record, `<its name>.origin`, next
-to it. The record is also hard-linked into the data directory, so its link count shows whether the
-data directory was deleted. The data directory may have been copied before, so the cluster is first
-marked, and removed a month later. A supervisor that starts for the copy removes the mark.
+Only clusters outside the data directory are removed. The month gives time to use a copy of the data
+directory.
 """
 
 import json
@@ -25,7 +23,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record the cluster's data directory, and lock the record until this process ends.
+    """Record which data directory a cluster belongs to, and lock the record.
 
     Raises:
         Unavailable: another supervisor process did not release the lock in time.
@@ -63,11 +61,7 @@ def is_deleted(descriptor: int) -> bool:
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark clusters whose data directory was deleted, and remove those marked a month ago.
-
-    Run this as root, with directories (`bases`) that only root can write to. Return the removed
-    clusters. `now` is in seconds since the epoch.
-    """
+    """Mark clusters whose data directory was deleted, and remove those marked a month ago."""
     at = time.time() if now is None else now
     records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
     return [home for record in records if (home := _remove_orphan(record, at)) is not None]
@@ -80,7 +74,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             return None
         record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return None  # Another process has just removed the file.
+        return None
     try:
         if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
             return None
@@ -90,7 +84,6 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
     except OSError:
-        # Another process is removing the cluster. If that fails, the next start tries again.
         return None
     finally:
         os.close(record)
@@ -107,7 +100,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the cluster was marked over a month ago. If it has no mark, mark it."""
+    """Return whether the cluster was marked over a month ago. Mark it if it is not marked."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -130,17 +123,14 @@ def _write(record: int, origin: dict[str, object]) -> None:
 
 
 def _is_used(home: Path) -> bool:
-    """Return whether a process, such as PostgreSQL, has the cluster as working directory.
-
-    A process whose working directory cannot be read counts as such a process.
-    """
+    """Return whether a process may be using the cluster."""
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):
         try:
             if process.lstat().st_uid == user and _works_in(process, real):
                 return True
         except OSError:
-            continue  # The process has just ended.
+            continue
     return False
 
 

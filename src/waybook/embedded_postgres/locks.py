@@ -1,4 +1,4 @@
-"""Advisory file locks. The kernel releases them when their holder dies for any reason."""
+"""File locks, which the kernel releases when the process that holds them dies."""
 
 import errno
 import os

@@ -1,9 +1,7 @@
 """A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
-A killed supervisor leaves a running server or an outdated pid file behind. The process id in a pid
-file is not trusted, because it may have been reused. A process counts as our server only if the
-kernel reports that it listens on the socket in our private directory, or that its working directory
-is our cluster. Waybook sends signals to no other process.
+A process counts as our server only if the kernel confirms it, because the process id in a file may
+have been reused.
 """
 
 import os
@@ -38,7 +36,7 @@ class ChildServer:
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal. The pid cannot be reused until this process reaps the child."""
+        """Send a signal to the server."""
         self.process.send_signal(number)
 
 
@@ -150,11 +148,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop a server of this cluster that has lost its socket, or delete an outdated pid file.
-
-    Call this only while no server listens. PostgreSQL does not start if its pid file names an
-    existing process, even a dead one that is not reaped yet.
-    """
+    """Stop a server that has lost its socket, or delete an outdated pid file."""
     number = _number(record)
     process = open_process(abs(number)) if number else None
     if process and _works_in(process.pid, cluster):
@@ -165,7 +159,6 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    # The process still listens on the socket.
     if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(
@@ -175,7 +168,7 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
 
 
 def _number(pid_file: Path) -> int:
-    """Return the process id in a pid file (negative in single-user mode), or 0 without a file."""
+    """Return the process id in a pid file, or 0 without a file."""
     try:
         return int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -187,7 +180,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            # The process has ended, or belongs to another user and so is not our server.
+            # The process has ended, or belongs to another user, so it is not our server.
             return False
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line

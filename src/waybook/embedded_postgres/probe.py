@@ -1,8 +1,4 @@
-"""Checks whether PostgreSQL accepts connections on a socket, by sending only the startup message.
-
-This needs neither a password nor a driver: a server that accepts connections answers with a request
-for authentication, and one that is still starting with an error.
-"""
+"""Checks whether PostgreSQL accepts connections on a socket, without a password or a driver."""
 
 import socket
 import struct

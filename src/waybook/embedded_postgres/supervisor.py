@@ -1,8 +1,7 @@
 """Embedded PostgreSQL server that runs while at least one Waybook process is attached to it.
 
-Every client holds a shared lock, which the kernel releases when the client dies. A small supervisor
-process is the server's parent. It restarts the server when it is killed, and stops it shortly after
-the last client has ended. `layout` describes all files.
+A small supervisor process restarts the server when it is killed, and stops it shortly after the
+last client has ended.
 """
 
 import os
@@ -26,7 +25,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """Use of the embedded server by one client. The server runs until the last use is closed."""
+    """One client's use of the embedded server, which runs until the last client is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -57,8 +56,7 @@ def attach(
 ) -> Attachment:
     """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
-    The call returns when a connection has succeeded. `durable=False` is faster but may lose data;
-    use it for tests. `durable` and `grace_seconds` apply only if this call starts the server.
+    `durable=False` is faster but may lose data, so it is for tests only.
 
     Raises:
         Misconfigured: the server cannot run on this system, or runs without the requested

@@ -20,7 +20,7 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Issue number or URL at the beginning of an item. Other items refer to the item by this number.
+#: Issue number or URL at the beginning of an item.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -31,8 +31,6 @@ _CUT: Final = "(The rest of this issue is too long for a step.)"
 
 def read_github(text: str) -> ItemList:
     """Return the tasks of one issue, or one task for each issue of a list.
-
-    An error about a task list names a line of the issue's body, not of the file.
 
     Raises:
         InvalidInput: the JSON contains no issue, or the issue no tasks; the error names the line.

@@ -1,4 +1,4 @@
-"""Issues in the JSON documents that `gh` and the API of GitHub print."""
+"""Reads issues from the JSON that `gh` and the API of GitHub print."""
 
 import re
 from collections.abc import Iterator
@@ -18,8 +18,7 @@ _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),
     *("data", "node", "resource", "repository"),
 )
-#: End of an issue's URL, on web pages and in the API. The length limits keep the search from taking
-#: quadratic time.
+#: End of an issue's URL. The lengths are limited, so that the search stays fast.
 _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1,9})(?![\w/])")
 _CLOSED: Final = frozenset({"closed", "merged"})
 

@@ -1,4 +1,4 @@
-"""JSON whose objects have a line number, so that errors can name a line."""
+"""JSON in which each object knows its line number, so that errors can name the line."""
 
 import re
 from bisect import bisect_right
@@ -11,7 +11,7 @@ from typing import Any, Final
 from waybook.importers.steps import at_line
 
 MAX_DEPTH = 40
-#: Characters that JSON can escape, but PostgreSQL cannot store as text.
+#: JSON can contain these characters, but PostgreSQL cannot store them.
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 

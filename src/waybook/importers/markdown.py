@@ -14,7 +14,7 @@ from waybook.plan.model import StepType
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: First line of a GitHub task list. It looks like a code block but contains no code.
+#: First line of a GitHub task list, which looks like a code block.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -70,12 +70,12 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of check lists. The keys of referenced items keep their `#`."""
+    """Return the items of check lists."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return list items with their numbers as keys. If numbers repeat, positions are the keys."""
+    """Return list items with their numbers as keys, or with positions if numbers repeat."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -88,10 +88,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 
 
 def split_lines(text: str) -> Iterator[Line]:
-    """Yield the lines without HTML comments and the fences of task lists.
-
-    Issue templates have instructions in HTML comments, which are not part of the plan.
-    """
+    """Yield the lines without HTML comments, which issue templates use for instructions."""
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
     fence, is_task_list, is_comment = "", False, False
@@ -278,7 +275,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
     if status is None or status[2] not in {str(kind) for kind in StepType}:
         raise at_line(number, f"step {match[1]} of this report has no line with status and type")
     text = _quotation(lines)
-    # The heading of an untitled step is the first line of its instructions.
+    # If a step has no title, its heading is the first line of its instructions.
     is_untitled = match[2] == " ".join(text.strip().split("\n", 1)[0].split())
     return Item(
         key=match[1],

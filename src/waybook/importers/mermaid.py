@@ -42,7 +42,7 @@ _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: Entities from this number on are not replaced, because surrogates cannot be stored.
+#: Numbers from here on are surrogates, which cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
 MAX_LINE_LENGTH: Final = 10_000
 MAX_EDGES: Final = 20_000
@@ -178,7 +178,7 @@ def _group_key(text: str, count: int) -> str:
 
 
 def _read_chain(chart: _Chart, text: str, number: int) -> None:
-    """Read nodes joined by `&`, then links and more nodes, to the end of the statement."""
+    """Read a statement of nodes and links."""
     sources, place = _read_nodes(chart, text, 0, number)
     while place < len(text.rstrip()):
         named = _LINK_NAME.match(text, place)
@@ -242,7 +242,7 @@ def _closing(text: str, start: int, closing: str) -> int | None:
 
 
 def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
-    """Return a link's text, direction (1, -1, or 0 if undirected), and end position."""
+    """Return a link's text, its direction (1, -1, or 0 if undirected), and its end position."""
     labeled = _LABELED_LINK.match(text, place)
     if labeled:
         label = labeled["a"] or labeled["b"] or labeled["c"] or ""

@@ -5,11 +5,10 @@ from typing import Final
 
 _NUMBER: Final = r"(?:steps?\s+|tasks?\s+|items?\s+)?#?\d{1,6}(?:\.\d{1,6})*"
 _LIST: Final = rf"{_NUMBER}(?:\s*(?:,\s*and|,|&|and)\s*{_NUMBER})*"
-#: A list of references that begins with `#`. Without it, “needs 2 days” would be a reference.
+#: Only numbers with `#` are references here, so that “needs 2 days” is not one.
 _HASHED_LIST: Final = rf"(?:steps?\s+|tasks?\s+|items?\s+)?(?=#){_LIST}"
 _VERB: Final = r"depends\s+on|depend\s+on|blocked\s+by|requires|needs"
-#: References to other items: in parentheses, after punctuation at the end of a line, or anywhere if
-#: the number begins with `#`.
+#: The places in a line where references to other items are recognized.
 _PATTERNS: Final = (
     re.compile(rf"\s*[(\[](?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*[)\]]", re.IGNORECASE),
     re.compile(rf"\s*[;,—-]\s*(?:after|{_VERB}):?\s+(?P<list>{_LIST})\s*\.?\s*$", re.IGNORECASE),
@@ -19,7 +18,7 @@ _KEY: Final = re.compile(r"#?\d{1,6}(?:\.\d{1,6})*")
 
 
 def take_references(line: str) -> tuple[str, list[str]]:
-    """Remove references to other tasks from a line, and return the line and the referenced keys.
+    """Remove references to other tasks from a line. Return the line and the referenced keys.
 
     >>> take_references("Write it (after 2 and #3)")
     ('Write it', ['2', '#3'])

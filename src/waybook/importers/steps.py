@@ -1,7 +1,4 @@
-"""Steps read from a file of another tool, and the plan built from them.
-
-Every parser records the line of an item, so that each error can name a line.
-"""
+"""Steps read from a file of another tool, and the plan built from them."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +11,7 @@ from waybook.plan.model import MAX_STEPS, NewStep, StepType
 
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: The tool that creates plans has the same limits.
+#: These are the limits of the tool `create_plan`.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 
@@ -168,7 +165,7 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:
         return
-    # Items that depend on a cycle are stuck too. The first item seen twice is part of the cycle.
+    # The first item seen twice is part of the cycle. Other items may only depend on the cycle.
     number, seen = min(stuck), set[int]()
     while number not in seen:
         seen.add(number)

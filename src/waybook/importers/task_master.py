@@ -39,9 +39,9 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 
 
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
-    """Return the tasks of one tag. A subtask becomes a task on which its parent depends.
+    """Return the tasks of one tag. A task depends on its subtasks.
 
-    If `subtasks` is false, subtasks become a list in the text of their parent instead.
+    If `subtasks` is false, subtasks become a list in the text of their task.
 
     Raises:
         InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
@@ -104,7 +104,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
 
 
 def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
-    """Return a unique key for each subtask. Task Master may write duplicate ids."""
+    """Return a unique key for each subtask, because Task Master may write duplicate ids."""
     keys: dict[str, None] = {}
     for place, part in enumerate(parts, start=1):
         key = f"{parent}.{key_field(part)}"

@@ -1,4 +1,4 @@
-"""Plan templates: arguments of a new plan with parameters, as YAML or JSON.
+"""Plan templates in YAML or JSON.
 
 A placeholder such as `{{ topic }}` is replaced by its parameter's value.
 """
@@ -27,7 +27,7 @@ _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: This field contains code. It has no placeholders, because a value could change the code.
+#: This field contains code, in which placeholders are not allowed.
 _CODE_FIELD: Final = "conditionExpression"
 
 
@@ -40,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTemplate:
-    """A template whose placeholders are all parameters, and whose parameters are all used."""
+    """A plan template. Every placeholder has a parameter, and every parameter is used."""
 
     name: str
     description: str

@@ -1,7 +1,4 @@
-"""Validated settings of the webhook and of the OpenID Connect issuer.
-
-They come from the operator's configuration and are never stored in the database.
-"""
+"""Validated settings of the webhook and of the OpenID Connect issuer."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,7 +17,7 @@ MAX_TEMPLATE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: The URL is often a secret, so it is not printed.
+    #: The URL often contains a secret, so it is not printed.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -70,11 +67,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings for action links; None if messages have no links.
-
-    A review that is decided through a link is recorded under the user whom the operator configured,
-    or, without authentication, under the local user.
-    """
+    """Return the settings for action links, or None if messages have no links."""
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
         return None
@@ -112,17 +105,17 @@ def _text(path: Path) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
     issuer: str
-    #: URL to which agents connect, published as `resource` in the metadata of RFC 9728.
+    #: URL to which agents connect, published as `resource` as in RFC 9728.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org of all users. Without it, a token's `org_claim` names the user's org.
+    #: Org of all users. Without it, a claim of the token names the user's org.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes of a user who is created at the first sign-in. None if unknown users are rejected.
+    #: Scopes of a user who is created at the first sign-in. If empty, unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

@@ -16,11 +16,11 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 RETRY_DELAY_SECONDS: Final = 0.3
-#: After a failure, the endpoint is not called for this many seconds, so that callers do not wait.
+#: After a failure, the endpoint is not called for this many seconds.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: An endpoint may reject the parameter `dimensions` with these statuses. The request is then
-#: repeated without the parameter.
+#: With these statuses, an endpoint may reject the parameter `dimensions`. The request is then
+#: repeated without it.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -49,12 +49,11 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether to send the parameter `dimensions`. It is False after the endpoint has rejected
-        #: it.
+        #: False after the endpoint has rejected the parameter `dimensions`.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one embedding vector for each text; the texts are sent in batches.
+        """Return one embedding vector for each text.
 
         Raises:
             EndpointFailed: the endpoint does not answer, or its answer is malformed.
@@ -88,7 +87,7 @@ class EmbeddingsClient:
         return vectors
 
     async def _request_embeddings(self, texts: list[str]) -> Json:
-        """Request embeddings and return the answer; retry on rate limits and server errors."""
+        """Request embeddings. Rate limits and server errors are retried."""
         body: dict[str, Json] = {"model": self._model, "input": cast("Json", texts)}
         body["encoding_format"] = "float"
         if self._narrow:

@@ -70,7 +70,7 @@ class ClosableSender(WebhookSender, Protocol):
 
 
 class LazyWebhookSender:
-    """Webhook sender whose module is imported on first use."""
+    """Webhook sender that imports its module on first use."""
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured

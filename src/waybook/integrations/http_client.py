@@ -1,8 +1,6 @@
-"""HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
+"""HTTP client for one URL, with limits on time and size.
 
-Every request ends with an answer or with one type of error, however the server behaves. The time
-limit includes waits and retries. Redirects are not followed, because the API key must be sent to
-this URL only. The server's error texts are reported without the key.
+Redirects are not followed, because the API key must be sent to this URL only.
 """
 
 import asyncio
@@ -27,7 +25,7 @@ MAX_CONNECTIONS = 10
 #: A request is retried after these statuses if the answer has a Retry-After header.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Statuses for a wrong API key. The error text often repeats a part of the key.
+#: Statuses for a wrong API key. Their error texts often repeat a part of the key.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -57,7 +55,7 @@ class BoundedHttpClient:
         secret: str | None = None,
         most_bytes: int = MAX_BYTES,
     ) -> None:
-        """Create a client that sends these headers; `secret` is removed from error messages.
+        """Create a client that sends these headers. `secret` is removed from error messages.
 
         Raises:
             Misconfigured: a header value is not printable ASCII.
@@ -153,7 +151,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Leave out the original message, because it may contain a header.
+            # The original message is left out, because it may contain a header.
             raise EndpointFailed(f"the connection broke ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -186,7 +184,7 @@ class BoundedHttpClient:
         return value
 
     def _extract_error_message(self, body: bytes) -> str:
-        """Return the error message in a response body; an empty text if the format is unknown."""
+        """Return the error message in a response body, or an empty text if there is none."""
         try:
             value = orjson.loads(body)
         except ValueError:

@@ -1,8 +1,4 @@
-"""Wire format of Anthropic's Messages API.
-
-The answer's schema is given as the input schema of a tool that the model must call. Models that
-cannot be forced to call a tool answer in text that contains JSON.
-"""
+"""Wire format of Anthropic's Messages API."""
 
 import json
 
@@ -53,7 +49,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool whose input is an object with the extracted data in the field `data`."""
+    """Return the definition of a tool whose input field `data` is the extracted data."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -61,7 +57,7 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """Return the model's reply: its tool input, or its text if the model called no tool.
+    """Return the model's reply: its tool input, or its text if it called no tool.
 
     Raises:
         EndpointFailed: the JSON is not a message, or the model refused to answer.
@@ -86,7 +82,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: The API counts uncached, newly cached and cache-read input tokens separately.
+#: The API counts cached and uncached input tokens separately.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

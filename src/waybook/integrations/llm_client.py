@@ -32,7 +32,7 @@ class ModelClient:
             raise
 
     async def _ask(self, question: ModelRequest, seconds: float) -> Json:
-        """Request structured output, or plain text if the endpoint does not support it."""
+        """Request structured output, or plain text if the endpoint supports only that."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

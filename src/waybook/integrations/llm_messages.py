@@ -1,7 +1,4 @@
-"""Language model requests and replies, independent of wire format, and JSON extraction.
-
-The JSON may be the whole reply, in a code fence, after a thinking block, or surrounded by prose.
-"""
+"""Language model requests and replies, independent of wire format, and JSON extraction."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +8,7 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: Larger token counts from an endpoint are not plausible and not accepted.
+#: A larger token count is not plausible and not accepted.
 MAX_TOKENS = 2**31 - 1
 
 
@@ -42,7 +39,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """Functions without side effects that define the wire format of a language model API."""
+    """Functions that define the wire format of a language model API."""
 
     address: Callable[[str], str]
     headers: Callable[[str | None], dict[str, str]]
@@ -120,10 +117,7 @@ def _pieces(answer: str) -> Iterator[str]:
 
 
 def _decoded(piece: str) -> Json:
-    """Decode the JSON value at the start of a text.
-
-    Other text may follow the value only if the value is an array or an object.
-    """
+    """Decode the JSON value at the start of a text."""
     piece = piece.strip()
     value: Json
     value, end = _DECODER.raw_decode(piece)

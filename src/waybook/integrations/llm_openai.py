@@ -31,8 +31,7 @@ def headers(key: str | None) -> dict[str, str]:
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """Return the JSON body of a request to the Chat Completions API.
 
-    Strict mode is off: it accepts only a part of JSON Schema, and the caller validates the
-    answer anyway. No length limit is sent, because servers disagree on the name of that field.
+    No length limit is sent, because servers disagree on the name of that field.
     """
     body: dict[str, Json] = {
         "model": model,
@@ -71,7 +70,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """Return the text of the model's message. The texts of several parts are joined."""
+    """Return the text of the model's message."""
     if isinstance(content, list):
         return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""

@@ -1,8 +1,6 @@
-"""OpenID Connect discovery, signing keys, JWT verification, and the issuer check for operators.
+"""OpenID Connect discovery, signing keys, and verification of tokens.
 
-Only asymmetric signatures are accepted: with a shared secret, a party that can verify a token could
-also make one. A token's header is untrusted, so it only selects one of the allowed algorithms and
-keys.
+Only asymmetric signatures are accepted, so that a server that verifies tokens cannot make them.
 """
 
 import asyncio
@@ -47,7 +45,7 @@ _TOKEN: Final = re.compile(rf"(?P<header>{_PART})\.{_PART}\.{_PART}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Public key with the signature algorithms that it may be used with."""
+    """A public key, with the algorithms that it may be used with."""
 
     name: str | None
     algorithms: frozenset[str]
@@ -75,7 +73,7 @@ def parse_header(text: str) -> Claims:
 
 
 def parse_key(jwk: object) -> Key | None:
-    """Parse an issuer's key; return None if no accepted algorithm can verify signatures with it."""
+    """Parse an issuer's key, or return None if the key cannot be used here."""
     if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
     used = frozenset(name for name in KEYS if _goes_with(jwk, name))
@@ -184,7 +182,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
-    """Return all keys that the issuer publishes, even those that cannot verify signatures.
+    """Return all keys that the issuer publishes.
 
     Raises:
         EndpointFailed: there is no usable answer.
@@ -226,13 +224,13 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """Result of an issuer check. After an error, the remaining fields are not filled in."""
+    """Result of an issuer check."""
 
-    #: Why the endpoints could not be discovered. `keys_fault` says why the keys could not be
+    #: `error` says why the endpoints could not be found, `keys_fault` why the keys could not be
     #: downloaded.
     error: str | None = None
     keys_fault: str | None = None
-    #: `published` and `usable` are numbers of keys. The algorithms are those of the usable keys.
+    #: `published` and `usable` are numbers of keys.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()
@@ -240,7 +238,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Check the issuer with the server's time limit. Errors are part of the result."""
+    """Check the issuer. Errors are part of the result."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

@@ -1,9 +1,6 @@
 """OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
-Keys are fetched on first use, and again when a token names an unknown key, so that a new key works
-immediately. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
-replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached
-keys stay in use.
+Keys are fetched again when a token names an unknown key, but at most twice a minute.
 """
 
 import asyncio
@@ -35,12 +32,12 @@ from waybook.integrations.oidc_login import Claims
 log = logging.getLogger(__name__)
 
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Keys older than this are fetched again in the background, so that withdrawn keys disappear.
+#: Older keys are fetched again in the background, so that withdrawn keys disappear.
 STALE_SECONDS: Final = 900.0
 
 
 class Issuer:
-    """Client for the configured OpenID Connect issuer. The caller must close the client."""
+    """Client for the configured OpenID Connect issuer."""
 
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
@@ -135,7 +132,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not publish")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the header names. Without a name, return the only suitable key."""
+        """Return the key that the header names or, without a name, the only suitable key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -145,10 +142,7 @@ class Issuer:
         return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
 
     async def _look(self) -> None:
-        """Fetch keys and endpoints, or wait for a running fetch.
-
-        After a recent attempt, do nothing.
-        """
+        """Fetch keys and endpoints, unless that was done recently."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -1,7 +1,6 @@
-"""OpenID Connect sign-in: identities from claims, and the authorization code flow with PKCE.
+"""OpenID Connect sign-in with the authorization code flow and PKCE.
 
-The state of the flow is in a cookie, not on the server, so only the browser that started a sign-in
-can complete it.
+The state of a sign-in is in a cookie, so only the browser that started the sign-in can complete it.
 """
 
 import secrets
@@ -35,7 +34,7 @@ class AuthorizationEndpoint(Protocol):
 
 
 class IssuerClient(Protocol):
-    """The part of the issuer client that authentication uses."""
+    """The methods of the issuer client that authentication uses."""
 
     @property
     def settings(self) -> IssuerSettings: ...
@@ -49,7 +48,7 @@ class IssuerClient(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedIdentity:
-    """User as identified by the OpenID Connect issuer."""
+    """A user, as the OpenID Connect issuer identifies the user."""
 
     org: str
     subject: str
@@ -180,7 +179,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Exchange the authorization code at the issuer; return the issuer's claims about the user.
+    """Exchange the authorization code for the issuer's claims about the user.
 
     Raises:
         Unauthenticated: the returned parameters or the tokens are not valid.

@@ -53,7 +53,7 @@ class OpenTelemetryTracer:
         self._tracer = tracer
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
-        # Pass the context on, because the library would otherwise look up the context four times.
+        # Pass the context on, because the library would look it up several times otherwise.
         outer = context.get_current()
         span = self._tracer.start_span(tool, outer, SpanKind.SERVER)
         call = OpenTelemetryCall(span, outer)
@@ -62,7 +62,7 @@ class OpenTelemetryTracer:
         return call
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
-        """Return the span of a database message; None if the call is not sampled."""
+        """Return the span of a database message, or None if the call is not sampled."""
         return self._message(statements) if trace.get_current_span().is_recording() else None
 
     @contextmanager
@@ -81,7 +81,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def remote(self, fields: Mapping[str, str], /) -> Iterator[None]:
-        """Make spans within the block part of the trace that these W3C fields identify."""
+        """Make spans within the block part of a trace that another process began."""
         token = context.attach(PROPAGATOR.extract(fields))
         try:
             yield
@@ -101,7 +101,7 @@ class OpenTelemetryTracer:
 def _end(span: Span, kind: type[BaseException] | None) -> None:
     """End a span.
 
-    Only the type of an exception is recorded, because its text may contain values.
+    Only the type of an exception is recorded, because its text may contain private values.
     """
     if kind is not None:
         span.set_attribute("error.type", kind.__name__)

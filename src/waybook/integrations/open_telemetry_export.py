@@ -1,7 +1,4 @@
-"""Export of OpenTelemetry spans, configured by the standard environment variables.
-
-The SDK reads the sampler, the endpoint, the headers and the limits from `OTEL_…` variables itself.
-"""
+"""Exports OpenTelemetry spans, configured by the standard environment variables."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -35,11 +32,10 @@ class TraceExport:
             shutdown_on_exit=False,
         )
         self._provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))
-        # Set the global provider too, because the MCP library creates spans for messages that it
-        # answers itself.
+        # Set the global provider too, because the MCP library also creates spans.
         trace.set_tracer_provider(self._provider)
         self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
 
     def close(self) -> None:
-        """Export the remaining spans, within the exporter's time limits, and stop."""
+        """Export the remaining spans, and stop."""
         self._provider.shutdown()

@@ -1,4 +1,4 @@
-"""State of running servers, from their health checks and metrics."""
+"""Reads the state of running servers from their health checks and metrics."""
 
 import asyncio
 import re
@@ -24,8 +24,7 @@ class ServerState(NamedTuple):
     is_ready: bool = False
     version: str | None = None
     schema: str | None = None
-    #: Whether a process of this server is the leader. The leader does the periodic work for all
-    #: orgs.
+    #: Whether this server is the leader, which does the periodic work for all orgs.
     leads: bool | None = None
     lag_seconds: float | None = None
     error: str | None = None

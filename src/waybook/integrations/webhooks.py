@@ -1,4 +1,4 @@
-"""Webhook delivery over HTTP: messages are encoded for the receiver, signed and sent."""
+"""Sends webhook messages over HTTP."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from waybook.notifications.content import WebhookFormat, encode_body, load_templ
 from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
 
 SECONDS: Final = 10.0
-#: With this status, a receiver reports that it has permanently unsubscribed.
+#: A receiver that has permanently unsubscribed answers with this status.
 GONE: Final = 410
 
 

@@ -1,7 +1,6 @@
-"""Action links in messages about reviews and stages: secrets, URLs, and settings.
+"""Action links, with which a person can act directly from a message.
 
-The secret of a link is an HMAC of the message id under the webhook secret. It is derived again for
-every delivery attempt, so that neither the outbox nor a backup contains it.
+The secret of a link is computed from the message id and the webhook secret, so it is never stored.
 """
 
 import hmac
@@ -26,7 +25,7 @@ LINKED_ACTIONS: Final = MappingProxyType(
         NotificationKind.AWAITING_FEEDBACK: (FEEDBACK_ACTION,),
     }
 )
-#: This prefix separates the HMACs of links from the signatures of messages, which use the same key.
+#: This prefix keeps link secrets different from message signatures, which use the same key.
 _PURPOSE: Final = b"waybook action link "
 _SECRET: Final = re.compile(
     rf"[A-Za-z0-9_-]{{{SECRET_LENGTH}}}([A-Za-z0-9]{{{CODE_LENGTH}}})?", re.ASCII
@@ -57,10 +56,7 @@ class ActionLinks:
     def urls(
         self, kind: NotificationKind, message_id: str, base_url: str, org_id: UUID | None = None
     ) -> dict[str, Json]:
-        """Return the URL for each action that a message links to.
-
-        In a cluster, the URLs contain the code of the org.
-        """
+        """Return the URL for each action that a message links to."""
         secret = self.secret(message_id)
         if org_id is not None:
             secret = with_org(secret, org_id)

@@ -1,9 +1,7 @@
 """Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-Each kind of notification has one template, whose first line is the subject. Templates are written
-in the language of prompts, with the same restrictions and cost limits. The operator can replace a
-template with a file of the same name in the configured folder. The sample payloads are used to
-validate templates, and as examples.
+Each kind of notification has one template, whose first line is the subject. The operator can
+replace a template with a file of the same name.
 """
 
 from collections.abc import Callable, Mapping
@@ -100,7 +98,7 @@ def template_file(occasion: NotificationKind) -> str:
 def load_templates(own: Mapping[str, str]) -> Templates:
     """Return a template for each kind of notification.
 
-    `own` maps file names to the operator's replacements.
+    `own` has the operator's templates by file name.
 
     Raises:
         Misconfigured: a file matches no notification kind, or is not a valid template.
@@ -118,7 +116,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Compile a template, and check that it does not render the sample payload as empty text."""
+    """Compile a template, and check that it renders the sample payload."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -173,10 +171,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return the JSON payload of a message.
-
-    An extra field lists hidden characters, if there are any.
-    """
+    """Return the JSON payload of a message. It lists hidden characters, if there are any."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}

@@ -1,7 +1,6 @@
 """Webhook messages: delivery outcome, retry schedule, and signatures.
 
-Signatures follow Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over the id, the
-time of the attempt and the body, joined by full stops.
+Signatures follow Standard Webhooks (https://www.standardwebhooks.com).
 """
 
 import base64
@@ -76,7 +75,7 @@ class Deliveries(NamedTuple):
     """Summary of an org's webhook deliveries."""
 
     waiting: int
-    #: Deliveries that no process has tried although they are due.
+    #: Deliveries that are due, but that no process has tried.
     overdue: int
     given_up: int
     oldest_waiting_at: datetime | None
@@ -89,7 +88,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Decide whether to try a message again, and when. `chance` (0 to 1) varies the delay."""
+    """Decide whether to send a message again, and when. `chance` (0 to 1) varies the delay."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
