@@ -1,4 +1,4 @@
-"""MCP protocol errors for requests other than tool calls, without internal details."""
+"""Errors of the MCP protocol, without internal details."""
 
 import logging
 from typing import Final
@@ -14,7 +14,7 @@ from waybook.redaction import redact, redact_json
 Context = ServerRequestContext[None]
 
 CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
-#: An error repeats at most this many characters of a text from the client, such as a name or a URI.
+#: An error repeats at most this many characters of a client's text.
 MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def error_from_answer(answer: Answer, message: str) -> MCPError:
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace an unexpected exception with a generic error that does not show its text."""
+    """Replace the text of an unexpected exception with a generic error message."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -61,7 +61,7 @@ def shorten(text: str) -> str:
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact more text than is returned, because a secret that is cut off would not be recognized.
+    # Redact before cutting, because a secret that is cut off would not be recognized.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 

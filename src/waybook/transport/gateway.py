@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher. The dispatcher starts with the first call."""
+"""Gateway from HTTP or stdio to the tool dispatcher."""
 
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,13 +22,13 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Request state attribute: whether the rate limiter admitted the request.
+#: Request state: whether the rate limiter admitted the request.
 RATE_COUNTED: Final = "counted"
-#: Request state attribute: error because of which the credential could not be checked.
+#: Request state: the error, if the credential could not be checked.
 FAULT: Final = "fault"
-#: Request state attribute: when the request arrived, by the clock of the event loop.
+#: Request state: when the request arrived, by the clock of the event loop.
 ARRIVED: Final = "arrived"
-#: Request state attribute: function that releases the request's slot in the concurrency limiter.
+#: Request state: function that lets the org's next request start.
 RELEASE_SLOT: Final = "release_slot"
 
 
@@ -42,7 +42,10 @@ class DispatcherPort(Protocol):
     def bus(self) -> Bus: ...
 
     def try_acquire(self, caller: Caller, /) -> float:
-        """Count a call against the org's rate limit; return the seconds to wait, 0 if allowed."""
+        """Count a call against the org's rate limit.
+
+        Return the seconds to wait, or 0 if allowed.
+        """
 
     def charge(self, caller: Caller, calls: int, /) -> None:
         """Count this many additional calls against the org's rate limit."""
@@ -69,7 +72,7 @@ class DispatcherPort(Protocol):
 
 
 async def always_authorized(_: Request | None) -> bool:
-    """Return True: without authentication there is no credential to check."""
+    """Return True, because without authentication there is no credential to check."""
     return True
 
 
@@ -77,9 +80,8 @@ async def always_authorized(_: Request | None) -> bool:
 class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
-    Only tool calls wait for `dispatcher`, so that tool lists are answered before the database is
-    up. `caller` identifies the caller of an HTTP request, or the only caller over stdio.
-    `still_authorized` checks the credential again during long-lived streams.
+    Only tool calls wait for the dispatcher, so that tool lists are answered before the database is
+    up.
     """
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
@@ -136,10 +138,6 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller.
-
-        The caller records whether its request was counted.
-        """
         dispatcher, caller, counted = await self._admitted(request, what)
         return dispatcher, replace(caller, rate_counted=counted)
 

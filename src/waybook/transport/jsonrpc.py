@@ -1,8 +1,6 @@
-"""Checks of JSON-RPC messages before the MCP library parses them, and the body of errors.
+"""Checks of JSON-RPC messages before the MCP library parses them.
 
-With these checks, old and new protocol revisions reject the same bodies with the same messages. The
-MCP library alone accepts lone surrogates in some revisions and exposes its validator's messages in
-others. Over stdio, it reads lines of any length and does not answer lines that it cannot parse.
+With these checks, all protocol revisions reject the same messages with the same errors.
 """
 
 import json
@@ -21,7 +19,7 @@ from waybook.redaction import redact, redact_json
 
 @dataclass(frozen=True, slots=True)
 class InvalidMessage:
-    """Reason for rejecting a request body: JSON-RPC error code and message."""
+    """JSON-RPC error code and message for a request body that is rejected."""
 
     code: int
     message: str
@@ -29,13 +27,12 @@ class InvalidMessage:
 
 MESSAGE_LIMIT: Final = 1024 * 1024
 
-#: Number of bytes at the beginning and at the end of a message in which its id is looked for.
+#: The id of a message is searched in this many bytes at its beginning and its end.
 EDGE_BYTES: Final = 1_024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# Only the parameters can be oversized, so the bytes before or after them contain the id, method and
-# version.
+# Only the parameters can be very large, so the id is near the beginning or the end.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
@@ -75,7 +72,7 @@ def is_id(value: object) -> bool:
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Return the JSON-RPC id in the first or last bytes of a request; None without an id.
+    """Return the JSON-RPC id near the beginning or the end of a request, or None.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7
@@ -93,7 +90,7 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
 
 
 def outline_message(body: bytes) -> Mapping[str, object]:
-    """Return the id of a message without parsing the body, for refusing a large message.
+    """Return the id of a large message without parsing the message.
 
     >>> outline_message(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1}}')
     {'id': 7}
@@ -102,7 +99,7 @@ def outline_message(body: bytes) -> Mapping[str, object]:
     return {} if identity is None else {"id": identity}
 
 
-#: Session id for HTTP clients that can show MCP apps. It carries no state and no rights.
+#: Session id for HTTP clients that can show MCP apps. It gives no rights.
 APPS_SESSION: Final = "apps"
 APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
 
@@ -119,7 +116,7 @@ def declares_apps(message: Mapping[str, object]) -> bool:
 
 
 def tool_with_progress(message: Mapping[str, object]) -> str | None:
-    """Return the called tool if the client asks for progress notifications."""
+    """Return the name of the called tool if the client asks for progress notifications."""
     match message:
         case {
             "method": "tools/call",
@@ -158,8 +155,7 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
-#: orjson and `json` may write these values differently: some numbers, and `null`, which orjson also
-#: writes for numbers that are not finite.
+#: orjson and `json` may write these values differently.
 _WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
 
 _STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -179,8 +175,6 @@ def compact_json(body: Mapping[str, object]) -> str:
 
 def common_json(body: Mapping[str, object]) -> bytes | None:
     r"""Return a value as compact JSON if orjson and `json` write it alike, else None.
-
-    The text may contain characters that are not ASCII. orjson takes a tenth of the time.
 
     >>> common_json({"plan": "Größe"}), common_json({"cost": 1e-7})
     (b'{"plan":"Gr\xc3\xb6\xc3\x9fe"}', None)

@@ -1,8 +1,4 @@
-"""Limits on open change streams, per process and per org.
-
-Each stream uses memory and a connection. Without the limit per org, one org could open all allowed
-streams.
-"""
+"""Limits on open change streams, per process and per org."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,14 +8,11 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: A refused client should retry after this many seconds. The time is long, because other streams
-#: stay open for long.
+#: Seconds after which a refused client should try again.
 RETRY_SECONDS: Final = 30
 
 
 class StreamLimiter:
-    """Counter for the open change streams of this process."""
-
     def __init__(self, most: int, most_of_org: int) -> None:
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()

@@ -72,7 +72,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return the ASGI application. It can be started only once, because of its MCP endpoint.
+    """Return the ASGI application. It can be started only once.
 
     Args:
         server: the tools.

@@ -1,8 +1,7 @@
 """Authentication of every HTTP request in server mode.
 
-Programs send a bearer token, and browsers send a session cookie. The path decides which credential
-is required. The caller is determined once per request and stored in the request state. Long-lived
-streams check the credential again at intervals.
+Programs send a bearer token, and browsers send a session cookie. The path decides which one is
+required.
 """
 
 import hmac
@@ -46,13 +45,12 @@ METRICS_PATH: Final = "/metrics"
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Returns the caller of a cached bearer token and the check to run. Returns None if the token is
-#: not cached.
+#: Returns the caller of a cached bearer token, with a check that is still to be done.
 CachedBearer = Callable[[str, Channel], CachedCaller | None]
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
-#: Paths of tool calls. The first database query of a tool call can also check the credential.
+#: Paths of tool calls. The first database query of a tool call also checks the credential.
 CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
 
 
@@ -73,10 +71,9 @@ class AuthGate:
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     async def refusal(self, request: Request) -> Response | None:
-        """Authenticate a request; return an error response, or None to proceed.
+        """Authenticate a request. Return an error response, or None to proceed.
 
-        The cached token of a tool call is not looked up here. The call's first database query
-        checks the token; otherwise, `verify_credential` looks it up before the response starts.
+        A cached token is checked later, by the call's first database query.
         """
         if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
             secret = read_bearer(request.scope).secret
@@ -175,15 +172,11 @@ def secret_of(request: Request) -> str:
 
 
 def is_read_request(request: Request) -> bool:
-    """Return whether the request reads the REST API, where a browser session is enough."""
     return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request follows a link on another site.
-
-    Such a request has no session cookie.
-    """
+    """Return whether the request follows a link on another site, and so has no session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
@@ -204,7 +197,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
 async def reauthenticate(request: Request | None) -> bool:
     """Return whether the credential of a long-lived request is still valid.
 
-    If the credential cannot be checked at present, the stream continues until the next check.
+    If the credential cannot be checked now, the answer is yes.
     """
     gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):

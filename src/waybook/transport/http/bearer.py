@@ -29,8 +29,7 @@ class PresentedToken(NamedTuple):
 def read_bearer(scope: Scope) -> PresentedToken:
     """Return the token in the `Authorization` header.
 
-    Two such headers are rejected, because a proxy in front of the server may have checked only one
-    of them.
+    A request with two such headers is rejected, because a proxy may have checked only one of them.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -86,7 +85,7 @@ class ResourceMetadata:
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return the metadata routes for `/mcp` and for the root. Some clients use the root."""
+        """Return the metadata routes. Some clients read the metadata at the root."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

@@ -1,13 +1,4 @@
-"""Session cookies for browsers, and the limit on sign-in attempts per client address.
-
-Browsers send the session cookie only with requests from our own pages. During sign-in at the
-identity provider (the issuer), there is a second cookie. The browser must send it when the issuer
-redirects back, so it is also sent with links from other sites. It expires within minutes.
-
-The limit on sign-in attempts bounds the load. It is not needed against guessing, because secrets
-are too long to guess. The number of stored addresses is bounded: the address that was inactive for
-longest is dropped first.
-"""
+"""Session cookies for browsers, and the limit on sign-in attempts per client address."""
 
 import ipaddress
 import time
@@ -20,7 +11,7 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum seconds of a browser session. `FLOW_SECONDS` limits the sign-in at the identity provider.
+#: Maximum seconds of a browser session, and of a sign-in at the identity provider.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
 #: Browsers accept a cookie with this prefix only from this exact host, over https.
@@ -95,7 +86,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the key under which an address is counted; for IPv6, the /64 network.
+    """Return the address, or for IPv6 its /64 network, by which attempts are counted.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

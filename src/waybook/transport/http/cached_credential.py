@@ -9,8 +9,7 @@ from starlette.responses import Response
 from waybook.app.accounts.token_cache import CachedCaller
 from waybook.transport.gateway import request_state
 
-#: Request state attributes: the cached caller, and the function that looks up the caller's
-#: credential.
+#: Request state: the cached caller, and the function that verifies the caller's credential.
 CACHED_CALLER: Final = "cached_caller"
 VERIFY: Final = "verify_credential"
 
@@ -36,7 +35,7 @@ def is_verified(request: Request) -> bool:
 
 
 async def verify_credential(request: Request) -> Response | None:
-    """Look up a request's credential, unless a database query of the call has checked it.
+    """Verify a request's credential, unless a database query has already checked it.
 
     Return an error response, or None to proceed.
     """

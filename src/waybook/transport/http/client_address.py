@@ -1,8 +1,6 @@
-"""Trusted proxies, and the address of the HTTP client behind them.
+"""Finds the address of an HTTP client behind trusted proxies.
 
-Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
-is read from its end: the last address that is not a trusted proxy is the client's, and the entries
-before it are ignored. Other proxy headers, such as host or scheme, are ignored too.
+`X-Forwarded-For` is read from its end, because a client can send any text at its beginning.
 """
 
 from collections.abc import Iterable
@@ -22,7 +20,7 @@ MAX_HOPS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """Networks of trusted proxies. By default, no proxy is trusted."""
+    """Networks of the trusted proxies. By default, no proxy is trusted."""
 
     networks: tuple[Network, ...] = ()
 
@@ -65,7 +63,7 @@ def read_proxies(text: str) -> TrustedProxies:
 
 
 def read_address(text: str) -> Address | None:
-    """Parse an IP address with or without a port; return None if it is not valid.
+    """Parse an IP address with or without a port. Return None if it is not valid.
 
     >>> read_address(" 198.51.100.7:5000"), read_address("[2001:db8::1]:443")
     (IPv4Address('198.51.100.7'), IPv6Address('2001:db8::1'))

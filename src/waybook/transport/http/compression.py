@@ -1,10 +1,7 @@
-"""Compression of HTTP responses with gzip, without delay.
+"""Compression of HTTP responses with gzip. A streamed response is flushed after every chunk.
 
-Only texts of known types are compressed, if the client accepts gzip. A streamed response is flushed
-after every chunk. Event streams are never compressed, nor are responses marked `no-transform`.
-
-Compression can reveal a secret that is sent next to text chosen by an attacker (the BREACH attack).
-The only secret in pages is the CSRF token, which `html.forms` masks differently in every response.
+The size of a compressed page can reveal a secret in it (the BREACH attack), so the CSRF token is
+masked differently in every response.
 """
 
 import asyncio
@@ -35,11 +32,11 @@ COMPRESSIBLE: Final = frozenset(
 )
 #: Smaller responses fit into one packet and are not compressed.
 MIN_BYTES: Final = 1_200
-#: Larger responses are compressed in a thread. Smaller ones take at most 5 ms.
+#: Larger responses are compressed in a thread, because that takes more than 5 ms.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Responses with these statuses have no body, or only a part of one, and are not compressed.
+#: Responses with these statuses have no complete body, so they are not compressed.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
@@ -94,7 +91,6 @@ class CompressingSend:
         self._stream: Stream | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Hold back the start of a compressible response until its first body chunk."""
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())
             if not is_compressible(message["status"], headers):

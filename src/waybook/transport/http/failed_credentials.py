@@ -1,11 +1,7 @@
 """Rate limit on failed credentials, per client address.
 
-Every unknown secret costs a database lookup or the check of a signature. A token bucket per address
-limits this: once it is empty, further secrets from the address are refused without a lookup. The
-refusal is delayed, so that a client that retries immediately uses little CPU time.
-
 Recently valid secrets are exempt, so that a client with the same address as an attacker can go on
-working. They are still looked up, so a revoked token is refused.
+working.
 """
 
 import asyncio
@@ -19,22 +15,19 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: An address may send this many invalid credentials in a burst, and one more after each
-#: `REFILL_SECONDS`.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: A secret that was recently valid is remembered for `RECENT_SECONDS` after its last use.
+#: Recently valid secrets are remembered for this many seconds after their last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
 #: Up to this many parallel lookups of one secret count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: A refusal is sent after this delay. The delay grows with the number of refusals waiting for the
-#: same address.
+#: Seconds before a refusal is sent. The delay grows with the number of waiting refusals.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: If more refusals are delayed, further refusals are sent immediately.
+#: Maximum number of delayed refusals. Further refusals are sent immediately.
 MAX_DELAYED: Final = 1_000
 
 
@@ -47,8 +40,7 @@ class FailedCredentials:
         self._clock = clock
         self._pause = pause
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: When each secret was last valid. Secrets are hashed with a key that exists only in this
-        #: process.
+        #: When each secret was last valid. Only a hash of the secret is kept.
         self._recent: OrderedDict[int, float] = OrderedDict()
         self._pending: Counter[int] = Counter()
         self._ended: dict[int, asyncio.Event] = {}
@@ -58,8 +50,7 @@ class FailedCredentials:
     def lookup(self, address: str, secret: str) -> Iterator[None]:
         """Allow the block to check a secret. An invalid secret counts against the limit.
 
-        A secret that is not known to be valid counts as a failure until its lookup ends, so that
-        parallel lookups are limited too. Parallel lookups of the same secret count once.
+        Parallel lookups of the same secret count once.
 
         Raises:
             RateLimited: the address sent too many invalid secrets; the details say when to retry.
@@ -73,7 +64,7 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        # Other errors, such as a failed query, are not the client's fault and do not count.
+        # Other errors, such as a failed query, are not the client's fault.
         except BaseException:
             self._take(place, -charge)
             raise
@@ -90,8 +81,7 @@ class FailedCredentials:
     async def wait_for_lookup(self, secret: str) -> None:
         """Wait while too many lookups of the same secret are in progress.
 
-        Many agents may share a token and call a server that has just started. Once the first lookup
-        has shown that the token is valid, none of them is limited.
+        Many agents may share a token, and one lookup is enough to show that the token is valid.
         """
         key = hash(secret)
         while self._pending[key] >= MAX_PARALLEL_LOOKUPS and not self._is_recent(key):
@@ -105,10 +95,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Count a lookup against the address.
-
-        Return the seconds to give back for a valid secret.
-        """
+        """Count a lookup against the address. A valid secret gets the returned seconds back."""
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
         wait = self._wait(place)
@@ -123,7 +110,10 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay a refusal. The delay is longer if many refusals for the address are waiting."""
+        """Delay a refusal.
+
+        The delay is longer if many refusals for the same address are waiting.
+        """
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return

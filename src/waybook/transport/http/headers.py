@@ -19,7 +19,7 @@ def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
 
 
 def declared_size(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the size of the body that the headers declare; None if they do not.
+    """Return the size of the body that the headers declare, or None if they do not.
 
     >>> declared_size([(b"content-length", b"12")]), declared_size([(b"content-length", b"?")])
     (12, None)

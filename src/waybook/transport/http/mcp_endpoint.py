@@ -40,7 +40,7 @@ from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls, ToolServ
 
 
 class McpEndpoint:
-    """MCP over HTTP. Calls that want progress get an event stream, other calls get JSON."""
+    """MCP over HTTP. A call that wants progress gets an event stream, any other call gets JSON."""
 
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
@@ -53,14 +53,13 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both MCP session managers within the block; works only once per instance."""
+        """Run the MCP session managers within the block. This works only once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reject the request: POST requests do not get here, because `handle` answers them."""
+        """Reject requests other than POST."""
         del scope, receive, send
-        # Without sessions, GET has no stream to open, and DELETE has nothing to close.
         raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
 
     async def handle(self, request: Request, body: bytes, send: ResponseSend) -> None:
@@ -115,8 +114,7 @@ async def answer_checked(
 ) -> bytes | Response:
     """Execute a tool call whose first database query also checks the cached credential.
 
-    If the check fails, or the call sent no query, the credential is looked up. Return the body of
-    the answer, or the response to an invalid credential.
+    Return the body of the answer, or an error response if the credential is not valid.
     """
     cached, body = cached_caller(request), None
     if cached is None:
@@ -135,7 +133,7 @@ async def answer_checked(
 
 
 def unchecked_response(request: Request, message: Mapping[str, Any]) -> Response | None:
-    """Return the response to a message whose credential could not be checked; else None."""
+    """Return an error response if the credential of a message could not be checked, else None."""
     fault: WaybookError | None = request_state(request).get(FAULT)
     return None if fault is None else mcp_error_response(request, message, fault)
 
@@ -155,7 +153,7 @@ async def send_answer(
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
-    """Handle a request; cancel the handling when the client disconnects.
+    """Handle a request, and cancel the handling when the client disconnects.
 
     Otherwise a step or job could be given to a client that is gone.
     """
@@ -183,10 +181,9 @@ def with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
-    """Return a stateless session manager of the MCP library.
+    """Return a session manager of the MCP library that keeps no sessions.
 
-    The library's checks of Host and Origin are off, because `request_checks` makes them for every
-    route.
+    Its checks of Host and Origin are off, because `request_checks` makes them.
     """
     return StreamableHTTPSessionManager(
         server,

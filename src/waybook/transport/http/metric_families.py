@@ -10,13 +10,10 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
 class Family(NamedTuple):
-    """A metric, with one sample per combination of labels."""
-
     kind: Kind
     help: str
     labels: Sequence[str] = ()
-    #: Whether each worker process has its own samples, with the label `worker`. Other samples are
-    #: added up.
+    #: Whether each worker process has its own samples. Other samples are added up.
     is_per_worker: bool = False
 
 
@@ -92,11 +89,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 
 class Buckets(NamedTuple):
-    """Values of a histogram: upper bounds, counts per bucket, and sum.
-
-    The last count belongs to the bucket without an upper bound.
-    """
-
     bounds: Sequence[float]
     counts: Sequence[int]
     total: float
@@ -104,8 +96,6 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One Prometheus sample. Samples with the same name have different labels."""
-
     name: str
     value: float | Buckets
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +136,7 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """Return a number without loss, and without a fraction if it has none.
+    """Return a number as text, without a fraction if it has none.
 
     >>> _number(12_345_678), _number(0.25), _number(3.0)
     ('12345678', '0.25', '3')

@@ -71,7 +71,7 @@ def _count_replica_pages(services: Services) -> Iterator[Metric]:
 
 
 def _of_background(services: Services) -> Iterator[Metric]:
-    """Yield the state of the background work. Only the leader counts the work of all orgs."""
+    """Yield metrics of the background work. Only the leader counts the work of all orgs."""
     leads = services.leadership.is_leader
     yield Metric(name="waybook_leader", value=int(leads))
     yield Metric(name="waybook_loops_failing", value=len(services.loops.failures))
@@ -102,7 +102,7 @@ def newest_migration() -> str:
 
 
 def resident_bytes() -> int:
-    """Return the memory use of this process in bytes. Some systems know only the maximum so far."""
+    """Return the memory use of this process in bytes. Some systems report only the maximum."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
@@ -120,7 +120,7 @@ class Operations:
     metrics: CollectMetrics
 
     async def healthz(self, _: Request) -> Response:
-        """Answer 200 while the process can serve requests, 503 if only a restart would help."""
+        """Answer 200 while the process can serve requests, or 503 if it must be restarted."""
         if self.stuck():
             return error_response(
                 503, "UNAVAILABLE", "A database connection is stuck; restart the server."
@@ -128,9 +128,9 @@ class Operations:
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Answer 200 if the database responds within `READY_WITHIN` seconds, else 503.
+        """Answer 200 if the database responds in time, else 503.
 
-        A server that is stopping, or whose database has no disk space, also answers 503.
+        A server that is stopping also answers 503.
         """
         try:
             async with asyncio.timeout(READY_WITHIN):

@@ -1,9 +1,6 @@
 """Checks of every HTTP request, in one pass before routing.
 
-The order is: host and origin, cross-site requests, authentication, rate limit, encoding and size of
-the body. Each check is a function in `request_checks`, `authentication` or `rate_limits`. The
-checks are called one after the other here, because a chain of ASGI apps in front of every call took
-a fifth of its CPU time.
+The checks are plain function calls, because a chain of ASGI apps took a fifth of the CPU time.
 """
 
 from asyncio import get_running_loop
@@ -39,7 +36,7 @@ from waybook.transport.http.request_checks import (
 )
 from waybook.transport.http.response_send import ResponseSend
 
-#: A client sends the same headers with every request, so checks of small headers are cached.
+#: Checks of small headers are cached, because a client sends the same headers with every request.
 MAX_CACHED: Final = 1_024
 MAX_CACHED_BYTES: Final = 2_000
 
@@ -63,10 +60,7 @@ BodyHandler: TypeAlias = Callable[[Request, bytes, ResponseSend], Awaitable[None
 
 
 class CheckedHeaders(NamedTuple):
-    """Results of checking a request's headers, except its credential."""
-
     refusal: Response | None
-    #: Refusal because of the body's encoding. It is checked after the credential.
     body_refusal: Response | None
     scheme: str
     accepts_gzip: bool
@@ -112,7 +106,7 @@ class RequestPipeline:
         own = tuple([header for header in raw if header[0] in CHECKED_HEADERS])
         method, path = scope["method"], scope["path"]
         handler = self.handlers.get(path) if method == "POST" else None
-        # Do not cache the header checks of other paths, because clients choose these paths freely.
+        # Checks for other paths are not cached, because clients choose these paths freely.
         is_cached = handler is not None and sum([len(h[1]) for h in own]) <= MAX_CACHED_BYTES
         check = cached_check if is_cached else check_headers
         checked = check(self.hosts, method, path, scope.get("scheme", "http"), own)
@@ -128,7 +122,6 @@ class RequestPipeline:
             refusal = await self.gate.refusal(request)
             respond.unverified = request
         if handler is not None and FAULT in scope["state"]:
-            # The handler says in its protocol that the credential cannot be checked.
             refusal = None
         elif self.gate and self.pace and signed_in_caller(request) is None:
             refusal = await self.pace.anonymous_refusal(request) or refusal

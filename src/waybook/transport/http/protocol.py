@@ -1,11 +1,7 @@
-"""HTTP connection with limited request headers, and a short path for complete requests.
+"""HTTP connection with limits on the size of request headers and the time to receive them.
 
-uvicorn accepts request headers of any size and waits for them without a limit. A client is not
-authenticated before its headers are read. So any client could exhaust memory with an endless
-header, or occupy every connection with incomplete headers.
-
-uvicorn writes head and body of a response separately, and each write is a system call. An app that
-has the whole response can pass it to the request's `Exchange` instead.
+Without these limits, any client could exhaust memory with an endless header, or occupy every
+connection.
 """
 
 from asyncio import TimerHandle, Transport
@@ -16,8 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: Time limit for receiving a request head, from the start of the connection or the end of the
-#: previous response.
+#: Time limit for receiving the URL and headers of a request.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
@@ -30,7 +25,7 @@ TOO_LARGE: Final = (
 )
 
 
-#: A request's scope has its `Exchange` under this ASGI extension.
+#: ASGI extension under which a request has its `Exchange`.
 EXCHANGE: Final = "waybook.exchange"
 _HEAD: Final = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: %d\r\n"
 
@@ -40,7 +35,7 @@ class HeadTooLarge(Exception):
 
 
 class Exchange:
-    """A request and its response, each read or written as a whole."""
+    """A request that is read as a whole, and a response that is written as a whole."""
 
     __slots__ = ("_cycle",)
 
@@ -48,10 +43,7 @@ class Exchange:
         self._cycle = cycle
 
     def take_body(self, limit: int) -> bytes | None:
-        """Return the request body if it was fully received and is within the limit.
-
-        The app then gets no ASGI message with the body.
-        """
+        """Return the request body if it was fully received and is within the limit."""
         cycle = self._cycle
         if cycle.more_body or cycle.disconnected or cycle.response_complete:
             return None
@@ -63,16 +55,11 @@ class Exchange:
         return body
 
     def respond(self, head: bytes, body: bytes) -> bool:
-        """Send a response with status 200 in one write; return whether it was sent.
-
-        `head` has the lines of all headers, except the content length and the headers that every
-        response has. If the connection is to be closed, or cannot take more data now, the response
-        must be sent with ASGI messages.
-        """
+        """Send a response with status 200 in one write. Return whether it was sent."""
         cycle = self._cycle
         if cycle.response_started or cycle.disconnected or not cycle.keep_alive:
             return False
-        # While the server drains, a second default header closes the connection.
+        # A second default header means that the server is stopping and closes its connections.
         if cycle.flow.write_paused or len(cycle.default_headers) != 1:
             return False
         ((name, value),) = cycle.default_headers
@@ -107,7 +94,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data; refuse the request if the parser buffers too much."""
+        """Parse received data, and refuse the request if its headers are too large."""
         self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -115,7 +102,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # Limit the time for the next request head (URL and headers).
+            # Limit the time for the URL and headers of the next request.
             self._expect()
 
     def on_message_begin(self) -> None:

@@ -1,15 +1,8 @@
 """Request throttling: delays for orgs over the rate limit, and a concurrency limit per org.
 
-A client that retries as soon as it is refused would use as much CPU time as a client that is
-served. So a request over the rate limit is delayed before its body is read. If the org is then
-still over the limit, the request is refused without a call to the MCP library.
-
-A process uses one CPU core, which concurrent requests share: with a hundred requests of one org in
-progress, a request of another org would wait for all of them. So only a few requests of each org
-are processed at a time, and the rest wait.
-
-A request releases its slot when it starts to respond, when it waits for work to become available,
-or after half a second, because by then it waits for a lock or a model and not for the CPU.
+Only a few requests of each org are processed at a time, so that one org cannot slow down the
+others. A request over the rate limit is delayed before it is refused, so that clients that retry
+use little CPU time.
 """
 
 import asyncio
@@ -41,7 +34,7 @@ WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Give each org `each` slots; a request keeps its slot for at most `patience` seconds."""
+        """Give each org `each` slots. A request keeps its slot for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -94,23 +87,20 @@ class ConcurrencyLimiter:
 
 
 #: Delays of requests over the rate limit. They differ, so that clients do not all retry at the same
-#: moment.
+#: time.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: The delay grows with every `QUEUE_STEP` delayed requests of the org, up to `MAX_QUEUE_STEPS`
-#: times.
+#: The delay grows with every `QUEUE_STEP` delayed requests of the org.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: The number of an org's pages rendered at the same time is small, because a page takes the CPU
-#: time of many calls.
+#: Only one page of an org is rendered at a time, because a page takes the CPU time of many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
-#: A request counts as one more call for every so many bytes of its body. Parsing them takes up to
-#: the CPU time of a call.
+#: A request counts as one more call for this many bytes of its body.
 BODY_BYTES_PER_CALL: Final = 4 * 1024
-#: Caller that stands for everyone who is not signed in: they share one rate limit and one slot.
+#: Everyone who is not signed in shares this caller, and so one rate limit.
 ANONYMOUS: Final = Caller(org_id=UUID(int=0), user="", channel=Channel.DASHBOARD)
-#: Paths that are never delayed, and files that do not count against the limit, because the pages of
+#: Health checks and metrics are never delayed. Static files are not counted, because the pages of
 #: signed-in people need them too.
 UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 UNCOUNTED_PREFIX: Final = "/static/"
@@ -129,10 +119,9 @@ class RequestThrottle:
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request, size: int | None = None) -> UUID | None:
-        """Count a request; if its org is over the limit, delay it and try once more.
+        """Count a request. If its org is over the limit, delay the request and try once more.
 
-        `size` is the size of the body in bytes; by default, the one that the headers declare. The
-        result is stored in the request state. Return the org if the request may proceed.
+        Return the org if the request may proceed. `size` is the size of the body in bytes.
         """
         try:
             dispatcher, caller = (
@@ -140,14 +129,13 @@ class RequestThrottle:
                 await self.gateway.caller(request),
             )
         except WaybookError:
-            # The endpoint determines the caller again and reports the error.
             return None
         is_admitted = await self._count(dispatcher, caller, _more_calls(request, size))
         setattr(request.state, RATE_COUNTED, is_admitted)
         return caller.org_id if is_admitted else None
 
     async def _count(self, dispatcher: DispatcherPort, caller: Caller, more_calls: int = 0) -> bool:
-        """Count a request as one call and `more_calls`; return whether it is within the limit."""
+        """Count a request as one call and `more_calls`. Return whether it is within the limit."""
         if dispatcher.try_acquire(caller):
             await self._hold(caller.org_id)
             if dispatcher.try_acquire(caller):
@@ -156,7 +144,10 @@ class RequestThrottle:
         return True
 
     async def anonymous_refusal(self, request: Request) -> Response | None:
-        """Count a request of someone who is not signed in; return the refusal of one too many."""
+        """Count a request of someone who is not signed in.
+
+        Return a refusal if there are too many.
+        """
         path = request.scope["path"]
         if path in UNLIMITED_PATHS or path.startswith(UNCOUNTED_PREFIX):
             return None
@@ -166,9 +157,9 @@ class RequestThrottle:
         return json_response(error.as_json(), 429, retry_after_header(error.details))
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Return the org whose slot a request needs, and the limiter. An API request is counted.
+        """Return the org that a request counts for, and the limiter.
 
-        Without an org, the request does not wait.
+        Without an org, it need not wait.
         """
         path, caller = request.scope["path"], signed_in_caller(request)
         if path.startswith(LIMITED_PATHS):

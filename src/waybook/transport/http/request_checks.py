@@ -1,12 +1,6 @@
 """Checks of every request before routing: host, origin, cross-site, headers and body.
 
-Each check is a function that returns the response to a refused request, or None; `pipeline` calls
-them in order.
-
-Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
-request in headers that pages cannot set. Background requests, embedded resources and form posts
-from other sites are refused; following a link is allowed. Security headers of every response allow
-its use only in our own pages, disable content sniffing and forbid framing.
+Each check returns the response to a refused request, or None.
 """
 
 import asyncio
@@ -39,7 +33,7 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: Host name that a proxy serves over https. None without such a proxy.
+    #: Host name that a proxy serves over https, if there is such a proxy.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
@@ -48,9 +42,7 @@ class AllowedHosts:
     def allow_origin(self, origin: str, host: str) -> bool:
         """Return whether an `Origin` header matches the request's host or an allowed host.
 
-        Another port of this machine is another origin. If a host name is served over https, an http
-        page of that name is another origin too, because an attacker on the network may have changed
-        it.
+        If a host name is served over https, an http page of that name is another origin.
         """
         matched = ORIGIN.fullmatch(origin)
         if matched is None:
@@ -67,16 +59,13 @@ HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending does not read the response, so a body slightly over the limit is
-# read before it is refused.
+# A body slightly over the limit is read before it is refused, because a client that is still
+# sending does not read the response.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
 def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:
-    """Return https for requests to the public host, where a proxy terminates TLS.
-
-    The cookies of these requests are then restricted to https.
-    """
+    """Return https for requests to the public host, where a proxy handles TLS."""
     if [name.lower() for name in headers.get(b"host", ())] == [public_host]:
         return "https"
     return scheme
@@ -87,8 +76,7 @@ def host_refusal(
 ) -> Response | None:
     """Refuse requests for another host name (421) or from another site's page (403).
 
-    With `any_host`, a request may have any host name or none, because load balancers check the
-    health of a server by its IP address.
+    With `any_host`, every host name is accepted, because load balancers use the IP address.
     """
     named = headers.get(b"host", ())
     is_ours = len(named) == 1 and hosts.allow_host(named[0])
@@ -131,7 +119,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
-            # Raise an error, because a part of a form would be taken for the whole form.
+            # An incomplete form must not be taken for a complete one.
             raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
@@ -154,7 +142,7 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-#: `Sec-Fetch-Site` has these values for requests from our own pages and for typed URLs.
+#: Values of `Sec-Fetch-Site` for requests from our own pages and for typed URLs.
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 SECURITY_HEADERS: Final = {

@@ -1,4 +1,4 @@
-"""Read-only REST API: progress of runs, rendered documents, and outputs of plans."""
+"""Read-only REST API: progress of runs, documents, and outputs of plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from waybook.transport.http.responses import (
     retry_after_header,
 )
 
-#: A document is untrusted text. Browsers may show and save it, but not run scripts in it.
+#: A document is untrusted text, so browsers must not run scripts in it.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
@@ -32,7 +32,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: No browser executes or renders these types. Outputs of other types are sent as plain text.
+#: Browsers do not execute these types. Outputs of other types are sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",

@@ -14,7 +14,7 @@ from waybook.transport.http.protocol import Exchange
 from waybook.transport.http.request_checks import with_security_headers
 
 _JSON_TYPE: Final = (b"content-type", b"application/json")
-#: Header of every response with status 503 that does not set it itself.
+#: Every response with status 503 gets this header, unless it sets the header itself.
 _RETRY_AFTER: Final = (b"retry-after", b"%d" % (Unavailable.retry_after or 0))
 _JSON_HEAD: Final = b"".join(
     b"%b: %b\r\n" % header for header in [*with_security_headers([_JSON_TYPE]), VARY]
@@ -22,15 +22,15 @@ _JSON_HEAD: Final = b"".join(
 
 
 class ResponseSend:
-    """ASGI `send` that adds security headers, and compresses for clients that accept gzip."""
+    """ASGI `send` that adds security headers and compresses responses."""
 
     def __init__(self, send: Send, exchange: Exchange | None, *, accepts_gzip: bool) -> None:
         self._send = CompressingSend(send, accepted=accepts_gzip)
         self._exchange = exchange
         self._accepts_gzip = accepts_gzip
-        #: Called when the response starts, to let the org's next request start.
+        #: Called when the response starts, so that the org's next request can start.
         self.release: Callable[[], None] | None = None
-        #: The credential of this request must be verified before the response starts.
+        #: Request whose credential must be verified before the response starts.
         self.unverified: Request | None = None
         self.is_started = False
         self._is_refused = False
@@ -68,7 +68,7 @@ class ResponseSend:
         await self({"type": "http.response.body", "body": body})
 
     async def _refuse(self) -> bool:
-        """Refuse the request if its credential is not valid; return whether it was refused."""
+        """Refuse the request if its credential is not valid. Return whether it was refused."""
         request, self.unverified = self.unverified, None
         if request is None or is_verified(request):
             return False

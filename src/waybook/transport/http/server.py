@@ -17,18 +17,16 @@ from waybook.transport.http.protocol import BoundedHeadProtocol
 
 try:
     from uvloop import new_event_loop
-# uvloop exists neither on Windows nor for Python implementations other than CPython.
+# uvloop does not exist on Windows.
 except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
 BACKLOG: Final = 2048
 SWITCH_SECONDS: Final = 0.0005
-#: An agent thinks between calls, so an idle connection stays open for long. Common proxies keep
-#: connections for 60 seconds.
+#: Idle connections stay open longer than those of common proxies, which close them after 60
+#: seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
-SHUTDOWN_TIMEOUT_SECONDS: Final = (
-    2  # Seconds for which requests in progress may continue after the signal to stop.
-)
+SHUTDOWN_TIMEOUT_SECONDS: Final = 2
 
 CLOSE_CONNECTION: Final = (b"connection", b"close")
 
@@ -36,12 +34,10 @@ T = TypeVar("T")
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Return a listening socket; with port 0, the system chooses a port.
+    """Return a listening socket. With port 0, the system chooses a port.
 
-    Several sockets can be `shared` on one port; the system distributes the connections.
-
-    The protocol number is given explicitly, because asyncio sets TCP_NODELAY only on such sockets.
-    Without it, a short response can wait 40 ms for the client's acknowledgment.
+    The protocol number is given, because asyncio sets TCP_NODELAY only on such sockets. Otherwise a
+    short response could wait 40 ms.
 
     Raises:
         Misconfigured: the address cannot be bound.
@@ -71,8 +67,7 @@ def address(listening: socket.socket) -> str:
 class SignalFreeServer(uvicorn.Server):
     """HTTP server that does not handle process signals.
 
-    uvicorn's own handler raises the signal again after shutdown, which would end the process
-    before other resources, such as a database, are closed.
+    uvicorn's own handler would end the process before the database is closed.
     """
 
     @contextmanager
@@ -90,18 +85,14 @@ class SignalFreeServer(uvicorn.Server):
 class Drain:
     """Time in which a stopping server reports that it is not ready, but still serves.
 
-    Load balancers need this time to notice that the server is stopping. Meanwhile, each response
-    closes its connection, so that the client's next connection goes to another server.
+    Load balancers need this time to notice that the server is stopping.
     """
 
     seconds: float = 0.0
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pause(self, seconds: float) -> None:
-        """Delay a request by this time, but not beyond the start of the draining.
-
-        A request still delayed when the shutdown times out would be canceled without a response.
-        """
+        """Delay a request, but end the delay when the server is stopping."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.begun.wait()
@@ -119,10 +110,10 @@ async def serve_in_background(
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> AsyncIterator[str]:
-    """Serve within the block and yield the server's URL; on exit, finish open requests.
+    """Serve within the block, and yield the server's URL.
 
-    On exit, `leaving` is called first, to end responses such as event streams, which would
-    otherwise never end. An idle connection is closed after `keep_alive` seconds.
+    At the end, `leaving` is called first, to end responses that would otherwise never end, such as
+    event streams.
     """
     async with _running_server(app, listening, leaving, keep_alive):
         yield address(listening)
@@ -168,9 +159,7 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain and shut down.
 
-    `announce` is called after the signal handlers are installed, because a supervisor may send a
-    signal as soon as it reads that the server is serving. A second signal ends the draining
-    immediately.
+    A second signal ends the draining immediately.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -192,11 +181,7 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on uvloop, or on asyncio's loop where uvloop does not exist.
-
-    The interpreter's thread switch interval is set to a tenth of its default of 5 ms, so that the
-    event loop does not wait long for computing threads.
-    """
+    """Run a coroutine on uvloop, or on asyncio's loop where uvloop does not exist."""
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""Stateless API for reports and maps of runs that other systems send as snapshots."""
+"""API that makes reports and maps of runs from data that other systems send."""
 
 import asyncio
 from collections.abc import Callable, Mapping

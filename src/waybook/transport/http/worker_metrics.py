@@ -1,13 +1,7 @@
 """Metrics of several worker processes, shared in memory.
 
-Each worker regularly writes its metrics to a slot of memory that exists before the workers are
-forked. The worker that is asked for metrics adds up the counters and histograms of all slots;
-gauges get a label with the worker's number. A new worker continues the counters of the worker it
-replaces, so that no sum ever decreases.
-
-A slot has two halves. A worker writes to the half that is not in use and then switches to it, so
-that a worker killed while writing leaves the previous metrics. A checksum detects that a half was
-overwritten while it was read.
+Each worker writes its metrics to its own part of the memory. The worker that is asked for metrics
+adds them up.
 """
 
 import logging
@@ -25,13 +19,12 @@ from waybook.transport.http.metric_families import Buckets, Metric
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS: Final = 1.0
-#: Older gauges are left out, because their worker has ended.
+#: Gauges older than this are left out, because their worker has ended.
 MAX_AGE_SECONDS: Final = 10.0
 MAX_BYTES: Final = 128 * 1024
 MAX_READS: Final = 3
 HEADER: Final = Struct("=II")
 HALF_BYTES: Final = HEADER.size + MAX_BYTES
-#: A worker's memory has one byte with the number of the copy in use, and two copies.
 SLOT_BYTES: Final = 1 + 2 * HALF_BYTES
 
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
@@ -43,7 +36,7 @@ class Published(NamedTuple):
 
 
 class SharedMetrics:
-    """Memory with one slot per worker. It is created before the workers are forked."""
+    """Memory with one part per worker, created before the workers are forked."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -113,7 +106,7 @@ class WorkerMetrics:
 
 
 def _of_worker(index: int, metrics: Iterable[Metric], *, is_current: bool) -> list[Metric]:
-    """Add the label `worker` where it applies; leave out gauges of an ended worker."""
+    """Add the label `worker` where it applies, and leave out gauges of an ended worker."""
     label = {"worker": str(index)}
     return [
         Metric(name=m.name, value=m.value, labels={**m.labels, **label})

@@ -1,4 +1,4 @@
-"""Protocol extensions that a client declares with a request."""
+"""Protocol extensions that a client supports."""
 
 from typing import Any, Final
 
@@ -12,11 +12,7 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def declares_tasks(context: Context) -> bool:
-    """Return whether the client has declared the tasks extension.
-
-    Clients of older protocol revisions cannot declare it, because their tool results cannot refer
-    to a task.
-    """
+    """Return whether the client supports the tasks extension."""
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     capabilities = context.session.client_capabilities

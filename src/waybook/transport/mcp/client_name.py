@@ -10,12 +10,6 @@ MAX_CLIENT_LENGTH: Final = 80
 
 
 def client_name(context: Context) -> str | None:
-    """Return the name that the client reports, if any.
-
-    Over stdio, a client reports its name once, when the session begins. Over HTTP, it reports the
-    name with every request since protocol revision 2026-07-28. The name of an older client is taken
-    from the User-Agent header, because the server stores no HTTP sessions.
-    """
     params = context.session.client_params
     if params is not None:
         return clean_name(params.client_info.name)
@@ -24,7 +18,7 @@ def client_name(context: Context) -> str | None:
 
 
 def product_of(user_agent: str) -> str:
-    """Return the first product in a User-Agent header, without its version.
+    """Return the first product name in a User-Agent header, without its version.
 
     >>> product_of("claude-code/2.1.3 (cli)"), product_of("node"), product_of("")
     ('claude-code', 'node', '')
@@ -33,7 +27,7 @@ def product_of(user_agent: str) -> str:
 
 
 def clean_name(name: str) -> str | None:
-    r"""Return a name on one line, shortened and without secrets, or None if it is empty.
+    r"""Return a name on one line, cut and without secrets, or None if it is empty.
 
     >>> clean_name(" Cursor\n"), clean_name("\0")
     ('Cursor', None)

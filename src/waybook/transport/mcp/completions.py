@@ -18,8 +18,6 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completes ids of open plans and runs, by prefix of the id or part of the name."""
-
     gateway: ToolGateway
 
     async def complete(

@@ -1,7 +1,6 @@
 """Files with the state of each conversation, for hooks of coding agents.
 
-The process that serves a client over stdio writes these files after tool calls, so a hook need not
-call the server or the database. A file is replaced as a whole, and only its owner can read it.
+A hook reads the file, so it need not call the server.
 """
 
 import logging
@@ -30,7 +29,7 @@ MAX_FILES: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
-#: Codex sends its name for the conversation in this metadata field of a call.
+#: Codex sends the name of the conversation in this field.
 THREAD_FIELD: Final = "threadId"
 #: These programs may run between a client and its MCP server process.
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
@@ -56,7 +55,7 @@ class ClientProcess:
 
 @dataclass(slots=True)
 class ConversationFiles:
-    """State files of the conversations of one client process."""
+    """Files with the state of one client's conversations."""
 
     folder: Path
     client: ClientProcess
@@ -67,7 +66,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state file after a tool call. A failure to write is only logged."""
+        """Update the state file after a tool call. If that fails, the error is only logged."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
         arguments = params.arguments or {}
         body, is_error = body_of(result)
@@ -81,8 +80,7 @@ class ConversationFiles:
                 ),
             )
         except (OSError, TypeError) as error:
-            # Only log the error, because the call itself succeeded, and agents can work without
-            # hooks.
+            # The call itself succeeded, so the error is only logged.
             log.warning("cannot write the state of the conversation: %s", error)
 
     def _key(self, thread: object) -> str:
@@ -94,12 +92,12 @@ class ConversationFiles:
         before = self._states.get(key)
         if before is None:
             # The file may exist, because a client that resumes a conversation starts a new server
-            # process but keeps the conversation's name.
+            # process.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
         if len(self._states) > MAX_FILES:
-            # Drop the state only from memory. It can be read from its file again.
+            # The state is removed only from memory. It can be read from its file again.
             del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)
@@ -148,8 +146,8 @@ def body_of(
     result: wire.CallToolResult | wire.InputRequiredResult,
 ) -> tuple[dict[str, object], bool]:
     if isinstance(result, wire.InputRequiredResult):
-        # The call was executed. Its reply is in the request state, which the client sends back with
-        # the user's input.
+        # The call was executed, but the client must still ask the user. The reply is in the request
+        # state.
         return _parse(result.request_state), False
     if not result.is_error:
         return dict(result.structured_content or {}), False
@@ -204,8 +202,7 @@ def _is_running(pid: object) -> bool:
     if not isinstance(pid, int) or pid <= 0:
         return False
     if sys.platform == "win32":
-        # On Windows, signal 0 would end the process, so keep the state until there are too many
-        # files.
+        # On Windows, signal 0 would end the process.
         return True
     try:
         os.kill(pid, 0)
@@ -217,7 +214,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the client's process id. Launchers may run between the client and this process."""
+    """Return the client's process id. Launchers such as `uv` may run in between."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

@@ -1,7 +1,6 @@
 """State of an agent's conversation: its open plan, the steps it holds, and the next call.
 
-The state is derived only from the conversation's tool calls and replies. Hooks of coding agents
-read it after the agent's context was compacted or its client restarted.
+Hooks of coding agents read the state after the agent's context was compacted.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from waybook.json_values import Body, Json
 
 FORMAT: Final = 1
 MAX_HELD_STEPS: Final = 8
-#: Longer names and titles are cut, and longer ids are left out.
+#: Longer names and titles are cut. Longer ids are left out.
 MAX_TEXT_LENGTH: Final = 200
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
@@ -25,7 +24,7 @@ Reply = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class OpenPlan:
-    """Plan of the conversation, as far as tool replies described it."""
+    """The plan that the conversation works on, as far as tool replies described it."""
 
     plan_id: str
     name: str | None = None
@@ -50,10 +49,7 @@ class HeldStep:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """Open plan and held steps of a conversation, and the next call that the server suggests.
-
-    `session` is the name that the agent passed last.
-    """
+    """Open plan and held steps of a conversation, and the next call that the server suggests."""
 
     plan: OpenPlan | None = None
     steps: tuple[HeldStep, ...] = ()
@@ -171,7 +167,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
 
 
 def _moved(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a call that releases the step, such as a submitted result."""
+    """Return the state after a call that ends the work on a step, such as a submitted result."""
     if "submitted" in reply:  # With `takeNext`, the rest of the reply is about the next step.
         rest = _without(state, _id(arguments, "stepId"))
         outcome = _mapping(reply["submitted"])
@@ -332,10 +328,7 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 
 
 def _id(body: Mapping[str, object], name: str) -> str | None:
-    """Return an id or another short text. Full ids of plans and steps become short ids.
-
-    Agents may pass full or short ids; replies have short ids.
-    """
+    """Return an id or another short text. Full ids become short ids."""
     value = body.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():
         return None

@@ -1,8 +1,6 @@
-"""Answers ordinary tool calls over HTTP faster, without the MCP library.
+"""Answers ordinary tool calls over HTTP without the MCP library, which is faster.
 
-Everything else goes to the library: a request for a review, which may be answered with a form or a
-task; a call with unknown fields; a call whose headers contradict its body. The responses are the
-same as those of the library, byte for byte. A test checks this for every protocol revision.
+The responses are the same as those of the library, byte for byte. Unusual calls go to the library.
 """
 
 import json
@@ -55,11 +53,10 @@ ROUTING_HEADERS: Final = (
     MCP_NAME_HEADER.encode(),
 )
 PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
-#: A client sends the same metadata with every call, so small metadata is cached.
+#: Metadata is cached, because a client sends the same metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
 MAX_CACHED: Final = 256
-#: Maximum number of cached headers. A client whose protocol revision has no handshake sends
-#: different headers for each tool.
+#: Maximum number of cached headers. Some clients send different headers for each tool.
 MAX_CACHED_HEADERS: Final = 1_024
 CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
 
@@ -67,21 +64,15 @@ RawHeader: TypeAlias = tuple[bytes, bytes]
 
 
 class DirectCall(NamedTuple):
-    """Tool call that is answered without the MCP library."""
-
     id: str | int
     tool: str
     arguments: Mapping[str, object]
     client: str | None
-    #: Whether the client's protocol revision has no handshake.
     is_modern: bool
 
 
 class CallHeaders(NamedTuple):
-    """Headers of a tool call that is answered without the MCP library."""
-
     version: str
-    #: Tool that the headers name. None if the client's protocol revision has a handshake.
     tool: str | None
     client: str | None
     is_modern: bool
@@ -93,15 +84,12 @@ class ClientMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
-    """Answers tool calls without the MCP library."""
-
     gateway: ToolGateway
     tools: frozenset[str]
-    #: Name and version of this server. Clients without a handshake get them with each answer.
     server_info: dict[str, Any]
 
     def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
-        """Return the tool call in a message; None if the MCP library must answer."""
+        """Return the tool call in a message, or None if the MCP library must answer."""
         if message.get("method") != CALL or message.keys() != MESSAGE_FIELDS:
             return None
         params = message["params"]
@@ -119,7 +107,7 @@ class DirectCalls:
         return DirectCall(message["id"], tool, arguments, client, headers.is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
-        """Execute a tool call and return the body of the response.
+        """Execute a tool call, and return the body of the response.
 
         Raises:
             StaleCredential: the caller's cached credential has changed; nothing was executed.
@@ -139,7 +127,7 @@ class DirectCalls:
 
 
 class ToolServer(Server[None]):
-    """MCP server whose ordinary tool calls can be answered without the MCP library."""
+    """MCP server that can answer ordinary tool calls without the MCP library."""
 
     direct_calls: DirectCalls | None = None
     #: Whether the server notifies its only client of a changed list of tools.
@@ -159,7 +147,7 @@ class ToolServer(Server[None]):
 
 
 def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
-    """Return the headers of a tool call; None if the MCP library must check them.
+    """Return the headers of a tool call, or None if the MCP library must check them.
 
     The result is cached, because a client sends the same headers with every call.
     """
@@ -169,10 +157,7 @@ def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
 
 
 def read_call_headers(headers: tuple[RawHeader, ...]) -> CallHeaders | None:
-    """Return the headers of a tool call; None if the MCP library must check them.
-
-    A client whose protocol revision has no handshake repeats method and tool in headers.
-    """
+    """Return the headers of a tool call, or None if the MCP library must check them."""
     if any(name.startswith(PARAM_HEADER) for name, _ in headers):
         return None
     values: dict[bytes, str] = {}
@@ -201,7 +186,7 @@ def accepts_json(headers: Mapping[bytes, str]) -> bool:
 
 
 def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
-    """Return the metadata of a call; None if the MCP library must check it."""
+    """Return the metadata of a call, or None if the MCP library must check it."""
     is_modern = version in MODERN_PROTOCOL_VERSIONS
     if metadata is None:
         return None if is_modern else ClientMetadata(None)
@@ -210,8 +195,7 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
     token = metadata.get(PROGRESS_TOKEN, "")
     if type(token) is not str and type(token) is not int:
         return None
-    # Leave the trace context out of the cache key, because it differs in every call and is not
-    # checked.
+    # The trace context differs in every call, so it is not part of the cache key.
     own = {k: v for k, v in metadata.items() if k not in TRACE_FIELDS or type(v) is not str}
     encoded = orjson.dumps({**own, PROGRESS_TOKEN: ""})
     return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
@@ -219,7 +203,7 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
 
 @lru_cache(maxsize=MAX_CACHED)
 def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
-    """Return the metadata in this JSON; None if the MCP library does not accept it."""
+    """Return the metadata in this JSON, or None if the MCP library does not accept it."""
     metadata = orjson.loads(encoded)
     try:
         validate_client_request(CALL, version, {"name": "", "_meta": metadata})
@@ -256,7 +240,7 @@ def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, An
 
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
-    """Encode a message like the MCP library. The encoding depends on the protocol revision."""
+    """Encode a message as the MCP library does."""
     if not call.is_modern:
         return to_json(message)
     text = common_json(message)

@@ -1,10 +1,6 @@
 """Review decisions in the chat, through MCP elicitation.
 
-The review is stored first. If the user declines or never answers, the review stays open. In the
-current protocol revision, the reply to the call contains a form. The client shows the form and
-repeats the call with the user's input, and the server keeps no state in between. In older
-revisions, the server sends the form during the call, which needs a connection that stays open. The
-call then waits a short time for the decision. A later decision is submitted too.
+The review is stored first, so it stays open if the user declines or never answers the form.
 """
 
 import asyncio
@@ -34,10 +30,9 @@ ToolResult = wire.CallToolResult | wire.InputRequiredResult
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: Forms are unsuitable for longer messages.
+#: Longer messages do not fit into a form.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: In older revisions, a call waits at most this long for the decision. Clients usually limit a tool
-#: call to 60 seconds.
+#: Maximum wait for a decision. It is below 60 seconds, the usual limit for a tool call.
 MAX_FORM_WAIT_SECONDS: Final = 45.0
 MAX_OPEN_FORMS: Final = 8
 FORM: Final[Mapping[str, Any]] = {
@@ -57,8 +52,6 @@ FORM: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
-    """Handles review requests that can be decided within the same call."""
-
     gateway: ToolGateway
     persistent: bool = False
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
@@ -90,7 +83,7 @@ class ReviewElicitation:
             return await self._submit(context, arguments, _state(params.request_state), response)
         answer = await self._call_tool(context, REVIEW, arguments)
         if answer.is_error or not supports_forms(context) or declares_tasks(context):
-            # A client that declares tasks gets the form with the review's task.
+            # A client that supports tasks gets the form with the task.
             return to_tool_result(answer)
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._send_form(context, arguments, answer)
@@ -148,7 +141,7 @@ class ReviewElicitation:
 def supports_forms(context: Context) -> bool:
     capabilities = context.session.client_capabilities
     can = capabilities.elicitation if capabilities else None
-    # A client that declares neither form nor URL mode is assumed to support forms.
+    # A client that names neither mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 

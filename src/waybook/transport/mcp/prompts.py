@@ -1,7 +1,6 @@
 """MCP prompts, and the instructions that clients get when they connect.
 
-Language models read these texts. The instructions describe only the tools of a profile: for plans,
-for runs, or for both.
+Language models read these texts.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +16,7 @@ from waybook.transport.mcp.run_tools import RunTools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTemplate:
-    """MCP prompt whose text may have a placeholder for one argument."""
+    """An MCP prompt. Its text may have a placeholder for one argument."""
 
     name: str
     title: str
@@ -142,7 +141,7 @@ it returns, and call complete_skill when you are done.
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Built-in prompts, and one per skill if the offered tools can start skills."""
+    """Built-in prompts, and one prompt per skill."""
 
     gateway: ToolGateway
     plans: bool
@@ -198,8 +197,7 @@ Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).
 """
 
-#: Added to the instructions for plans. The text can be short, because each reply suggests the next
-#: call.
+#: This text can be short, because each reply suggests the next call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, documents} in the same way, \

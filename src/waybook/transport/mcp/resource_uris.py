@@ -1,4 +1,4 @@
-"""Kinds of MCP resources: their URI templates, and the tools that read them."""
+"""Kinds of MCP resources, with their URIs and the tools that read them."""
 
 import re
 from dataclasses import dataclass

@@ -1,9 +1,6 @@
 """Plans, runs and research as MCP resources, and the interactive map app.
 
-The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
-`map.html` next to the results of certain tools, in a frame that can reach only the host. The page
-requests the drawing with `draw_map`, a tool hidden from models, and submits the user's decisions.
-The host relays these calls to the server.
+A host that supports MCP apps shows `map.html` next to the results of certain tools.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,8 +32,6 @@ from waybook.transport.mcp.skills import SCHEME, Skills
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """Open plan or run. `status_text` describes its status."""
-
     id: str
     name: str
     status_text: str
@@ -92,12 +87,7 @@ STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def shows_apps(context: Context) -> bool:
-    """Return whether the client shows MCP apps.
-
-    In older protocol revisions, a client declares this once, when the session begins. Over HTTP,
-    the server stores no sessions. It gives such a client a constant session id instead, which the
-    client sends with every request.
-    """
+    """Return whether the client shows MCP apps."""
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
     capabilities = context.session.client_capabilities
@@ -130,8 +120,6 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """Text of a resource. `meta` has the author or language model, if known."""
-
     mime_type: str
     text: str
     meta: dict[str, object] | None = None
@@ -139,14 +127,11 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """MCP resources of the caller's org.
-
-    Runs are included only if the tools for runs are offered.
-    """
+    """MCP resources of the caller's org."""
 
     gateway: ToolGateway
     runs: bool
-    #: Skills whose files are resources too. None if the offered tools cannot start skills.
+    #: Skills whose files are also resources. Empty if the offered tools cannot start skills.
     skills: Skills | None = None
 
     @property

@@ -1,8 +1,7 @@
 """Reviews as tasks, by the protocol extension `io.modelcontextprotocol/tasks`.
 
-A client that declares the extension gets a task instead of the reply to `request_user_review`, and
-polls it until a person has decided. The task's id is the review's short id, and its state is read
-from the review, so that every server process can answer, even after a restart.
+A client that supports the extension gets a task instead of the reply to `request_user_review`, and
+polls the task until a person has decided.
 """
 
 from collections.abc import Mapping
@@ -34,20 +33,15 @@ from waybook.transport.mcp.elicitation import (
 from waybook.transport.mcp.tools import to_tool_result
 
 POLL_INTERVAL_MS: Final = 5_000
-#: A decision with one of these errors came too late. The tasks extension ignores answers to a form
-#: that is no longer open.
+#: These errors mean that the decision came too late, so it is ignored.
 OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 
 class TaskParams(wire.RequestParams):
-    """Request parameters with the id of a task."""
-
     task_id: str
 
 
 class UpdateTaskParams(TaskParams):
-    """Request parameters with answers to forms of a task."""
-
     input_responses: dict[str, Any]
 
 
@@ -75,10 +69,7 @@ class ReviewTasks:
         server.middleware.append(hide_from_older_revisions)
 
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
-        """Return the task of a review that was just requested, or else the call's result.
-
-        If a repeated call finds the review already decided, the decision is returned.
-        """
+        """Return the task of a review that was just requested, or else the result of the call."""
         body = result.structured_content if isinstance(result, wire.CallToolResult) else None
         review_id = (body or {}).get("reviewId")
         if not isinstance(review_id, str):
@@ -86,7 +77,7 @@ class ReviewTasks:
         try:
             review = await self.gateway.review(context.request, review_id)
         except WaybookError:
-            # The review is stored even if it cannot be read now, and the result says how to wait.
+            # The review is stored even if it cannot be read now.
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))
@@ -106,10 +97,7 @@ class ReviewTasks:
         return task
 
     async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
-        """Submit the decision in a form, if the review is still open.
-
-        If the user declined or closed the form, the review stays open.
-        """
+        """Submit the decision in a form, if the review is still open."""
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)
         if review.ended_at is not None or response is None:
@@ -134,10 +122,7 @@ class ReviewTasks:
         return {}
 
     async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """Acknowledge the cancellation of a task; the review stays open.
-
-        A review is withdrawn only together with its plan, by `modify_plan`.
-        """
+        """Acknowledge the cancellation of a task. The review stays open."""
         await self._review(context, params)
         return {}
 
@@ -190,7 +175,7 @@ def require_modern_revision(context: Context) -> None:
 
 
 def require_matching_header(context: Context, task_id: str) -> None:
-    """Raise an error if the header of an HTTP request does not name the task in its body."""
+    """Raise an error if the header of an HTTP request names another task than its body."""
     if context.request is None:
         return
     if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:

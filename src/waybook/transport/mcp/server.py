@@ -1,4 +1,4 @@
-"""MCP server: the tool table, resources and prompts for every protocol revision."""
+"""MCP server with tools, resources and prompts, for every protocol revision."""
 
 from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -46,12 +46,10 @@ def build_server(
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
 ) -> ToolServer:
-    """Return an MCP server with the tools of a profile; calls go through the gateway.
+    """Return an MCP server with the tools of a profile.
 
-    Listing tools does not need the dispatcher, so clients get the list before the dispatcher
-    starts. `one_line` means that there is one client, on a persistent connection over which the
-    server can send notifications at any time. The state of each conversation is written to
-    `conversations`.
+    `one_line` means that there is one client, on a persistent connection. The state of each
+    conversation is written to `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     schemas = {tool.name: tool.input_schema for tool in offered}

@@ -1,8 +1,6 @@
 """Skills over MCP, by the protocol extension `io.modelcontextprotocol/skills`.
 
-Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return a
-skill's front matter and its files with their hashes; `resources/directory/read` lists a folder.
-Skills are loaded at startup, so the answers are the same for every caller.
+Every file of a skill is a resource at `skill://NAME/PATH`.
 """
 
 from base64 import b64encode
@@ -47,15 +45,11 @@ MEDIA_TYPES: Final = {
 
 
 class UriParams(wire.RequestParams):
-    """Request parameters with the URI of a skill or folder."""
-
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """Loaded skills, served by the MCP extension for skills."""
-
     gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:

@@ -1,8 +1,6 @@
 """MCP over stdin and stdout, for clients that start the server as a subprocess.
 
-The MCP library alone would read a line of any length into memory, and would not answer a line that
-it cannot parse. Here, a line is limited to the size of an HTTP message, and an invalid line gets
-the same error as over HTTP.
+A line that is too long or invalid gets the same error as over HTTP.
 """
 
 import os
@@ -38,10 +36,7 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use; other readers in this process get end of file.
-
-    It is never closed, because a thread may be reading it until the process ends.
-    """
+    """Return stdin for exclusive use. Other readers in this process get end of file."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -59,10 +54,9 @@ class MessageLines:
         self._all_answered.set()
 
     def readline(self) -> str:
-        """Return the next line with a valid message; an empty text at the end of input.
+        """Return the next line with a valid message, or an empty text at the end of input.
 
-        The MCP library cancels all open requests at the end of input, so wait for their answers
-        first.
+        At the end of input, this waits until all open requests are answered.
         """
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
@@ -87,7 +81,6 @@ class MessageLines:
                 self._all_answered.clear()
 
     def close_request(self, request_id: object) -> None:
-        """Note that a request has been answered, or will not be."""
         self._open.discard(request_id)
         if not self._open:
             self._all_answered.set()
@@ -115,8 +108,6 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 
 
 class _Answers:
-    """Output stream that also tells `MessageLines` which requests have been answered."""
-
     def __init__(self, stream: WriteStream[SessionMessage], lines: MessageLines) -> None:
         self._stream = stream
         self._lines = lines
@@ -139,16 +130,15 @@ class _Answers:
 async def serve_stdio(server: Server[None]) -> None:
     """Serve one MCP client until it closes stdin.
 
-    Meanwhile stdin and stdout are reserved for MCP: other readers get end of file, and other output
-    goes to stderr.
+    Other output of this process goes to stderr.
     """
 
     def refuse(error: JSONRPCError) -> None:
-        # Ignore the error, because the client has disconnected.
+        # The client has disconnected, so the error does not matter.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    # `MessageLines` has every method of a file that `stdio_server` uses.
+    # `MessageLines` has all file methods that `stdio_server` uses.
     lines = MessageLines(take_stdin(), refuse)
     async with stdio_server(anyio.wrap_file(cast("IO[str]", lines))) as (incoming, outgoing):
         try:
@@ -156,6 +146,5 @@ async def serve_stdio(server: Server[None]) -> None:
                 incoming, _Answers(outgoing, lines), server.create_initialization_options()
             )
         finally:
-            # Flush before stdout is restored, because buffered output would otherwise reach the
-            # client.
+            # Otherwise, buffered output would reach the client when stdout is restored.
             sys.stdout.flush()

@@ -1,9 +1,7 @@
 """MCP notifications about changed resources.
 
-In protocol revision 2026-07-28, a client calls `subscriptions/listen`, and the response is a stream
-of notifications, over HTTP and stdio alike. In older revisions, a client subscribes to one resource
-at a time, and notifications are sent over the stdio connection. Stateless HTTP has no connection
-for them, so these subscriptions are not offered over HTTP.
+New clients get them as a stream, over HTTP and stdio. Older clients subscribe to single resources,
+over stdio only.
 """
 
 import asyncio
@@ -34,8 +32,7 @@ from waybook.transport.mcp.capabilities import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Limits of the streams in total and per org. `MAX_RESOURCES` limits the subscriptions of a client
-#: with an older revision.
+#: Limits on the number of streams and of subscriptions.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
@@ -45,7 +42,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change: updated resources, and the resource list if it changed.
+    """Return the MCP events for a change.
 
     A resource has two URIs, one with the short id and one with the full id.
     """
@@ -61,7 +58,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """Change stream of one client, with the bus interface that the library expects."""
+    """Change stream of one client, with the interface that the MCP library expects."""
 
     bus: Bus
     org_id: UUID
@@ -72,7 +69,7 @@ class ListenStream:
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 
     async def publish(self, _: ServerEvent) -> None:
-        """Do nothing: changes come from the application's own event bus."""
+        """Do nothing, because changes come from the application's own event bus."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         self._deliver = listener
@@ -96,8 +93,6 @@ class ListenStream:
 
 @dataclass(slots=True)
 class ListenStreams:
-    """Handler of `subscriptions/listen`. Each call opens one stream."""
-
     gateway: ToolGateway
     announce_tools: bool = False
     listeners: StreamLimiter = field(
@@ -107,10 +102,7 @@ class ListenStreams:
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
-        """Send change notifications until the client cancels or the server stops.
-
-        There are no notifications about tasks, so clients poll tasks.
-        """
+        """Send change notifications until the client cancels or the server stops."""
         if (params.notifications.model_extra or {}).get("taskIds"):
             require_tasks(context)
         bus, org_id = await self.gateway.event_bus(context.request)
@@ -138,8 +130,6 @@ class ListenStreams:
 
 @dataclass(slots=True)
 class ResourceSubscriptions:
-    """Handles `resources/subscribe` for the only client of a persistent connection."""
-
     gateway: ToolGateway
     _uris: set[str] = field(default_factory=set)
     _changed: dict[str, None] = field(default_factory=dict)
@@ -188,7 +178,7 @@ class ResourceSubscriptions:
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Events were lost, so queue a notification for every subscribed resource."""
+        """Queue a notification for every subscribed resource, because events were lost."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 

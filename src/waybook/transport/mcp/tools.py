@@ -1,7 +1,6 @@
 """MCP tool list, and tool results.
 
-The list is read from `tools.json`, which `make generate` creates from the tool table. Clients
-request it first, so they get it before the modules of the tools are imported.
+The list is read from `tools.json`, so that clients get it before the tools are imported.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ FILE: Final = "tools.json"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTool:
-    """Tool as MCP clients see it, and the profiles (sets of tools) that include it."""
+    """A tool as MCP clients see it, and the profiles (sets of tools) that include it."""
 
     listed: wire.Tool
     profiles: frozenset[str]
@@ -58,11 +57,7 @@ def unknown_tool(tools: Mapping[str, PublishedTool], name: str, profile: str) ->
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
-    """Convert a dispatcher's answer to an MCP tool result.
-
-    An error is one text block. It has no structured content, because that would have to match the
-    tool's output schema.
-    """
+    """Convert a dispatcher's answer to an MCP tool result."""
     return wire.CallToolResult(
         content=[wire.TextContent(text=compact_json(answer.body))],
         structured_content=None if answer.is_error else answer.body,

@@ -1,9 +1,7 @@
-"""Confirmation page that the links in review messages open, without sign-in.
+"""Page that a link in a review message opens, without sign-in.
 
-Chat services and mail filters open links to preview them, so opening a link decides nothing. The
-page shows the review, and only its form decides it. The link is the only credential, and it gives
-access only to this review. The page has the same referrer policy as other pages: with a stricter
-policy, browsers would hide the form's origin from the server.
+Chat services and mail filters open links to preview them, so only the form on the page decides the
+review.
 """
 
 from dataclasses import dataclass
@@ -50,8 +48,8 @@ class ActionLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # A browser that comes from another site does not send the forms' cookie, so redirect it
-            # through one of our own pages.
+            # A browser that comes from another site does not send the cookie, so redirect it
+            # through our own page.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:
@@ -88,7 +86,6 @@ class ActionLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page. An unusable link shows nothing about the review."""
         is_late = status != HTTPStatus.OK
         card = None if reason_unusable(link) else await self._card(link, typed, is_late=is_late)
         shown: dict[str, object] = {

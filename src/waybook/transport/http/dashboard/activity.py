@@ -1,4 +1,4 @@
-"""History entries as sentences, and timelines of steps drawn to scale."""
+"""Shows history entries as sentences, and timelines of steps drawn to scale."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

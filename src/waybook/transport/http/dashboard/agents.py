@@ -103,8 +103,7 @@ def _day(text: str | None) -> date | None:
 
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
-    # A failed step has two audit entries, one for the step and one for the plan, so show equal
-    # consecutive rows once.
+    # A failed step has two audit entries, one for the step and one for the plan. Show only one.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
     return [
         ActivityDay(day, tuple(of_day))

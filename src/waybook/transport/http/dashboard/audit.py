@@ -52,8 +52,7 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, filter_)
-    # Fetch the first page before the response starts, so that an error can still set the response's
-    # status.
+    # Fetch the first page before the response starts, so that an error can still set its status.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,
@@ -102,17 +101,15 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]
 
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
-#: An entry with few changes is shown expanded if all values are at most this long.
+#: An entry is shown expanded if all its values are at most this long.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: The entry already shows the name of the step or job, so these fields are not shown.
+#: These fields are not shown, because the entry already shows the name of the step or job.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """Changed value, cut if it is long."""
-
     text: str
     omitted: int = 0
 
@@ -181,7 +178,7 @@ def entry_view(entry: AuditEntry, names: Names) -> EntryView:
 
 
 def display_value(value: Json) -> DisplayValue:
-    """Return a string unchanged and any other value as JSON, truncated for display.
+    """Return a value as text for display. Long texts are cut.
 
     >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
     ('∅', 'a', '{"a": 1}')

@@ -1,8 +1,6 @@
-"""Approval of several reviews with one form. Each review is decided and reported separately.
+"""Approval of several reviews with one form.
 
-The form redirects to a page with the outcomes, so that a reload repeats no approval. The URL of
-that page has the ids of the reviews and the error codes of refused reviews. Everything else is read
-from the database again.
+The form redirects to a page with the outcomes, so that a reload repeats no approval.
 """
 
 from collections.abc import Iterable
@@ -44,7 +42,7 @@ class BulkOutcome:
     name: str
     plan_id: str
     decided: str = ""
-    #: Why the form did not approve the review. Empty if it did.
+    #: Why the review was not approved. Empty if it was.
     error: str = ""
 
 
@@ -61,17 +59,14 @@ class BulkApproval:
         selected = _selected(form.fields.getlist("review"))
         if not selected:
             return await self._page(request, [], form.return_path)
-        # This raises an error if the rate limit is exceeded, before anything is decided.
+        # Check the rate limit before anything is decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in selected]
         shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
         return RedirectResponse(f"{request.url.path}?{shown}", HTTPStatus.SEE_OTHER)
 
     async def _approve(self, request: Request, review_id: str) -> str:
-        """Approve one review; return its id, followed by the error code if it was refused.
-
-        An error affects only its own review; the others are still decided.
-        """
+        """Approve one review. Return its id, followed by the error code if it was refused."""
         try:
             review = await self._read(request, review_id)
             args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}
@@ -94,8 +89,7 @@ class BulkApproval:
         return await self.page_context.render_page(
             request,
             "selected",
-            # The browser script needs the status 200, because it does not show replies with an
-            # error status.
+            # The browser script shows only replies with status 200.
             status_code=400 if is_refused and not is_partial_request(request) else 200,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,

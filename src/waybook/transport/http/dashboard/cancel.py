@@ -18,7 +18,7 @@ from waybook.transport.http.html.forms import read_form, safe_return_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelView:
-    """Plan or run to cancel, with the submitted reason and the error, if any."""
+    """The plan or run to cancel, and the reason that the user typed."""
 
     kind: str
     id: str
@@ -67,12 +67,10 @@ class CancelPage(ABC):
         return request.url.path.removesuffix("/cancel")
 
     @abstractmethod
-    def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
-        """Return the tool that cancels the plan or run, and its arguments."""
+    def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]: ...
 
     @abstractmethod
-    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
-        """Return the plan or run, without a reason and an error."""
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView: ...
 
 
 def _reason(form: SubmittedForm) -> str:
@@ -83,7 +81,6 @@ class CancelPlanPage(CancelPage):
     __slots__ = ()
 
     def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
-        """Return the call that cancels the plan if it still has the revision that the user saw."""
         modification: dict[str, object] = {"action": "cancel_plan", "reason": _reason(form)}
         plan_id = request.path_params["plan_id"]
         return "modify_plan", modification_arguments(plan_id, form.fields, modification)

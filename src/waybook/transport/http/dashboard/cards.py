@@ -1,4 +1,4 @@
-"""Cards (page sections) for pending reviews and feedback, with their forms and outcomes."""
+"""Page sections (cards) for pending reviews and feedback, with their forms and outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,7 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCard:
-    """Card of a review for a person to decide."""
+    """The card on which a person decides a review."""
 
     kind: ClassVar[str] = "review"
 
@@ -81,7 +81,7 @@ PREVIEW_LENGTH = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentPreview:
-    """Document of a completed stage with its first lines as plain text."""
+    """The first lines of a document of a completed stage."""
 
     document: StageDocument
     preview: str

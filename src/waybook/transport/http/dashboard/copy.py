@@ -1,8 +1,4 @@
-"""Pages that copy a plan or run and keep the results before a chosen step or stage.
-
-The form shows the work left to do from the chosen point on, with a forecast. Without JavaScript, a
-button updates the work and the forecast after another point was chosen.
-"""
+"""Pages that copy a plan or run and keep the results before a chosen step or stage."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -39,7 +35,7 @@ class StartPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyInput:
-    """Submitted values of the form that copies a plan or run. None stands for a missing value."""
+    """Submitted values of the form that copies a plan or run."""
 
     name: str | None = None
     chosen: str | None = None
@@ -101,7 +97,7 @@ class CopyPage(ABC):
 
     @abstractmethod
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan or run to copy, the possible starts, and what is left to do."""
+        """Return the plan or run to copy, the possible starting points, and the work left to do."""
 
     @abstractmethod
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer: ...
@@ -111,7 +107,6 @@ class CopyPlanPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the plan. Its copy can start at the first step or after any finished step."""
         ctx = await self.page_context.request_context(request)
         include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
         detail = await read_plan_detail(ctx, request.path_params["plan_id"], include)
@@ -133,7 +128,6 @@ class CopyPlanPage(CopyPage):
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create a copy of a plan that keeps the results before the chosen step."""
         order = int(view.chosen) if is_number(view.chosen) else 0
         arguments: dict[str, object] = {
             "planId": view.id,
@@ -149,7 +143,6 @@ class CopyRunPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request, typed: CopyInput) -> CopyView:
-        """Return the run. Its copy can start at a stage if all earlier stages are complete."""
         ctx = await self.page_context.request_context(request)
         run_id = request.path_params["run_id"]
         detail = await read_run_detail(ctx, run_id, RunInclude.FINISHED_RUNS)
@@ -179,7 +172,6 @@ class CopyRunPage(CopyPage):
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Start a run that keeps the documents of the stages before the chosen one."""
         arguments: dict[str, object] = {
             "runId": view.id,
             "fromStage": view.chosen,

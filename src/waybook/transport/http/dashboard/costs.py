@@ -51,7 +51,7 @@ def has_cost(days: Sequence[DayUsage]) -> bool:
 
 
 def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
-    """Return a bar for each day. The height shows the cost, or tokens if no cost was reported."""
+    """Return a bar for each day. Its height shows the cost, or tokens if no cost was reported."""
     by_cost = has_cost(days)
     values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
     highest = max(values, default=0) or 1

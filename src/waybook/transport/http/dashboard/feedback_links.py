@@ -1,7 +1,6 @@
-"""Page that a link in a message opens: feedback on a completed stage, without sign-in.
+"""Page that a link in a message opens, to give feedback on a stage without sign-in.
 
-As for reviews, opening the link changes nothing; only the form gives feedback. The link only gives
-access to this stage.
+Opening the link changes nothing. Only the form gives feedback.
 """
 
 from dataclasses import dataclass, replace
@@ -41,8 +40,8 @@ class FeedbackLinkPage:
 
     async def __call__(self, request: Request) -> Response:
         if is_cross_site_navigation(request):
-            # A browser that comes from another site does not send the forms' cookie, so redirect it
-            # through one of our own pages.
+            # A browser that comes from another site does not send the cookie, so redirect it
+            # through our own page.
             return mark_private(redirect_page(request, request.url.path))
         link = await self.access.find(request, LinkKind.FEEDBACK)
         self.access.dispatcher.require_capacity(link_reader(link))
@@ -71,7 +70,6 @@ class FeedbackLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page. An unusable link shows nothing about the run."""
         shown: dict[str, object] = {}
         if not reason_unusable(link):
             services, caller = self.access.dispatcher.services, link_reader(link)

@@ -2,9 +2,7 @@
 
 Overdue reviews come first.
 
-Forms work with or without JavaScript. Without it, a decision redirects to the page with the form,
-and after an error the form is shown again with its input. With JavaScript, only the card of the
-form is replaced, so that other input on the page is kept.
+The forms work with and without JavaScript.
 """
 
 import secrets
@@ -46,7 +44,6 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: The inbox shows at most this many cards. More cards appear when these are decided.
 MAX_CARDS: Final = 20
 
 
@@ -71,7 +68,7 @@ class InboxPage:
         )
 
 
-#: Values of the decision buttons. `wait` cancels the confirmation of a rejection.
+#: Values of the decision buttons. `wait` cancels a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"

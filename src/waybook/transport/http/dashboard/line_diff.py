@@ -12,8 +12,7 @@ import orjson
 from waybook.json_values import Json
 
 MAX_DIFF_LENGTH: Final = 200_000
-#: Texts with more changed lines are not compared, because the time grows with the square of the
-#: number of lines.
+#: Texts with more changed lines are not compared, because that would take too long.
 MAX_CHANGED_LINES: Final = 1_000
 CONTEXT_LINES: Final = 3
 
@@ -22,8 +21,6 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Stands for unchanged lines that are left out. The text of the line is the number of these
-    #: lines.
     OMITTED = "omitted"
 
 
@@ -35,7 +32,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Lines that differ between two texts, or why they are not compared."""
+    """The lines that differ between two texts."""
 
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
@@ -56,7 +53,7 @@ def result_text(result: Json) -> str:
 
 
 def compare_texts(old: str, new: str) -> Diff:
-    r"""Return the changed lines between two texts, each with a few unchanged lines around it.
+    r"""Return the changed lines between two texts, with a few unchanged lines around each.
 
     >>> [(line.kind.value, line.text) for line in compare_texts("a\nb", "a\nc").lines]
     [('same', 'a'), ('removed', 'b'), ('added', 'c')]

@@ -1,4 +1,4 @@
-"""Access by link: lookup of a link's secret, with a limit on failures per client address."""
+"""Finds a link by its secret, and limits failures per client address."""
 
 from dataclasses import dataclass, field
 from http import HTTPStatus

@@ -1,8 +1,7 @@
-"""Server-sent events that tell an open page what has changed, in one stream per browser.
+"""Server-sent events that tell an open page what has changed.
 
-An event lists topics, such as `plan:ID` or `inbox`, or `*` if anything may have changed. The id of
-an event is a position in the sequence of changes. A client that reconnects sends the last id and
-gets the events it missed. The stream has no content; the page fetches changed content itself.
+An event contains only topics, such as `plan:ID` or `inbox`. The page then fetches the changed
+content itself.
 """
 
 import asyncio
@@ -27,8 +26,7 @@ MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age of a stream's last authorization check. With the heartbeats, a revoked credential is
-#: noticed within half a minute.
+#: The credential of an open stream is checked again after this many seconds.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
@@ -65,8 +63,7 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            # The maximum number of streams was reached after the first check. The browser gets the
-            # error when it reconnects.
+            # Too many streams are open. The browser gets an error when it reconnects.
             return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())

@@ -22,7 +22,6 @@ from waybook.transport.http.html.layout import document_html
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
 SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 MAX_SHOWN_LENGTH: Final = 200_000
-#: Limits of a table on the page. The download contains everything.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
 MAX_VERSIONS: Final = 20
 CHARACTERS_PER_COST: Final = 50
@@ -42,7 +41,7 @@ class OutputView:
     output: ReadableOutput
     plan_name: str
     versions: Sequence[Output]
-    #: Content as HTML, as a table or as plain text. Only one of the three is set.
+    #: Exactly one of these three is set.
     html: Markup | None
     table: TableView | None
     text: str | None
@@ -83,7 +82,6 @@ def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Outpu
     omitted = len(output.content) - len(shown)
     table = None
     if separator := SEPARATORS.get(kind):
-        # If the output was cut, leave its incomplete last line out of the table.
         table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
     html = document_html(shown) if kind in MARKDOWN else None
     return OutputView(

@@ -1,8 +1,4 @@
-"""Front page (overview): work that needs a person, has problems, is running, or has finished.
-
-A cookie stores when the browser last requested the page, so that the page can list what has
-finished since then. The page and its forms work without JavaScript.
-"""
+"""Front page (overview): work that needs a person, has problems, is running, or has finished."""
 
 import re
 import secrets
@@ -26,13 +22,12 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: URLs with such a parameter are redirected to the list of plans.
+#: Such URLs are redirected to the list of plans.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Value of the cookie: start of the list of finished work, and time of the last request, in seconds
-#: since 1970.
+#: Value of the cookie: two times in seconds since 1970.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 CONFIRMATIONS: Final = {
     "reassign": "The step was taken from its holder. The next agent that asks for work gets it.",
@@ -53,7 +48,7 @@ class OverviewPage:
         return await self._page(request)
 
     async def rescue(self, request: Request) -> Response:
-        """Handle the retry button: make failed or stalled work available to agents again."""
+        """Handle the retry button: let agents claim failed or stalled work again."""
         form = SubmittedForm(await read_form(request))
         answer = await (self._retry_jobs if form.text("run") else self._retry_steps)(request, form)
         if answer.is_error:
@@ -71,7 +66,7 @@ class OverviewPage:
 
     async def _retry_jobs(self, request: Request, form: SubmittedForm) -> Answer:
         run_id, stage = form.text("run"), form.text("stage")
-        # All forms of the page have the same idempotency key, so add the run and the stage to it.
+        # All forms of the page share an idempotency key, so the run and the stage are added to it.
         key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
         return await self.page_context.call_tool(
             request, "retry_failed", {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
@@ -83,8 +78,7 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # A new browser, or one that was away too long, sees the work finished in a fixed time
-        # instead.
+        # A new browser sees the work that finished within a fixed time instead.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(
             request,

@@ -44,10 +44,10 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context; count the request once for the rate limit.
+        """Return a read-only request context, and count the request for the rate limit.
 
-        Pages read from the database replica, if there is one that has caught up. Forms read from
-        the primary, because the replica may not have the form's change yet.
+        Pages may read from the database replica. Forms read from the primary, because the replica
+        may not have the form's change yet.
 
         Raises:
             Forbidden: the caller lacks the scope for reading.
@@ -64,11 +64,11 @@ class PageContext:
         return ReplicaContext(services=services, caller=context.caller, replica=services.replica)
 
     async def build_primary_context(self, request: Request) -> RequestContext:
-        """Return a read-only request context for the primary database; count the request once."""
+        """Return a read-only request context for the primary database, and count the request."""
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Get the position in the event stream before reading data, so that the page gets every
-        # later event.
+        # Get the position in the event stream before reading data, so that the page misses no
+        # event.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)
@@ -83,7 +83,7 @@ class PageContext:
         return await self.dispatcher.dispatch(caller, tool, arguments)
 
     async def full_id(self, request: Request, kind: IdKind, text: str) -> str:
-        """Return the full id for a short id in a path or form; other texts stay unchanged.
+        """Return the full id for a short id in a path or form. Other texts stay unchanged.
 
         Raises:
             NotFound: the short id is mistyped, or does not exist in the org.
@@ -113,7 +113,7 @@ class PageContext:
         return await self.dispatcher.services.shared(LayoutWorker).run(org_id, cost, work)
 
     async def picture(self, request: Request, job: DrawingJob) -> str:
-        """Return a map as SVG; a large map is drawn by the worker process.
+        """Return a map as SVG. A large map is drawn by the worker process.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -214,10 +214,7 @@ PATH_KINDS: Final = {
 
 
 def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:
-    """Wrap an endpoint so that errors are shown as an error page.
-
-    Short ids in the path are converted to full ids first.
-    """
+    """Wrap an endpoint so that errors are shown as an error page, and short ids are accepted."""
 
     async def shown(request: Request) -> Response:
         try:

@@ -1,4 +1,4 @@
-"""Names and links of the plan, run, step, job and agent that an audit entry refers to."""
+"""Names of what an audit entry is about, such as a plan or an agent, with links."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,10 +19,7 @@ class Link:
 
 
 def subject_link(entry: AuditEntry, names: Names) -> Link:
-    """Return the plan, run or other subject of an audit entry.
-
-    A subject without a name was deleted, or is the org itself.
-    """
+    """Return a link to the plan or run that an audit entry is about."""
     row = names.get(entry.subject_id)
     page = PAGES.get(entry.subject)
     if row is None:

@@ -1,4 +1,4 @@
-"""Search page, options of the command palette, and the page of an artifact or source."""
+"""Search page, entries of the command palette, and the page of an artifact or source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,8 +32,6 @@ HEADINGS: Final = {
 
 
 class Command(NamedTuple):
-    """Entry of the command palette that opens a page."""
-
     name: str
     path: str
 
@@ -104,7 +102,7 @@ def hit_url(hit: SearchHit) -> str:
         HitKind.RUN: f"/runs/{hit.id}",
         HitKind.STEP: step,
         HitKind.RESULT: f"{step}#result",
-        # Link to the job that produced the document, because the document may not be rendered.
+        # Link to the job that produced the document, because the document may have no page.
         HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
         HitKind.RESEARCH: f"/research/{hit.id}",
         HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",

@@ -67,8 +67,7 @@ FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 class SignInPage:
     services: Services
     base_url: str
-    #: Identity provider that is accepted besides tokens. Browsers can use it only if its settings
-    #: have a client id.
+    #: Identity provider for sign-in, besides tokens.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
@@ -89,7 +88,7 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the signed-in user or None; store the name for display on pages."""
+        """Return the signed-in user, or None."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
@@ -111,7 +110,10 @@ class SignInPage:
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid. An unknown session counts as a failure."""
+        """Return whether the browser's session is valid.
+
+        An unknown session counts as a failed attempt.
+        """
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -119,7 +121,7 @@ class SignInPage:
             with self.failures.lookup(address, secret):
                 await self._session(request)
         except (RateLimited, Unauthenticated):
-            return False  # No valid session: show the form.
+            return False
         return True
 
     async def _session(self, request: Request) -> None:
@@ -156,7 +158,7 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # The browser deletes cached pages because of this header, but only over https.
+            # This header makes the browser delete cached pages, but only over https.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 

@@ -1,7 +1,6 @@
-"""Page of the org's users and API tokens; works without JavaScript.
+"""Page of the org's users and API tokens.
 
-A token is shown only in the response to the form that created it. Revoking a token must be
-confirmed.
+A token is shown only once, in the response to the form that created it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -56,8 +55,6 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """State of the page: error, new token, token to be revoked, and form input."""
-
     error: str | None = None
     issued: IssuedToken | None = None
     confirming: str | None = None

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
 
-#: Query parameters that a saved view keeps for each list. The position in the list is not kept.
+#: Query parameters that a saved view keeps. The position in the list is not kept.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
@@ -45,7 +45,7 @@ def view_bar(page: str, query: str, views: Iterable[SavedView]) -> ViewBar:
 
 
 def view_query(page: str, query: str) -> str:
-    """Return the part of a query string that is a filter of the list, in a fixed order.
+    """Return the part of a query string that filters the list.
 
     >>> view_query("plans", "q=a+b&before=1&state=failed&mine=")
     'state=failed&q=a+b'

@@ -1,9 +1,7 @@
 """HTML error pages, and the page that restores the session after a link from another site.
 
-Programs get the same errors as JSON. The `Accept` header and the path show whether a browser made
-the request; on paths for programs, errors are always JSON. A browser that follows a link from
-another site sends no session cookie, not even after HTTP redirects. The page that restores the
-session makes the browser request the path again from our own site, with the cookie.
+A browser that follows a link from another site sends no session cookie. The page makes the browser
+request the path again, with the cookie.
 """
 
 from dataclasses import dataclass

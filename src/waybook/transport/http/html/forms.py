@@ -1,11 +1,6 @@
-"""HTML form parsing with CSRF protection, safe return paths, and query parameters.
+"""Parses HTML forms, with CSRF protection.
 
-The CSRF token is a random text. It is in a cookie that browsers do not send with requests from
-other sites. It is also in every form, masked. A request without the cookie or without the form
-field does not come from our page.
-
-Only url-encoded forms are accepted, because no form uploads files. In multipart bodies, the sender
-chooses the character encoding, and some encodings take hours to decode a megabyte.
+The CSRF token is in a cookie and in every form. Other sites can send neither.
 """
 
 import re
@@ -23,7 +18,7 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: Length limits of a CSRF token. New tokens have 43 characters.
+#: Length limits of a CSRF token.
 MIN_LENGTH: Final = 32
 MAX_LENGTH: Final = 64
 MAX_FIELDS: Final = 50
@@ -38,9 +33,7 @@ def csrf_token(request: Request) -> str:
 def mask_token(token: str) -> str:
     """Return the CSRF token for a form, encoded differently every time.
 
-    The size of a compressed page reveals whether it contains a text twice. If the token were always
-    the same, an attacker who can make the page show chosen text could guess it piece by piece (the
-    BREACH attack).
+    Otherwise the size of a compressed page could reveal the token (the BREACH attack).
     """
     secret = token.encode()
     pad = secrets.token_bytes(len(secret))
@@ -48,16 +41,13 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the CSRF token in a form field, masked or not.
-
-    An invalid field gives a wrong token.
-    """
+    """Return the CSRF token in a form field. An invalid field gives a wrong token."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:
         data = b""
     half = len(data) // 2
-    # A masked token is longer than any unmasked token, so the two cannot be confused.
+    # A masked token is longer than any other token, so the two cannot be confused.
     return _xor(data[:half], data[half:]) if len(text) > MAX_LENGTH else text.encode()
 
 

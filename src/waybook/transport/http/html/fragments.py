@@ -1,13 +1,7 @@
 """Page fragments, so that only the changed parts of an open page are sent.
 
-A template marks elements as fragments, which may be nested. The outermost fragment has a version, a
-hash of its content. A browser that requests a part of a page again names the version it has. If the
-server still has the hashes of that version, it returns only the fragments that differ. Otherwise it
-returns the whole part, so that the page is correct even without stored hashes.
-
-A fragment is unchanged if its own text and the list of its inner fragments are unchanged. Hashes
-leave out texts that differ in every response although nothing has changed: form tokens, idempotency
-keys and ages.
+A browser names the version of the page that it has, and gets only the fragments that differ. If the
+server does not remember that version, it sends everything.
 """
 
 import re
@@ -26,15 +20,14 @@ from waybook.dag.diagram.svg import END_MARK, MARK
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Drawings have other marks, because a different process may draw them and does not know `_NONCE`.
+#: Drawings have other marks, because another process draws them and does not know the random text.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
-#: In a request, the page version that the browser has. In a response, the version after the browser
-#: has replaced the fragments.
+#: In a request, the page version that the browser has. In a response, the new version.
 VERSION_HEADER: Final = "waybook-version"
 DIGEST_BYTES: Final = 8
 SIZE_BYTES: Final = 4
-#: Limit for all remembered page versions. The page of a plan with 200 steps takes 8 kB.
+#: Limit for all remembered page versions together.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
 #: These parts of the HTML change with time, so the hash leaves them out.
@@ -52,7 +45,7 @@ def end_fragment() -> Markup:
 
 
 def version_slot() -> str:
-    """Return a placeholder that is replaced with the version of an outermost fragment."""
+    """Return a placeholder that is later replaced with the version of the page part."""
     return _VERSION_SLOT
 
 
@@ -64,8 +57,6 @@ def mark_drawing(svg: str) -> str:
 
 @dataclass(slots=True)
 class Fragment:
-    """Element of a page: its own texts and its inner fragments, in order."""
-
     name: str
     is_drawn: bool = False
     pieces: list["str | Fragment"] = field(default_factory=list)
@@ -84,7 +75,7 @@ class Fragment:
             yield from piece.walk()
 
     def seal(self, volatile: Sequence[str]) -> None:
-        """Compute the digests and sizes of this fragment and of all fragments inside it."""
+        """Compute the hashes of this fragment and of all fragments inside it."""
         for piece in self.inner():
             piece.seal(volatile)
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
@@ -115,8 +106,6 @@ def parse_fragments(text: str) -> Fragment:
 
 
 class VersionMemory:
-    """Bounded cache of the fragment hashes of recently sent page versions."""
-
     def __init__(self) -> None:
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
@@ -134,7 +123,7 @@ class VersionMemory:
         return version
 
     def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
-        """Return the changed fragments of a page part; None if the whole part must be sent."""
+        """Return the changed fragments of a page part, or None if the whole part must be sent."""
         outline = self._outlines.get(version)
         if outline is None:
             return None
@@ -143,13 +132,12 @@ class VersionMemory:
 
 
 def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
-    """Yield the changed fragments, but none that is inside a changed fragment."""
+    """Yield the changed fragments, but none inside another changed fragment."""
     width = DIGEST_BYTES + SIZE_BYTES
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
         return
-    # Both versions of the fragment have the same digest, so they contain the same inner fragments
-    # in the same order.
+    # Both versions of the fragment have the same inner fragments in the same order.
     place += 1
     for inner in new.inner():
         yield from _changed(inner, outline, place)
@@ -159,8 +147,6 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """HTML of a response. If `version` is set, the HTML has only the changed fragments."""
-
     text: str
     version: str | None = None
 
@@ -168,11 +154,7 @@ class RenderedText:
 def finish_rendering(
     text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
 ) -> RenderedText:
-    """Return a page without fragment marks, or only the fragments that changed.
-
-    `known_version` is the version that the browser has. `volatile` has the texts that differ in
-    every response, such as form tokens.
-    """
+    """Return a page without fragment marks, or only the fragments that changed."""
     if _NONCE not in text:
         return RenderedText(text)
     page = parse_fragments(text)

@@ -1,8 +1,6 @@
 """Page rendering: templates, security headers, static assets, and agent text as safe HTML.
 
-A page has parts, the template blocks inside `data-live` elements. `?part=NAME` returns only one
-part, to update an open page. Assets have content-addressed URLs and are cached permanently. Agent
-text is rendered from Markdown, sanitized, and cut when too long.
+`?part=NAME` returns only one part of a page, to update an open page.
 """
 
 import re
@@ -56,7 +54,6 @@ OWN_SCRIPTS: Final = (
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # Worker scripts may connect only to this server.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -71,8 +68,7 @@ def read_asset(name: str) -> str:
         return minify_styles(text + style_sheet() if name == "waybook.css" else text)
     if name not in OWN_SCRIPTS:
         return text
-    # `asset:NAME` in a script becomes that asset's versioned URL, so the script's version changes
-    # with the asset.
+    # In a script, `asset:NAME` becomes the versioned URL of that asset.
     return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
 
 
@@ -115,7 +111,7 @@ def compressed_asset(name: str) -> bytes:
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve the current version of a static asset, even under an older version's URL."""
+    """Serve the current version of a static asset, even for the URL of an older version."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
@@ -132,7 +128,7 @@ async def serve_asset(request: Request) -> Response:
 
 def _has_version(request: Request, tag: str) -> bool:
     tags = request.headers.get("if-none-match", "").split(",")
-    # Ignore the prefix `W/`, with which a compressing proxy marks the entity tag as weak.
+    # A compressing proxy adds the prefix `W/` to the entity tag.
     return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
@@ -188,15 +184,12 @@ def job_badge(status: str) -> Markup:
 
 
 def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return a relative time as HTML, with the exact time on hover.
-
-    The pages' script keeps the age current, and shows the exact time in the local time zone.
-    """
+    """Return a relative time as HTML, with the exact time on hover."""
     return _time(at, now, format_age(at, now)) if at else Markup("")
 
 
 def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the time elapsed since `at` as HTML. The pages' script keeps the time current."""
+    """Return the time elapsed since `at` as HTML."""
     attribute = Markup(" data-elapsed")
     return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
 
@@ -241,7 +234,7 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # Make the macros global, because a part of a page that is rendered alone cannot import them.
+    # Make the macros global, because a page part that is rendered alone cannot import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
@@ -280,7 +273,7 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
 
 
 LONG, TALL = 700, 14
-#: At most this many characters of a text are shown. The plan's page has the rest.
+#: Maximum number of characters of a text that a page shows.
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
@@ -290,9 +283,9 @@ _HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
 
 
 def document_html(markdown: str) -> Markup:
-    """Return a document as sanitized HTML, with headings two levels lower than in the text."""
+    """Return a document as sanitized HTML, with headings two levels lower."""
     html = markdown_to_html(markdown)
-    # Levels 1 and 2 are the headings of the page and its sections.
+    # The page uses heading levels 1 and 2 itself.
     lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
     return Markup(lower)  # noqa: S704 - it has been sanitized
 

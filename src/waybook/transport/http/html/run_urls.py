@@ -24,7 +24,7 @@ def to_segment(text: str) -> str:
 
 
 def from_segment(text: str) -> str:
-    """Return the slug or key in a decoded path segment of a URL from `run_step_url`.
+    """Return the slug or key in a segment of a URL from `run_step_url`.
 
     >>> from_segment("a~1b"), from_segment("c d~0")
     ('a/b', 'c d~')

@@ -1,7 +1,7 @@
 """Forms for the conditions of a step: one per condition, and an empty one for a new condition.
 
-A form shows a condition that compares one field with one value. Other conditions can be removed, or
-edited as JSON. A form changes only its own condition, but the tool gets the whole list.
+A form shows only conditions that compare one field with one value. Other conditions are edited as
+JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> Condi
 
 
 def _is_plain(step: NewStep) -> bool:
-    """Return whether a step that a condition adds has only a type and instructions."""
+    """Return whether a step has only a type and instructions."""
     return step == NewStep(type=step.type, instructions=step.instructions)
 
 

@@ -30,11 +30,11 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.responses import http_status
 
-#: Start of a list, heading, diagram, code block or JSON. Text with such a start can be imported.
+#: Text that begins like this is a list, diagram or JSON document that can be imported.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Error messages of the importers mention command-line options. The page removes these hints.
+#: Error messages of the importers mention command-line options, which do not apply to the page.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
@@ -68,7 +68,7 @@ class PlanForm:
 
 
 def as_list(text: str) -> str:
-    r"""Return the text with every line as a list item; a list or a document is unchanged.
+    r"""Return the text with every line as a list item. A list or a document stays unchanged.
 
     >>> as_list("Read\n\nWrite"), as_list("1. Read\n2. Write")
     ('- Read\n- Write', '1. Read\n2. Write')
@@ -85,15 +85,14 @@ class NewPlanView:
     form: PlanForm
     max_steps: int = MAX_STEPS
     error: str | None = None
-    #: Arguments of `create_research_plan` for the user to confirm. None while the user fills in the
-    #: form.
+    #: Arguments of `create_research_plan` for the user to confirm. Empty before the confirmation.
     preview: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlanPage:
     page_context: PageContext
-    #: Folder of saved templates. None on a server with several orgs, because orgs must not share
+    #: Folder of saved templates. A server with several orgs has none, because orgs must not share
     #: templates.
     data_dir: Path | None
 
@@ -139,8 +138,7 @@ class NewPlanPage:
             "new_plan",
             status_code=status,
             view=view,
-            # Each confirmation form has its own key, so submitting the same form twice creates only
-            # one plan.
+            # With this key, submitting the form twice creates only one plan.
             key=secrets.token_urlsafe(16),
         )
 

@@ -1,4 +1,4 @@
-"""Page that edits a plan as a whole: order of the steps, new steps, and the budget."""
+"""Page that edits a whole plan: the order of the steps, new steps, and the budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class EditRow:
     name: str
     status: str
     is_movable: bool
-    #: Move button (`up` or `down`) that gets the keyboard focus, because the user pressed it last.
+    #: Move button that gets the keyboard focus, because the user pressed it last.
     focus: str = ""
 
 

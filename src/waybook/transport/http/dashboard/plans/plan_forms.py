@@ -1,4 +1,4 @@
-"""HTML forms that modify a plan: tool arguments, errors, and previews."""
+"""HTML forms that modify a plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Error of a form that the tool refused, with the input to show again."""
+    """Error of a refused form, with the input to show again."""
 
     action: str
     code: str
@@ -59,7 +59,7 @@ def modification_arguments(
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # Without a revision, -1 matches no plan, so the form is refused. All our forms have a revision.
+    # A form without a revision is refused, because no plan has the revision -1.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 

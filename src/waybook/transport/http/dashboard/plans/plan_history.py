@@ -14,7 +14,7 @@ from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_view import MAX_MAP_WIDTH
 from waybook.transport.http.html.forms import query_param
 
-#: The list shows at most this many steps. The map shows the steps around the current step.
+#: Maximum number of steps in the list.
 MAX_ROWS = 200
 
 
@@ -39,7 +39,6 @@ class PlanHistoryPage:
             "plan_history",
             plan_id=plan_id,
             past=past,
-            # The drawing function escapes every text, so the SVG is safe.
             svg=Markup(svg),  # noqa: S704
             rows=past.steps[:MAX_ROWS],
         )

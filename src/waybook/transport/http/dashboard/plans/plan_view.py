@@ -1,8 +1,4 @@
-"""View model of the plan page: status, map, step grid, step list, budget and history.
-
-The grid shows all steps of a large plan: one cell per step, one row per page of the step list. The
-map shows the whole plan, or the part around the current step.
-"""
+"""View model of the plan page: status, map, step list, budget and history."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +42,6 @@ from waybook.transport.http.html.fragments import mark_drawing
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """Cells of a grid row with the same status, drawn as one SVG path."""
-
     status: str
     path: str
 
@@ -105,7 +99,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Replace full ids with short ids. Full ids would be a third of a large compressed map."""
+    """Replace full ids with short ids, which take much less space in a large map."""
     diagram, marks = drawing.diagram, drawing.annotations
     lanes = tuple(
         replace(
@@ -129,7 +123,6 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The drawing function escapes every text, so the SVG is safe.
         svg=Markup(mark_drawing(drawn)),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
@@ -138,7 +131,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the short id of the first step in the map box that contains this step."""
+    """Return the id of the map box that contains this step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((short_id(lane.steps[steps[0]].key) for steps in boxes), None)

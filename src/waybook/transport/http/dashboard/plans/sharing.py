@@ -1,4 +1,4 @@
-"""Page that shares snapshots of a plan by link, and the snapshots that the links open."""
+"""Page that shares snapshots of a plan by link, and the snapshots themselves."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -34,8 +34,7 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.responses import http_status
 
-#: Agents wrote the texts of a snapshot, so nothing in it may run or load, and only its own styles
-#: apply.
+#: Agents wrote the texts of a snapshot, so browsers must not run or load anything in it.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (

@@ -29,8 +29,6 @@ FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedValue:
-    """Submitted value as HTML, with the original JSON if it is not a string."""
-
     prose: RichText
     preview: str
     json: str | None
@@ -46,8 +44,6 @@ class StepLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """Period of work on a step, or of waiting for a person."""
-
     status: str
     start: datetime
     length: timedelta

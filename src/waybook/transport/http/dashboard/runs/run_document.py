@@ -102,8 +102,7 @@ class RunDocumentPage:
         named = request.path_params
         other = query_param(request, "with")
         sheet = await read_document_sheet(ctx, named["run_id"], named["resource_id"], other)
-        # Rendering and comparing the largest documents takes seconds, so the cost depends on their
-        # size.
+        # The largest documents take seconds to render, so the cost depends on the size.
         cost = (
             len(sheet.document.markdown) + len(sheet.other.markdown if sheet.other else "")
         ) // 50

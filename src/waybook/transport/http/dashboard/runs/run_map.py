@@ -1,4 +1,4 @@
-"""Map of a run on its page: current stages expanded, others collapsed to their headings."""
+"""Map on the page of a run. Current stages are expanded."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: A stage with more boxes is drawn only around its current step.
+#: In a stage with more boxes, only the part around the current step is drawn.
 MAX_BOXES: Final = 100
 #: At this layout width, text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
@@ -27,8 +27,7 @@ class RunMap:
     svg: Markup
     parameter: str
     center: str | None
-    #: Stage and step around which a large stage is drawn, such as "1.45". Empty if all steps are
-    #: drawn.
+    #: Stage and step around which a large stage is drawn, such as "1.45".
     near: str
     omitted: int
     expand_url: str
@@ -37,8 +36,6 @@ class RunMap:
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """Content of a run's map: the expanded stages, and which of their steps are drawn."""
-
     job: DrawingJob
     parameter: str
     center: str | None
@@ -57,11 +54,7 @@ def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
 
 
 def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> MapPlan:
-    """Return the drawing job for the run map; every box links to its step.
-
-    A large stage is drawn around its current step, or around `near` while that part has unfinished
-    steps.
-    """
+    """Return the drawing job for the map of a run."""
     expanded, run_id = expanded_stages(detail, parameter), detail.run.id
     drawing, center = run_drawing(detail), None
     lanes, omitted, drawn_near = list[Lane](), 0, ""
@@ -96,7 +89,6 @@ def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) 
 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
     return RunMap(
-        # The drawing function escapes every text, so the SVG is safe.
         svg=Markup(mark_drawing(svg)),  # noqa: S704
         parameter=plan.parameter,
         center=plan.center,
@@ -132,10 +124,7 @@ def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
 def _window(
     lane: Lane, statuses: Mapping[str, str], near: str | None, focus: str
 ) -> tuple[Lane, str]:
-    """Return the part of a large stage to draw, and the step in its middle.
-
-    An open page keeps the part around `near` as long as it has unfinished steps.
-    """
+    """Return the part of a large stage to draw, and the step in its middle."""
     if near is not None:
         drawn = steps_around(lane, near, MAX_BOXES)
         if any(statuses.get(step.key) != "completed" for step in drawn.steps):
@@ -144,7 +133,7 @@ def _window(
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the first step in the map box that contains this step."""
+    """Return the id of the map box that contains this step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((lane.steps[steps[0]].key for steps in boxes), None)

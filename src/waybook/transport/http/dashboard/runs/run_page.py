@@ -152,7 +152,7 @@ class RunExport:
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
-    """Return a text as a file download; `name` must be safe in a header."""
+    """Return a text as a file download. `name` must be safe in a header."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{name}"',

@@ -1,4 +1,4 @@
-"""View models of a run's stages: a matrix of steps and models, with status and documents."""
+"""View models of a run's stages: a table of steps and models, with status and documents."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class DocumentLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One model's work on one step: job status, and latest documents."""
+    """One model's work on one step: job status and latest documents."""
 
     model: str
     status: str
@@ -78,7 +78,6 @@ class StageView:
     warnings: tuple[str, ...]
     steps: tuple[StepView, ...]
     failures: tuple[FailedJob, ...]
-    #: Whether the stage is initially expanded.
     is_current: bool
 
     @property
@@ -194,8 +193,6 @@ def _time(text: str | None) -> datetime | None:
 
 
 class _Cells:
-    """Jobs and documents of a run, grouped by step and model."""
-
     def __init__(self, detail: RunDetail) -> None:
         self._run_id = detail.run.id
         self._counts: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)

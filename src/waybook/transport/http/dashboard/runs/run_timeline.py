@@ -12,7 +12,7 @@ from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 WIDTH: Final = 1000
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
-#: Concurrent jobs of a model get at most this many rows. Further jobs share the last row.
+#: Maximum number of rows for a model. Further jobs share the last row.
 MAX_ROWS: Final = 12
 MIN_BAR_WIDTH: Final = 3
 TICKS: Final = 4

@@ -24,8 +24,6 @@ DOCUMENTS_PER_PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistoryRow:
-    """Entry in the history of a run, as a sentence."""
-
     seq: int
     at: datetime
     who: str

@@ -18,8 +18,6 @@ MAX_INPUTS_LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class StepName:
-    """Link to another step of the same stage."""
-
     key: str
     name: str
 

@@ -49,7 +49,6 @@ class RunForm:
 
     @property
     def run_input(self) -> Json:
-        """Return the run's input as the tool takes it: one text, or texts by document key."""
         filled = {key: text for key, text in self.inputs.items() if text.strip()}
         if len(filled) != 1:
             return dict(filled)
@@ -86,7 +85,7 @@ class StartRunView:
     max_models: int = MAX_MODELS
     max_jobs: int = MAX_JOBS
     error: str | None = None
-    #: Expected jobs and forecast for the user to confirm. None while the user fills in the form.
+    #: Expected jobs and forecast for the user to confirm. Empty before the confirmation.
     preview: StartPreview | None = None
 
     @property
@@ -163,7 +162,6 @@ class StartRunPage:
             status_code=status,
             view=view,
             named=stage_name,
-            # Each confirmation form has its own key, so submitting the same form twice starts only
-            # one run.
+            # With this key, submitting the form twice starts only one run.
             key=secrets.token_urlsafe(16),
         )

@@ -33,7 +33,7 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 MAX_VERSION_DIGITS: Final = 9
 
 
-#: A page draws at most this many steps, as many as a stage can have.
+#: Maximum number of steps drawn on a page, which is the maximum of a stage.
 MAX_DRAWN_STEPS: Final = 500
 STEPS_PER_PAGE: Final = 100
 
@@ -83,7 +83,6 @@ class WorkflowsPage:
     async def _map(self, request: Request, view: WorkflowView) -> Markup | None:
         if view.map_job is None:
             return None
-        # The drawing function escapes every text, so the SVG is safe.
         return Markup(await self.page_context.picture(request, view.map_job))  # noqa: S704
 
 
@@ -109,7 +108,6 @@ def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Reques
             all_stages_url=current_url_with(request, stage=None, page=None),
         )
     if sum(len(stage.recipe.steps) for stage in compiled_dag.stages.values()) > MAX_DRAWN_STEPS:
-        # Here, each stage is drawn as a step of one unnamed stage.
         links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
         return WorkflowView(
             stage_urls=urls, map_job=DrawingJob(Drawing(diagram_of_stages(structure)), links=links)
