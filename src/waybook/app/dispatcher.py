@@ -1,7 +1,6 @@
 """The single entry point for tool calls of every transport.
 
-The dispatcher checks the arguments, passes the org and the idempotency key to the tool's handler,
-converts errors into answers, and logs the call.
+The dispatcher checks the arguments, calls the tool, turns errors into answers, and logs the call.
 """
 
 import logging
@@ -53,9 +52,9 @@ from waybook.tracing import TRACING, describe_call
 
 log = logging.getLogger(__name__)
 
-#: Label for requests without a tool, such as pages, documents, and MCP messages other than calls.
+#: Label in the metrics for requests that call no tool.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts a large reply, or many operations of conditions, as several calls.
+#: The rate limit counts an expensive call as several calls.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 NOT_HASHED: Final = {"idempotency_key"}
@@ -104,7 +103,8 @@ class Dispatcher:
         if tool.logged:
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            # A step's page finds calls by the times of audit entries, so use the database's time.
+            # Use the database's time, because a step's page finds calls by the times of audit
+            # entries.
             measured = Measured(size, seconds, self.services.database.now())
             is_audited = plain.is_audited
             self.calls.record(
@@ -136,7 +136,7 @@ class Dispatcher:
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
         """Return the error for exceeding the rate limit.
 
-        Only the first of several refusals in a row is logged, because refusals must be cheap.
+        Only the first of several refusals in a row is logged.
         """
         limit = self.services.rate_limit
         if limit is None:
@@ -171,7 +171,7 @@ class Dispatcher:
 
     def shortened(self, caller: Caller, plain: Answer) -> Answer:
         if plain.is_error:
-            # Do not cache the ids in an error, because they may come from the caller and not exist.
+            # The ids in an error may come from the caller and not exist, so they are not cached.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
@@ -183,7 +183,7 @@ class Dispatcher:
         try:
             full_args = await with_full_ids(ctx, args)
         except NotFound:
-            # Look for a stored answer, because the first call may have removed the object.
+            # Look for a stored answer, because the first call may have removed the plan or run.
             ctx.key = _key(tool.name, caller.user, args)
             stored = await _find_stored(ctx)
             if stored is None:
@@ -236,5 +236,5 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the rate-limit key. The dashboard has its own, so that agents cannot block it."""
+    """Return the rate-limit key. The dashboard has its own key, so that agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD

@@ -6,7 +6,7 @@ from typing import Final
 
 from waybook.app.request.tool import Tool
 
-#: Names of the tools in each package of `app/tools`; each is the name of a module there.
+#: Names of the tools in each package of `app/tools`. Each is also the name of a module.
 PACKAGES: Final = {
     ".plans": (
         "get_next_step submit_step_result create_research_plan copy_plan get_step_context "
@@ -30,7 +30,7 @@ MODULES: Final = {
 
 
 class ToolRegistry(Mapping[str, Tool]):
-    """The tools; the module of a tool is imported when the tool is first used."""
+    """The tools. The module of a tool is imported when the tool is first used."""
 
     def __init__(self) -> None:
         self._imported: dict[str, Tool] = {}

@@ -184,7 +184,7 @@ class BoundedHttpClient:
         return value
 
     def _extract_error_message(self, body: bytes) -> str:
-        """Return the error message in a response body, or an empty text if there is none."""
+        """Return the error message in a response body, or an empty text without a message."""
         try:
             value = orjson.loads(body)
         except ValueError:

@@ -1,12 +1,7 @@
 """Authentication of callers by API token, access token of the issuer, or web session.
 
-Credentials are looked up on every request, so that a revocation takes effect immediately in every
-process. For a cached API token, this lookup is part of the request's first message to the database
-(see `token_cache`).
-
-A web session started by signing in with the issuer is a credential of its own. A session started
-with an API token uses that token as its credential, because having a token does not prove that the
-caller is a person.
+Credentials are checked on every request, so that a revocation takes effect immediately in every
+process.
 """
 
 import logging
@@ -94,7 +89,7 @@ async def authenticate_issuer_token(
         channel=channel,
         scopes=scopes,
         # The credential does not contain the person's id at the issuer, because erasing the user
-        # would not remove that id.
+        # would not remove it.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -137,7 +132,7 @@ async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -
 async def _member_rows(
     database: Database, issuer: IssuerClient, who: IssuedIdentity
 ) -> list[MemberRow]:
-    """Read the org and the user. A cluster reads the org first, to find the node of the user."""
+    """Read the org and the user."""
     identity = issuer.settings.issuer, who.subject
     if not await database.is_cluster():
         statements = members.member_statements(who.org, *identity)
@@ -156,7 +151,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in the org. If the name is taken, append the user's id at the issuer."""
+    """Create the user in the org. If the name is taken, the user's id at the issuer is added."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("the user is not registered in the org, and oidc_new_users is deny")
@@ -191,7 +186,7 @@ SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """User who signed in with a browser, and what pages show about the user."""
+    """A user who signed in with a browser."""
 
     caller: Caller
     person: SessionUser
@@ -199,7 +194,7 @@ class SignedInUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A new web session with its secret, which only the browser stores."""
+    """A new web session. Only the browser stores its secret."""
 
     secret: str = field(repr=False)
     caller: Caller

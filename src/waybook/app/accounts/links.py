@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: With an action link, a person can read and decide without signing in.
+#: An action link lets a person read and decide without signing in.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
@@ -46,7 +46,7 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the link's user as the caller, with the link as credential.
+    """Return the link's user as the caller.
 
     Raises:
         Forbidden: the user is disabled or may not review.
@@ -69,6 +69,6 @@ def link_decider(link: AccessLink) -> Caller:
 
 
 async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
-    """Revoke the action links of a plan or run, or of the whole org; return how many were valid."""
+    """Revoke the action links of a plan or run, or of the whole org. Return their number."""
     (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
     return len(rows)

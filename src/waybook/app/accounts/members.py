@@ -1,8 +1,4 @@
-"""Administration of orgs: their settings, users and API tokens.
-
-Every change is made under the org's lock and recorded in its audit chain. The list of all orgs is
-for the operator of the server.
-"""
+"""Administration of orgs: their settings, users and API tokens."""
 
 import secrets
 from collections.abc import Callable
@@ -95,7 +91,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of a user. From the next request on, they limit all the user's credentials.
+    """Set the scopes of a user. They limit all credentials of the user.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -134,7 +130,7 @@ class TokenRequest:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """New API token with its secret, which is shown only once."""
+    """A new API token. Its secret is shown only once."""
 
     user: User
     token: Token

@@ -11,7 +11,7 @@ from waybook.store.driver.queries import Statement, first_value
 
 
 class SecretStatements(Protocol):
-    """Builds the statements that find the org of a secret, and then the secret's row."""
+    """Builds the SQL statements that find the row of a secret."""
 
     def __call__(self, *, is_org_known: bool) -> list[Statement]:
         """Return the statements. If the org is known, they read only rows of that org."""
@@ -22,8 +22,7 @@ async def find_by_secret(
 ) -> list[Any]:
     """Return the row that a secret belongs to, or no row.
 
-    Concurrent lookups of the same secret are shared: when a fleet of agents with one token
-    reconnects, most of them would otherwise find the queue for connections full.
+    Concurrent lookups of the same secret are shared, because many agents may use one token.
     """
     find = partial(_find, database, secret, statements)
     return await database.lookups.read((hash_token(secret), statements), find)
@@ -32,8 +31,7 @@ async def find_by_secret(
 async def _find(database: Database, secret: str, statements: SecretStatements) -> list[Any]:
     """Look up a secret.
 
-    If the secret contains its org's code, only that org is searched, on one database node.
-    Otherwise, every node of a cluster is asked for the org first.
+    If the secret contains the code of its org, only that org is searched.
     """
     secret_hash, org_id = hash_token(secret), org_in(secret)
     org_rows, rows = await database.read_by_secret(

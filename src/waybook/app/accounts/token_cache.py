@@ -1,8 +1,7 @@
-"""Cache of recently looked-up API tokens.
+"""Cache of recently used API tokens.
 
-A cached token is not trusted: the call's first message to the database checks that the token is
-unchanged and valid. A token that fails this check is looked up again. A token leaves the cache when
-its time of last use must be recorded again, after at most a minute.
+A cached token is not trusted: the call's first database message checks that the token is still
+valid.
 """
 
 from collections import OrderedDict
@@ -23,24 +22,18 @@ MAX_TOKENS: Final = 10_000
 
 
 class CachedCaller(NamedTuple):
-    """Caller with a cached token, authenticated only once `check` has passed."""
+    """A caller with a cached token. The caller is authenticated only after `check` has passed."""
 
     caller: Caller
     check: CredentialCheck
 
     def checking(self) -> "CheckedBlock":
-        """Check the token in the first database message that the block sends.
-
-        If the check fails, the block ends and `check.is_failed` is set.
-        """
+        """Check the token in the first database message that the block sends."""
         return CheckedBlock(self.check)
 
 
 class CheckedBlock:
-    """Context manager that checks a credential and ends the block if the check fails.
-
-    It is a class because a context manager made from a generator takes twice as long.
-    """
+    """Context manager that checks a credential and ends the block if the check fails."""
 
     __slots__ = ("_check", "_previous")
 
@@ -51,7 +44,7 @@ class CheckedBlock:
         self._previous = CURRENT_CHECK.set(self._check)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        # The next request on this connection may run in the same context, so reset the check.
+        # The next request on this connection must not reuse the check.
         CURRENT_CHECK.reset(self._previous)
         if kind is None or not issubclass(kind, StaleCredential):
             return False
@@ -72,7 +65,7 @@ class TokenCache:
         self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
 
     def get(self, secret: str, channel: Channel) -> CachedCaller | None:
-        """Return the caller for a cached token; None if the token must be looked up."""
+        """Return the caller for a cached token, or None if the token must be looked up."""
         entry, now = self._entries.get((hash_token(secret), channel)), self._now()
         if entry is None or now is None or now >= entry.recent_until:
             return None

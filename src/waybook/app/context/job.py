@@ -1,7 +1,6 @@
 """The context of a job: its prompt, its input documents, and the parts submitted so far.
 
-It is short enough for any client. Each text that was cut comes with the tool call that fetches the
-rest.
+Each text that was cut comes with the tool call that returns the rest.
 """
 
 import json
@@ -208,7 +207,7 @@ MAX_DOCUMENT_LIST_BYTES = 12_000
 #: More than any list has: a document consists of limited parts.
 MAX_LIST_CHARACTERS = 1 << 24
 MIN_SHARE_BYTES = 200
-#: `get_job_input` returns texts of a job that are not documents under these keys.
+#: `get_job_input` returns these texts under these keys.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"

@@ -1,7 +1,4 @@
-"""The reply to an agent that gets a job, and claims of free jobs in a cached run.
-
-Calls on a cached run take turns to decide; see `LockedRun`.
-"""
+"""The reply to an agent that gets a job, and claims of free jobs in a cached run."""
 
 from typing import NamedTuple
 
@@ -54,10 +51,9 @@ class PreparedClaim(NamedTuple):
 async def prepare_claim(
     locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
 ) -> PreparedClaim | None:
-    """Reserve a free job of the cached run and read its inputs, before the call has its turn.
+    """Reserve a free job of the cached run and read its inputs.
 
-    Return None if the call must lock the run instead: there is no free job, the caller holds a job
-    other than `besides`, or the job needs data that is not cached.
+    Return None if the call must lock the run instead.
     """
     job = await locked.reserve(wanted, besides=besides)
     if job is None or locked.cached_run is None:

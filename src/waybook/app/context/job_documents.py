@@ -13,7 +13,7 @@ from waybook.store.runs import inputs
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.inputs import DocumentInfo
 
-#: When a job's inputs are read, the inputs of this many next free jobs are read too.
+#: Number of further free jobs whose inputs are read at the same time.
 READ_AHEAD_JOBS = 8
 
 
@@ -26,7 +26,7 @@ def document_statements(
 async def read_documents(
     locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
 ) -> dict[str, DocumentInfo]:
-    """Return the input documents of a job, by id. `slots_of` returns their keys in the index.
+    """Return the input documents of a job, by id.
 
     A claimed job keeps the versions that were the latest when it was claimed. If documents are
     missing in a cached run, those of the next free jobs are read and cached too.

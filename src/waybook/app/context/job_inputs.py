@@ -9,7 +9,7 @@ import orjson
 from waybook.dag.expansion.inputs import Document
 from waybook.json_values import Body, Json, format_time, non_empty
 
-#: All inputs of a job together get at least this many bytes, even if the prompt is long.
+#: Minimum number of bytes for the inputs of a job, even if the prompt is long.
 MIN_INPUT_BYTES = 9_000
 
 
@@ -20,7 +20,7 @@ class JobInput(NamedTuple):
     stage: str | None
     length: int
     document: Document | None = None
-    #: Empty for a document whose text was not read.
+    #: Empty if the text was not read.
     text: str = ""
     by: str | None = None
     at: datetime | None = None
@@ -30,7 +30,7 @@ class JobInput(NamedTuple):
 
 
 class JobMaterials(NamedTuple):
-    """Prompt, inputs and submitted parts of a job. Texts of long documents are left out."""
+    """Prompt, inputs and submitted parts of a job. The texts of long documents are missing."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -53,7 +53,7 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def complete_packet(materials: JobMaterials, documents: list[Json], room: int) -> Body | None:
-    """Return the context with all texts, or None if it might not fit into `room` bytes."""
+    """Return the context with all texts, or None if they may not fit into `room` bytes."""
     contents: list[Json] = []
     for job_input in materials.inputs:
         if len(job_input.text) < job_input.length:

@@ -1,4 +1,4 @@
-"""Reads the prompt and inputs of a job for people. This is no claim and no heartbeat."""
+"""Reads the prompt and inputs of a job for people, without claiming the job."""
 
 from waybook.app.context.job import load_job_materials
 from waybook.app.context.job_inputs import JobMaterials
@@ -9,7 +9,7 @@ from waybook.store.runs import jobs
 
 
 async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
-    """Return the prompt, inputs and submitted parts of a job, as its next holder would get them."""
+    """Return the prompt, inputs and submitted parts of a job."""
     statement = jobs.job_statement(id_or_nil(job_id).lower())
     async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
         job = jobs.first_job(locked.results[0])

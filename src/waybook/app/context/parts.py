@@ -1,4 +1,4 @@
-"""Code that the contexts of steps and plans share: size limits, and calls that fetch more."""
+"""Code that the contexts of steps and plans share."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class PacketReader:
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field of which only the beginning is loaded."""
+        """Yield a text field whose beginning is loaded."""
         if read is not None:
             yield TextField(
                 name=name,

@@ -1,4 +1,4 @@
-"""The parts of the context with which a new conversation continues a plan."""
+"""The context with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +36,10 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Artifacts found by a search, best first. If `since` is set, the artifacts stored after that
+    #: Artifacts that a search found, best first. With `since`, the artifacts stored after that
     #: audit entry.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry. The context contains only later entries and the steps they changed.
-    #: None for the whole plan.
+    #: Number of an audit entry. The context then contains only later changes.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
@@ -104,7 +103,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in order. If there are too many, those around the first open step."""
+    """Return the steps in order. Of a long plan, return those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None
@@ -167,7 +166,10 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """Return the latest audit entries, newest first, or those after `since`, oldest first."""
+    """Return the latest audit entries, newest first.
+
+    With `since`, return the later entries, oldest first.
+    """
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

@@ -1,4 +1,4 @@
-"""The parts of the context for an agent that works on a step, most important first."""
+"""The context for an agent that works on a step, most important parts first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -80,10 +80,7 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return the list with this name as the only part of the context.
-
-    The list `artifacts` has the artifacts of the whole plan, newest first.
-    """
+    """Return only the list with this name."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
@@ -104,7 +101,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
         yield _own(*results[of.step.id], reader)
     yield _earlier(of, results, reader)
     newest = [read_stored(row) for row in of.newest]
-    # The artifacts of the step may belong to the steps that it was copied from.
+    # In a copied plan, the artifacts belong to the steps of the original plan.
     own = {of.step.id, *(artifact.step_id for artifact in mine)}
     others = [s for s in newest if s.step_id not in own]
     matter = [s for s in of.ranked if s.step_id not in own]
@@ -116,7 +113,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return the results of the dependencies. Without dependencies, of all earlier steps."""
+    """Return the results of the dependencies or, without dependencies, of all earlier steps."""
     entries = [
         Entry(
             frame=step_header(
@@ -157,7 +154,7 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
 
 
 def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
-    """Return a reviewer's decision, without feedback that is already in the instructions."""
+    """Return a reviewer's decision. Feedback that is already in the instructions is left out."""
     frame = non_empty(
         reviewId=row.id,
         decision=row.decision,

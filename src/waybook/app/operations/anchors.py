@@ -20,8 +20,7 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: An anchor that does not match the database, and the hash in the database. A missing entry has no
-#: hash.
+#: An anchor that does not match the database, and the hash in the database.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 BATCH = 500
@@ -62,9 +61,6 @@ async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
 
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
     """Compare the database with an anchor file, or with the anchor in a backup.
-
-    Every chain must still contain the entry named in the anchor, unless a later erasure removed
-    it.
 
     Raises:
         InvalidInput: the file is neither an anchor nor a backup, or is damaged.

@@ -1,9 +1,6 @@
 """Verifies that audit chains are intact and that their replay yields the stored rows.
 
-An audit chain has a subject: a plan, a run, an org, a skill execution, or research without a plan.
-Subjects are verified one by one, so that memory use is limited by the longest chain. A subject's
-rows and its last entry are read in one snapshot; earlier entries never change, so they are read
-later.
+Chains are verified one by one, so that memory use is limited by the longest chain.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -32,8 +29,6 @@ ORG = "org"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """Result of verifying the audit chain of one subject."""
-
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()
@@ -46,7 +41,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return all subjects to verify, including subjects that have audit entries but no rows."""
+    """Return everything that has an audit chain, even without rows."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 
@@ -59,7 +54,7 @@ async def verify_audit(
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Verify that a subject's audit entries are unchanged, and that its rows match them."""
+    """Verify that audit entries are unchanged, and that the stored rows match them."""
     ends, stored, resealed = await ctx.read(
         audit.chain_end_statement(subject.id),
         _stored_statement(subject),
@@ -96,7 +91,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Find an entry whose hash is not the one that was computed when a user was erased."""
+    """Find an entry whose hash differs from the one that an erasure recorded."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

@@ -28,15 +28,6 @@ async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress
 
 
 async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> Manifest:
-    """Load a backup file into an empty database.
-
-    Raises:
-        InvalidInput: the file is no backup, is damaged, or was made by a newer program.
-        Refused: the database is not empty.
-        Misconfigured: the role is not the owner.
-        Busy: another process is writing to the database.
-    """
-
     def load(progress: Progress) -> Manifest:
         with open_archive(path) as opened:
             restore.restore(owner_dsn, opened, progress)
@@ -46,11 +37,6 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
 
 
 def verify_backup(path: Path, *, progress: Progress) -> Manifest:
-    """Read a backup file completely to check it, without a database.
-
-    Raises:
-        InvalidInput: the file is no backup, or is damaged.
-    """
     with open_archive(path) as opened:
         opened.verify(progress)
         return opened.manifest

@@ -29,9 +29,7 @@ async def examined_owner(owner_dsn: str) -> CheckResult:
 def about_owner(role: OwnerRole) -> CheckResult:
     """Check the database role that owns the tables.
 
-    A role that is exempt from row-level security gets a warning if it can switch to the maintenance
-    role, because every statement also filters by org. If the role cannot switch, the check fails,
-    and erasure and retention are refused.
+    A role that is exempt from row-level security must be able to switch to the maintenance role.
     """
     if role.refusal is not None:
         return CheckResult("owner", CheckState.FAIL, role.refusal, "then run waybook doctor again")

@@ -1,8 +1,7 @@
-"""Delivery of webhook messages by the server, or of a single message by an operator.
+"""Delivery of webhook messages.
 
-A process claims a message for the time of a lease, delivers it without holding a lock, then records
-the delivery. If the process is killed before that, another one delivers the message again, with the
-same id.
+If a process is killed during a delivery, another process delivers the message again, with the same
+id.
 """
 
 import asyncio
@@ -30,12 +29,12 @@ from waybook.store.driver.queries import is_id
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 4
-#: A claimed message is reserved for one process for this long. No attempt takes longer.
+#: A process reserves a message for this long. No attempt takes longer.
 LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Try to deliver a few due messages of this org; return how many were tried."""
+    """Try to deliver a few due messages of this org. Return how many were tried."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -59,7 +58,7 @@ async def _deliver(
 
 
 async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> WebhookMessage:
-    """Add action links to a message about a review or stage, unless they were revoked.
+    """Add action links to a message about a review or stage.
 
     The stored message has no links, because their secrets are not stored.
     """

@@ -1,8 +1,4 @@
-"""Checks that an operator runs on the database, the machine and the webhooks.
-
-Each check returns what it found and what to do about it. The checks work whether or not a server is
-running.
-"""
+"""Checks that an operator runs on the database, the machine and the webhooks."""
 
 import shutil
 import sys
@@ -61,10 +57,7 @@ MAX_SKEW_SECONDS = 2.0
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Check the PostgreSQL version, the privileges and the clock.
-
-    Pages of an org leave out the size of the database, because it covers all orgs.
-    """
+    """Check the PostgreSQL version, the privileges and the clock."""
     used = f", {_megabytes(seen.server.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
     yield CheckResult("migrations", CheckState.OK, "up to date")
@@ -73,7 +66,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each failing background loop, or one result if no loop fails."""
+    """Yield one result for each failing background loop, or one result if none fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"

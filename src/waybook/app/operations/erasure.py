@@ -1,8 +1,6 @@
 """Erasure of orgs and users, deletion of expired data, and verification of erasures.
 
-Only an operator can erase, on the command line; no tool or page offers it. Each erasure leaves a
-record of its time, its operator and the amount erased. Verification checks that these records are
-intact and that erased rows have not reappeared.
+Only an operator can erase, on the command line. Each erasure leaves a record.
 """
 
 import asyncio
@@ -59,9 +57,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Delete expired data once; return how many rows were deleted per table.
-
-    The result also has the number of dropped partitions.
+    """Delete expired data once. Return how many rows were deleted per table.
 
     Raises:
         Busy: another transaction holds locks on the rows for too long; the next pass retries.
@@ -78,7 +74,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        # If this task is canceled, the thread stops early, and the next pass deletes the rest.
+        # The thread stops early, and the next pass deletes the rest.
         stopped.set()
 
 
@@ -93,10 +89,7 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Check the record of each erasure.
-
-    If a record is broken, the results after it are unreliable.
-    """
+    """Check the record of each erasure."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

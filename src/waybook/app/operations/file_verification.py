@@ -11,7 +11,7 @@ from waybook.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """Plan or run in a verified file. `seal` is the hash of its last audit entry."""
+    """The plan or run in a verified file. `seal` is the hash of its last audit entry."""
 
     kind: str
     id: str
@@ -24,8 +24,8 @@ class VerifiedFile:
 def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
     """Verify a snapshot or JSON export: its audit chain, its rows, and the page it shows.
 
-    `seal` is the expected hash of the last entry. Without it, the check only shows that the file is
-    consistent: the whole audit chain could have been rewritten.
+    Without `seal`, the expected hash of the last entry, the whole audit chain could have been
+    rewritten.
 
     Raises:
         InvalidInput: the file is not a snapshot or export, or was changed.

@@ -1,7 +1,6 @@
 """Imports a complete JSON export: a plan or run with its audit chain.
 
-Ids are kept. The chain of the file is verified, replayed and inserted unchanged. One entry is added
-that names the importing user, so that the audit shows which entries were written elsewhere.
+The chain is verified and inserted unchanged. One entry is added that names the importing user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,7 @@ from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Text columns of each kind of row. The audit contains only the hashes of these texts.
+#: The audit contains only the hashes of these texts.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -57,7 +56,7 @@ ENTRY_FIELDS: Final = ("seq", "at", "event", "actor", "channel", "record", "hash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFile:
-    """Verified content of an export: rows and texts that agree with a valid audit chain."""
+    """Content of an export whose audit chain, rows and texts were verified."""
 
     kind: str
     id: str
@@ -149,7 +148,7 @@ def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
-    """Remove the texts from these rows, and return them with their row ids."""
+    """Remove the texts from these rows, and return them with the ids of the rows."""
     texts: list[tuple[str, Row]] = []
     for row_id, row in rows[kind].items():
         columns = TEXT_COLUMNS.get(kind, ())
@@ -175,8 +174,6 @@ def _definition(data: Body, run: Row) -> CompiledDag:
 
 async def import_export(ctx: RequestContext, file: ExportFile) -> None:
     """Insert an exported plan or run into the caller's org, in one transaction.
-
-    Before the commit, the stored rows are compared with a replay of the stored audit.
 
     Raises:
         Forbidden: the caller is not an administrator, as required because the audit entries name
@@ -227,7 +224,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 
 
 def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the entry that names the importing user and follows the file's last entry."""
+    """Return the audit entry that names the importing user."""
     last = file.entries[-1]
     details: dict[str, Json] = {
         "action": "imported",

@@ -1,12 +1,7 @@
 """Indexes the artifacts and passages of an org that search does not cover yet.
 
-Outputs, late results, and artifacts from before search was introduced are not indexed when they are
-stored. A passage has no current embedding if the request for it failed. Indexing a text twice has
-no further effect. Embeddings are written in a separate transaction.
-
-If writing a passage breaks the database connection twice, the passage is quarantined for a day. The
-cause may be a pgvector extension that crashes on the server's processor, and each crash would
-disconnect all clients.
+If indexing a passage breaks the database connection twice, the passage is left out for a day,
+because each crash of the database disconnects all clients.
 """
 
 import logging
@@ -28,15 +23,12 @@ MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
 #: Every transaction ends within this time, so no row with an older timestamp can appear later.
 COMMIT_MARGIN = timedelta(hours=1)
-#: A passage is quarantined after it has broken the database connection this many times.
+#: A passage is left out after it has broken the database connection this many times.
 MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index a batch of artifacts and passages; return 0 if there was nothing to index.
-
-    The first calls cover all artifacts. Later calls cover only artifacts added since then.
-    """
+    """Index a batch of artifacts and passages. Return 0 if there was nothing to index."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     await _set_aside(ctx, able)
@@ -56,8 +48,7 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # Do not move the start of the time window while passages are quarantined, so that they are
-        # retried later.
+        # While passages are left out, this time stays the same, so that they are tried again.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 
@@ -73,7 +64,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Compute and store embeddings of these passages; return 0 if that is impossible, else 1."""
+    """Compute and store embeddings of these passages. Return 0 if that is impossible, else 1."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     made = await library.embed_texts(
         [artifacts.embedding_text(row.title, row.body) for row in bare]
@@ -96,7 +87,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Stop indexing passages that broke the connection too often, in every process."""
+    """Stop indexing passages that broke the connection too often."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

@@ -1,4 +1,4 @@
-"""Reminders of an org's overdue reviews. Each reminder is stored once, for delivery by webhook."""
+"""Stores a reminder for each overdue review, for delivery by webhook."""
 
 from contextlib import suppress
 from datetime import UTC
@@ -17,17 +17,14 @@ BATCH_SIZE = 100
 
 
 async def remind_of_reviews(ctx: RequestContext) -> int:
-    """Store a reminder for each overdue review that has none; return the number of reminders.
-
-    A reminder does not change the plan: only a person decides the review.
-    """
+    """Store a reminder for each overdue review that has none. Return their number."""
     patience = ctx.services.review_reminder
     if patience is None or NotificationKind.REVIEW_OVERDUE not in ctx.services.notification_events:
         return 0
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
     stored = 0
     for review in overdue:
-        # If a call holds the plan's lock, the next pass tries again.
+        # If a call has locked the plan, the next pass tries again.
         with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored

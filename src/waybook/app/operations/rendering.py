@@ -1,8 +1,7 @@
 """Renders documents from job results.
 
-A renderer locks only its RENDER jobs, and other renderers skip these jobs. The run is locked only
-for writing. All documents are written in one transaction, so if the process is killed, the next
-pass renders them again.
+All documents of a pass are written in one transaction, so if the process is killed, the next pass
+renders them again.
 """
 
 import asyncio
@@ -31,10 +30,7 @@ async def render_documents(ctx: RequestContext) -> int:
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
-    """Render the documents of a run.
-
-    A failure is logged and does not affect other runs.
-    """
+    """Render the documents of a run. A failure does not affect other runs."""
     try:
         return await _render_run(ctx, run_id)
     except WaybookError as error:

@@ -17,7 +17,7 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: Knowing one of these URLs gives access, so the whole URL is a secret.
+#: These URLs are secrets, because knowing the URL is enough to use it.
 SECRET_URLS = frozenset({"webhook_url"})
 
 
@@ -53,7 +53,7 @@ def mask_setting_password(value: object) -> str:
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
-    """Yield all secret values, in every form in which logs must not contain them.
+    """Yield all secret values that logs must not contain.
 
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']

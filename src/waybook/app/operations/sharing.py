@@ -27,8 +27,6 @@ SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlan:
-    """A plan to be shared, with its last audit entry and its links."""
-
     id: str
     name: str
     seq: int

@@ -1,4 +1,4 @@
-"""Stall sweep of one org: locks each inactive plan and records the stall."""
+"""Finds inactive plans of one org, and sets them to stalled."""
 
 from contextlib import suppress
 
@@ -17,10 +17,9 @@ MAX_COUNTED = 1_000
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Set inactive plans to stalled; return how many were changed.
+    """Set inactive plans to stalled. Return how many were changed.
 
-    Only plans whose next check is due are read. The sweep also counts stalled plans and steps, so
-    that the metrics endpoint need not query them.
+    The numbers of stalled plans and steps are kept for the metrics.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
     count = load.SQL["count_stalls"](patience=patience, most=MAX_COUNTED)
@@ -30,7 +29,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     )
     moved = 0
     for plan_id in first_column(silent):
-        # If a call holds the plan's lock, the next sweep tries again.
+        # If a call has locked the plan, the next pass tries again.
         with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
@@ -43,8 +42,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
     """Lock an inactive plan and set it to stalled, unless it already is.
 
-    Returns:
-        The plan, and whether its status was changed.
+    Return the plan, and whether its status was changed.
     """
     async with LockedPlan(ctx, plan_id=plan_id) as locked:
         decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)

@@ -40,7 +40,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Check for quarantined passages, which semantic search cannot find."""
+    """Check for passages that were left out of the index of semantic search."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
@@ -93,7 +93,7 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
 async def _find(
     tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
-    """Raise Unavailable unless every available search method finds the test passage."""
+    """Raise Unavailable unless every search method finds the test passage."""
     scope = Scope(kinds=(KIND,))
     question = await asyncio.to_thread(parse_query, TEXT)
     statements = search.search_statements(question, query_vector, scope, able)

@@ -1,7 +1,6 @@
 """Queries for the agents of an org: their clients, last calls, current work and past work.
 
-An agent is a user and a session. Its work is read from the audit; its clients and the time of its
-last call are read from the call log.
+An agent is a user and a session.
 """
 
 from collections import defaultdict
@@ -28,7 +27,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldItem:
-    """Plan step or job that an agent works on."""
+    """A step or job that an agent works on."""
 
     kind: str
     work_id: str
@@ -41,7 +40,7 @@ class HeldItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Agent with a summary of its work in the last 30 days."""
+    """An agent with a summary of its work in the last 30 days."""
 
     key: AgentKey
     clients: tuple[str, ...]
@@ -61,7 +60,7 @@ class AgentsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentActivity:
-    """Audit entries of an agent, newest first, with the names of the rows that they mention."""
+    """Audit entries of an agent, newest first, with the names of the plans and runs."""
 
     agent: Agent
     entries: list[SealedEntry]
@@ -184,7 +183,7 @@ def _cursor(row: AgentRow) -> str:
 
 
 def _place(cursor: str | None) -> tuple[str, str, str]:
-    """Parse a cursor into the position in the list of agents after which the page begins."""
+    """Parse a cursor of the list of agents."""
     if cursor is None:
         return NEVER, "", ""
     try:

@@ -1,7 +1,4 @@
-"""Audit queries: entries of one subject, filtered pages of an org, exports, and event labels.
-
-Entries never change, so the pages of a chain are consistent although each is read separately.
-"""
+"""Audit queries: entries of one plan or run, pages of an org, exports, and event labels."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -21,8 +18,7 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
-#: The latest entries always include some of these frequent events. A query for any other event uses
-#: an index.
+#: These events are frequent, so they need no index. A query for any other event uses an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 AuditEntry: TypeAlias = SealedEntry
@@ -78,8 +74,6 @@ EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Filter for audit entries. All fields that are set must match."""
-
     subject_id: str | None = None
     event: str | None = None
     actor: str | None = None
@@ -101,8 +95,7 @@ async def browse_audit(
 ) -> EntriesPage:
     """Return a page of audit entries, newest first.
 
-    Entries about users and tokens are returned to administrators only: they contain names,
-    addresses and scopes.
+    Only administrators get entries about users and tokens.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -145,14 +138,14 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if filter_.subject_id is None:
         return _page_query(filter_)(at=at, subject_id=subject_id, seq=seq, **params)
-    # Entries of one chain are sorted by number, so the time only excludes entries after `until`.
+    # Entries of one chain are sorted by number, so a time is needed only for `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the query whose index scan reads the fewest unwanted entries."""
+    """Return the query that reads the fewest unwanted entries."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:
@@ -165,7 +158,7 @@ def _page_query(filter_: AuditFilter) -> Query:
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
-    """Parse a cursor into the position in the audit after which the page begins.
+    """Parse a cursor of the audit.
 
     Raises:
         InvalidInput: the cursor is not valid.

@@ -1,8 +1,4 @@
-"""Names of the plans, runs, steps and jobs that audit entries refer to.
-
-An audit entry has only ids. One query reads all names for a page of entries; deleted rows have no
-name.
-"""
+"""Names of the plans, runs, steps and jobs that audit entries refer to."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
@@ -35,10 +31,7 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
 
 
 async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
-    """Return the newest plans and runs whose name contains a text.
-
-    The list is empty if the text is an id. Only the newest runs are searched.
-    """
+    """Return the newest plans and runs whose name contains a text."""
     if is_id(text) or parse_short_id(text) is not None:
         return []
     wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text=text)

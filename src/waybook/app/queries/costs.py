@@ -28,8 +28,6 @@ class AgentUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgCosts:
-    """Usage of an org in a period, in total and split by day, agent, model, and plan or run."""
-
     org: OrgUsage
     days: tuple[DayUsage, ...]
     agents: tuple[AgentUsage, ...]
@@ -41,7 +39,7 @@ class OrgCosts:
 
 
 async def count_costs(ctx: RequestContext, since: datetime | None = None) -> OrgCosts:
-    """Return the org's usage since a time (default: 30 days ago), from one database snapshot."""
+    """Return the org's usage since a time (default: 30 days ago)."""
     totals, models, work, days, by_agent, (counted,) = await ctx.read(
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )

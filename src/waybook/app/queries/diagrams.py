@@ -26,7 +26,7 @@ from waybook.plan.model import (
     StepId,
 )
 
-#: What happens after the last round of a loop whose condition is still true.
+#: Texts for what happens after the last repetition.
 AFTER_LOOP: Final = {
     None: "",
     OnExhausted.CONTINUE: "",

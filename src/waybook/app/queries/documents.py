@@ -1,4 +1,4 @@
-"""Queries for documents and outputs: lists without texts, and single items with their text."""
+"""Queries for documents and outputs."""
 
 import contextlib
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Parse a cursor into the position after which the page begins."""
+    """Parse a cursor of the list."""
     if behind is None:
         return "infinity", LAST_ID
     at, _, output_id = behind.partition("~")

@@ -1,4 +1,4 @@
-"""Material for a person's decision: research and outputs for a review, documents for feedback."""
+"""Material for a decision: research and outputs for a review, documents for feedback."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,6 @@ OUTPUT_KIND = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEvidence:
-    """Material that a reviewer needs besides the review itself."""
-
     previous: PreviousReview | None = None
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()

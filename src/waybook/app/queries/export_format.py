@@ -1,7 +1,7 @@
 """File format of the complete JSON exports of plans and runs.
 
-An export contains every row and the audit chain. Each audit entry includes the exact text from
-which its hash was computed, so that another installation can verify the chain on import.
+An export contains every row and the audit chain, so that another installation can verify the chain
+on import.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -56,7 +56,7 @@ def _list(rows: Mapping[str, Row]) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the number by which a step or condition is sorted; 0 for other rows."""
+    """Return the number by which steps and conditions are sorted, or 0 for other rows."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -102,7 +102,7 @@ def exported_entry(entry: SealedEntry) -> Body:
 async def export_parts(
     ctx: RequestContext, body: Body, subject_id: str, *, until: int
 ) -> AsyncIterator[bytes]:
-    """Yield a complete export. Audit entries are read in pages to limit memory use."""
+    """Yield a complete export piece by piece, to limit memory use."""
     yield orjson.dumps(body)[:-1] + b',"audit":['
     comma = b""
     async for page in read_entries(ctx, subject_id, until=until):

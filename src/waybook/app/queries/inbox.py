@@ -41,8 +41,6 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFeedback:
-    """A run that waits for a person's feedback on a stage."""
-
     kind: ClassVar[str] = "run"
     is_overdue: ClassVar[bool] = False
 

@@ -81,7 +81,7 @@ async def _definitions(
 
 
 def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTotals:
-    """Return the totals per section. Plans and runs in trouble are counted in no other section."""
+    """Return the totals per section. Work in trouble is counted in no other section."""
     open_plans, runs = kinds.count(TroubleKind.OPEN), kinds.count(TroubleKind.RUN)
     failed = kinds.count(TroubleKind.FAILED)
     highest = max(
@@ -99,12 +99,12 @@ def _section_totals(counted: OverviewTotals, kinds: str, most: int) -> SectionTo
 
 
 def _total(total: int, *, is_minimum: bool) -> SectionTotal:
-    """Limit a total to `MAX_COUNTED`. A limited total is marked as a minimum."""
+    """Limit a total to `MAX_COUNTED`, and mark a limited total as a minimum."""
     return SectionTotal(max(0, min(total, MAX_COUNTED)), is_minimum or total > MAX_COUNTED)
 
 
 def _waiting(row: WaitingRow, dags: Dags) -> WaitingWork | None:
-    """Return the overview entry, or None for a run without a stage that can be continued."""
+    """Return the overview entry, or None if no stage of the run can be continued."""
     if row.stages is None:
         return WaitingWork(row, None)
     dag = dags[row.dag]
@@ -136,7 +136,7 @@ def _running(row: RunningRow, dags: Dags) -> RunningPlan | RunningRun:
     progress = _progress(row.statuses or "")
     if not row.active_steps:
         return RunningPlan(row, progress, None, ())
-    # The current step is a step that awaits input, or else the first step in progress.
+    # A step that awaits input comes before a step in progress.
     steps = sorted(row.active_steps)
     holders = sorted({holder for is_held, _, _, holder in steps if is_held and holder})
     _, order, title, _ = steps[0]

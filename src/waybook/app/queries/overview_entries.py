@@ -1,4 +1,4 @@
-"""Entries of the overview: plans and runs, each with the reason why it is listed."""
+"""Entries of the overview, each with the reason why it is listed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ LABEL_LENGTH = 40
 
 
 class WaitingWork(NamedTuple):
-    """Open review, or completed stage of a run that awaits feedback."""
+    """An open review, or a completed stage that awaits feedback."""
 
     row: WaitingRow
     stage_name: str | None
@@ -38,7 +38,7 @@ class BlockedStep(NamedTuple):
 
 
 class TroubledPlan(NamedTuple):
-    """Plan that failed, is stalled, or has failed steps."""
+    """A plan that failed, is stalled, or has failed steps."""
 
     row: TroubledRow
     status: PlanStatus
@@ -82,7 +82,7 @@ class TroubledPlan(NamedTuple):
 
 
 class RunFailure(NamedTuple):
-    """Stage of a run with failed jobs, and the job that failed last."""
+    """A stage of a run with failed jobs, and the job that failed last."""
 
     stage: str
     step_key: str
@@ -104,7 +104,7 @@ class RunFailure(NamedTuple):
 
 
 class TroubledRun(NamedTuple):
-    """Open run with permanently failed jobs."""
+    """An open run with permanently failed jobs."""
 
     row: TroubledRow
     failures: Sequence[RunFailure]
@@ -139,7 +139,7 @@ class RunningRun(NamedTuple):
 
 
 class FinishedWork(NamedTuple):
-    """Plan or run that was completed or canceled."""
+    """A plan or run that was completed or canceled."""
 
     row: FinishedRow
     progress: Progress | None

@@ -1,4 +1,4 @@
-"""An artifact or source of the stored research, with everything its page shows."""
+"""An artifact or source of the stored research, as its page shows it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MAX_CITATIONS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchItem:
-    """Artifact with its sources, or source with the artifacts that cite it."""
+    """An artifact with its sources, or a source with the artifacts that cite it."""
 
     artifact: ArtifactRow | None = None
     sources: Sequence[SourceRow] = ()

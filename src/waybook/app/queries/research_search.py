@@ -36,10 +36,7 @@ async def run_search(
     *extra_statements: Statement,
     semantic: bool = True,
 ) -> tuple[SearchResults, Results]:
-    """Return the hits for a text, best first, and the results of the extra statements.
-
-    The search is full-text, and also semantic if `semantic` is set and embeddings are available.
-    """
+    """Return the hits for a text, best first, and the results of the extra statements."""
     library, org_id = search_backend(ctx.services), ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)

@@ -60,11 +60,7 @@ def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPol
 
 
 def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
-    """Return the reply about a review: its ids, its URL and, once decided, the decision.
-
-    The reply depends on the review alone, not on the progress of the plan, so it stays the same
-    once the review is decided.
-    """
+    """Return the reply about a review. Once the review is decided, the reply never changes."""
     named: Body = {
         "planId": review.plan_id,
         "reviewId": review.id,

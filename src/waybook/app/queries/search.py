@@ -35,7 +35,7 @@ MAX_NAME_LENGTH: Final = 200
 
 
 class HitKind(StrEnum):
-    """Kind of hit, in the order of the results."""
+    """Kind of search hit, in the order of the results."""
 
     PLAN = "plan"
     RUN = "run"
@@ -57,7 +57,7 @@ STORED_KINDS: Final = dict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """Search hit, with the ids that identify its page in the dashboard."""
+    """A search hit, with the ids that identify its page."""
 
     kind: HitKind
     id: str
@@ -83,7 +83,7 @@ class SearchGroup:
 async def search_everything(
     ctx: RequestContext, text: str, *, limit: int, semantic: bool
 ) -> list[SearchGroup]:
-    """Return the best hits of each kind for a text. An empty text has no hits.
+    """Return the best hits of each kind for a text.
 
     Raises:
         InvalidInput: the text is too long.
@@ -120,8 +120,7 @@ async def _short_id(ctx: RequestContext, text: str) -> str | None:
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Search operators: quotes, minus and `or`. If a text contains an operator, its last word must
-#: match entirely.
+#: Search operators. In a text with an operator, the last word must match as a whole.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -193,7 +192,7 @@ def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
-    """Return workflows whose name or slug has a word beginning with each wanted word."""
+    """Return workflows whose name contains words that begin with each wanted word."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

@@ -10,14 +10,12 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: Pauses longer than this share of the total working time are shortened.
+#: A pause longer than this share of the working time is shortened.
 MAX_IDLE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Interval of a timeline. The status determines its color."""
-
     start: datetime
     end: datetime
     status: StepStatus
@@ -49,10 +47,7 @@ def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
 
 
 class Axis:
-    """Time axis on which long pauses between work are shortened.
-
-    Waiting for a person counts as a pause.
-    """
+    """Time axis on which long pauses between work are shortened."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]

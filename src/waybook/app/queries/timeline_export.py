@@ -39,7 +39,7 @@ def csv_text(rows: Iterable[Iterable[str]]) -> str:
 
 
 async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
-    """Return a CSV of the times when each step was worked on or waited for a person."""
+    """Return a CSV with the times when each step was worked on or waited for a person."""
     plan_id = id_or_nil(plan_id)
     statement = details.status_changes_statement(plan_id, None)
     loaded, (rows,) = await load_plan(ctx, PlanRequest(plan_id=plan_id), statement)
@@ -64,7 +64,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
 
 
 def run_timeline(run_rows: RunRows) -> str:
-    """Return a CSV of the times when each job was worked on. Unstarted jobs come last."""
+    """Return a CSV with the times when each job was worked on."""
     lines = []
     for job in run_rows.rows.get("job", {}).values():
         start, end = _read_time(job["started_at"]), _read_time(job["completed_at"])

@@ -55,14 +55,14 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: None for usage that was reported without a model.
+    #: Empty for usage that was reported without a model.
     model: str | None
     usage: Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """Usage of a plan or run, or of the server's own language model for a tool."""
+    """Usage of a plan, a run, or the server's own language model."""
 
     kind: str
     id: str | None

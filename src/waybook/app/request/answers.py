@@ -70,7 +70,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Suggest the failed call if it is safe to repeat, or else a call that shows its effect."""
+    """Suggest to repeat the failed call if that is safe, or else a call that shows its effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, _repeated(error, tool, arguments), _later(error, tool))

@@ -27,7 +27,6 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Sort key: unknown argument names come first, because they are often typos."""
     return error["type"] != "extra_forbidden"
 
 

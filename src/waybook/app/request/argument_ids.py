@@ -1,8 +1,4 @@
-"""Resolves the short ids in the arguments of tools.
-
-Tools only get full ids. A text that is neither a full nor a short id is passed on to the tool,
-which rejects it.
-"""
+"""Replaces short ids in the arguments of tools by full ids."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -30,7 +26,7 @@ from waybook.core.short_ids import FULL_LENGTH, LENGTH, IdKind, looks_like_short
 from waybook.json_values import Json
 from waybook.store.short_ids import ShortIdCache
 
-#: Arguments that hold an id, or a list of ids, that may be short.
+#: Arguments that contain ids, which may be short.
 ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -39,17 +35,17 @@ ARGUMENT_KINDS: Final = {
     "job_id": IdKind.JOB,
     "review_id": IdKind.REVIEW,
 }
-#: Kinds of the ids in the argument `part`, by the word before the id: `result:ID` has a step's id.
+#: Kinds of the ids in the argument `part`. For example, `result:ID` contains a step's id.
 PART_KINDS: Final = {
     **dict.fromkeys(
         ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
     ),
     **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
 }
-#: Types whose values need no conversion to JSON.
+#: Values of these types are already JSON.
 JSON_TYPES: Final = frozenset({str, int, float, bool, NoneType})
 
-#: Replaces an id. It gets the kind of the id, the name of its argument, and the id.
+#: Called with the kind of an id, the name of its argument, and the id. Returns the new id.
 Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -59,7 +55,7 @@ class _IdField(NamedTuple):
 
     name: str
     alias: str
-    #: Kind of the ids. None for the argument `part`, and for nested objects.
+    #: Kind of the ids in the field, if all have the same kind.
     kind: IdKind | None
 
 
@@ -130,7 +126,7 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 
 def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON with short ids. Both forms of an id then give the same JSON."""
+    """Return the arguments as JSON with short ids. Both forms of an id give the same JSON."""
     dumped = _dump(args, exclude)
     for field in _id_fields(type(args)):
         value = dumped[field.name]
@@ -145,7 +141,7 @@ def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json
 
 
 def _dump(args: BaseModel, exclude: set[str]) -> dict[str, Json]:
-    """Return the arguments as JSON. Only fields that are not JSON already are converted."""
+    """Return the arguments as JSON."""
     values = args.__dict__
     for name in _converted_fields(type(args)):
         if values[name] is not None:
@@ -173,10 +169,7 @@ def _is_json(annotation: object) -> bool:
 def with_cached_ids(
     org_id: UUID, cache: ShortIdCache, model: type[BaseModel], arguments: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Replace cached short ids by full ids, before the arguments are validated.
-
-    In most calls, this replaces all ids, so the validated arguments need not be copied.
-    """
+    """Replace cached short ids by full ids, before the arguments are validated."""
     full_ids: dict[str, object] = {}
     for _, alias, kind in _id_fields(model):
         text = arguments.get(alias)
@@ -188,7 +181,7 @@ def with_cached_ids(
 
 
 def _has_only_full_ids(args: BaseModel) -> bool:
-    """Return whether the arguments contain only full ids, each in a field of its own."""
+    """Return whether the arguments contain only full ids."""
     values = args.__dict__
     for name, _, kind in _id_fields(type(args)):
         value = values[name]
@@ -200,7 +193,7 @@ def _has_only_full_ids(args: BaseModel) -> bool:
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
-    """Return the arguments with full ids. One query reads the ids that are not cached.
+    """Return the arguments with full ids. One query finds the ids that are not cached.
 
     Raises:
         NotFound: an id is mistyped, no object of this org has it, or the object is of another kind.

@@ -1,7 +1,6 @@
 """Types and validation of tool arguments.
 
-Clients may send an array or object as JSON text, and null or a blank text for an optional argument.
-Anything else that does not match the schema is rejected before the call has any effect.
+Clients may send an array or object as JSON text, and a blank text for an optional argument.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.run.model import MAX_MODELS
 
 MAX_RESULT = 256 * 1024
-#: Maximum number of arguments that are validated; no tool has so many.
+#: Maximum number of arguments that are validated. No tool has this many.
 MAX_ARGUMENTS = 100
 
 
@@ -110,8 +109,7 @@ T = TypeVar("T")
 
 
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: The published schema says string, because some clients and model APIs refuse a schema without a
-#: single type.
+#: The published schema says string, because some clients refuse a schema without a type.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -149,8 +147,6 @@ SomeJson = Annotated[
 
 
 class ToolArguments(BaseModel):
-    """Arguments of a tool."""
-
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
@@ -161,15 +157,13 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Look up the field's type only for booleans, because the lookup takes time.
+        # The field's type is looked up only for booleans, because the lookup takes time.
         if type(value) is bool and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
 
 
 class Nested(ToolArguments):
-    """Object nested inside the arguments of a tool."""
-
     @model_validator(mode="before")
     @classmethod
     def _omit_absent(cls, value: object) -> object:
@@ -177,7 +171,7 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a read-only tool; a session id is accepted, but the tool's schema omits it."""
+    """Arguments of a read-only tool. A session id is accepted, but not published."""
 
     session_id: SkipJsonSchema[Key | None] = None
 
@@ -249,8 +243,8 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
-    """Remove optional arguments that are null or blank. Some clients send them."""
-    # Repeat the code of `is_blank` here, because a function call per argument takes time.
+    """Remove optional arguments that are null or blank, because some clients send them."""
+    # This repeats `is_blank`, because a function call per argument takes time.
     unset = [
         name
         for name, inner in arguments.items()
@@ -268,7 +262,7 @@ def parse_arguments(
 ) -> ArgumentsT:
     if not (small and is_plain_if_small(arguments)):
         _check(kind, arguments)
-    # Reporting a hundred unknown arguments is enough, and each takes time.
+    # Reporting a hundred unknown arguments is enough.
     limited = dict(islice(arguments.items(), MAX_ARGUMENTS))
     try:
         return kind.model_validate(_without_absent(kind, limited))
@@ -279,9 +273,9 @@ def parse_arguments(
 async def parse_large_arguments(
     kind: type[ArgumentsT], arguments: Mapping[str, object]
 ) -> ArgumentsT:
-    """Do the same as `parse_arguments`; large arguments are parsed in another thread.
+    """Parse arguments like `parse_arguments`, but in another thread if they are large.
 
-    Parsing a megabyte can take more than a tenth of a second, in which no other call would run.
+    Parsing a megabyte would block all other calls for a tenth of a second.
     """
     if is_small(arguments):
         return parse_arguments(kind, arguments, small=True)
@@ -305,7 +299,7 @@ def _check(kind: type[ToolArguments], arguments: Mapping[str, object]) -> None:
 
 def check_result_size(**values: object) -> None:
     for name, value in values.items():
-        # The computed size is at most 4.5 times the size of the JSON, so a short value passes.
+        # A value that is this short cannot exceed the limit.
         if value is None or len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)

@@ -1,4 +1,4 @@
-"""Records answered calls: counts and durations for metrics, and log entries."""
+"""Records answered calls for metrics and the log."""
 
 import time
 from collections import Counter
@@ -32,7 +32,7 @@ class CallFigures:
 class Measured(NamedTuple):
     size: int = 0
     seconds: float = 0.0
-    #: Database time. None if only this process's time is known.
+    #: Database time of the call, if known.
     at: datetime | None = None
 
 

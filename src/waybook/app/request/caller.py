@@ -1,4 +1,4 @@
-"""Types that the transports and the dispatcher share: callers, answers, and documents to read.
+"""Types that the transports and the dispatcher share.
 
 This module imports no other module of `app`, so that a transport can start before the rest is
 loaded.
@@ -14,8 +14,7 @@ from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 from waybook.json_values import Json
 
-#: All other calls of the process wait while a reply is serialized, up to a hundred milliseconds per
-#: megabyte.
+#: The limit keeps other calls from waiting long while a reply is serialized.
 MAX_REPLY_BYTES: Final = 256 * 1024
 #: MCP resource with the JSON Schema of a workflow definition.
 WORKFLOW_SCHEMA_URI: Final = "waybook://schema/workflow"
@@ -34,7 +33,7 @@ async def stay_authorized() -> bool:
 class WaitHooks:
     release_slot: Callable[[], None] = keep_slot
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
-    #: Seconds that have passed since the call arrived; part of its waiting time.
+    #: Seconds since the call arrived. They count as part of its waiting time.
     delay_seconds: float = 0.0
 
 
@@ -46,18 +45,14 @@ class Caller:
     user: str
     channel: Channel
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The caller's credential, such as `token:ID` or `session:ID`. Without a credential, the
-    #: channel identifies the caller.
+    #: The caller's credential, such as `token:ID` or `session:ID`.
     credential: str | None = None
     rate_counted: bool = False
     client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
     def with_call(self, *, rate_counted: bool, client: str | None, hooks: WaitHooks) -> "Caller":
-        """Return the caller with the properties of one call.
-
-        `dataclasses.replace` would take 50 % longer.
-        """
+        """Return the caller with the properties of one call."""
         return Caller(
             org_id=self.org_id,
             user=self.user,
@@ -119,7 +114,7 @@ class ReadableReview:
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
-    #: Time of the decision, or of the plan's end. None while the review is open.
+    #: Time of the decision, or of the plan's end. Empty while the review is open.
     ended_at: datetime | None
     is_decided: bool
     may_decide: bool

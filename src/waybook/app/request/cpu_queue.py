@@ -1,7 +1,4 @@
-"""Runs CPU-heavy work in one thread, one task of each org at a time.
-
-A second thread would compete with the event loop for the interpreter lock.
-"""
+"""Runs CPU-heavy work in one thread, one task of each org at a time."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +22,7 @@ class CpuQueue:
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Run a function in the thread, after earlier tasks of its org.
+        """Run a function in the thread, after earlier tasks of the same org.
 
         Raises:
             Busy: too many tasks of this org wait already.

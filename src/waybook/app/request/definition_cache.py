@@ -1,4 +1,4 @@
-"""Caches compiled workflow definitions. A version never changes, so entries stay valid."""
+"""Caches compiled workflow definitions. Entries stay valid, because a version never changes."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -43,10 +43,7 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
-        """Return the result of `current_definition`.
-
-        It is cached, because checking may take long.
-        """
+        """Return the definition for new runs, from the cache if possible."""
         if rows and rows[0].created_by != BUILTIN_AUTHOR:
             known = self.get(org_id, slug, rows[0].version)
             if known is not None:
@@ -72,8 +69,6 @@ def definition_hash(body: Json) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CurrentDefinition:
-    """The version of a workflow definition that a new run uses."""
-
     compiled_dag: CompiledDag
     unsaved_body: bool = False
 
@@ -81,8 +76,7 @@ class CurrentDefinition:
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
     """Return the definition that new runs of this slug use.
 
-    A user's definition takes precedence over a built-in one. The built-in version in this program
-    is used even if an older one is stored.
+    A user's definition takes precedence over a built-in one.
     """
     shipped = builtin_dags().get(slug)
     if not rows and shipped is None:

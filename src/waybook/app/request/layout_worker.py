@@ -1,10 +1,6 @@
-"""Draws large diagrams in a separate process, so that the event loop is not blocked.
+"""Draws large diagrams in a separate process, so that the server is not blocked.
 
-A diagram with thousands of lines takes seconds to lay out. The drawing code is pure Python, so in a
-thread it would compete with every call for the interpreter lock. One worker process with low
-priority draws one diagram of each org at a time, and is killed if a diagram takes too long. The
-worker reads pickled jobs from stdin, writes drawings to stdout, and ends when its parent closes
-stdin.
+The process draws one diagram of each org at a time, and is killed if a diagram takes too long.
 """
 
 import logging
@@ -33,7 +29,7 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs of the boxes in a diagram: a prefix plus the step key, or one per stage or step."""
+    """URLs of the boxes in a diagram."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
@@ -103,7 +99,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Drawings with more steps and edges use the worker. This many take ten milliseconds.
+#: Larger drawings are made by the worker process. A drawing of this size takes ten milliseconds.
 MAX_INLINE_COST: Final = 200
 MAX_QUEUED: Final = 8
 MAX_DRAWING_SECONDS: Final = 20.0
@@ -116,7 +112,7 @@ class DrawingProcess:
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the SVG of a pickled drawing job. Other threads can run meanwhile.
+        """Return the SVG of a pickled drawing job.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -185,7 +181,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG. The worker draws a large diagram, unless it is cached.
+        """Return a diagram as SVG. The worker process draws a large diagram, unless it is cached.
 
         Raises:
             Busy: too many drawings of this org wait already.

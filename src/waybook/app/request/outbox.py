@@ -1,4 +1,4 @@
-"""Stores a notification in the transaction of the change that it reports."""
+"""Stores a notification in the same transaction as the change that it reports."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -54,10 +54,7 @@ def notification_statement(
     *,
     notification_id: str | None = None,
 ) -> tuple[str, Statement]:
-    """Return the id of a new notification, and the statement that stores it.
-
-    If `notification_id` is already stored, the statement does nothing.
-    """
+    """Return the id of a new notification, and the statement that stores it."""
     notification_id = notification_id or new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     statement = deliveries.insert_statement(

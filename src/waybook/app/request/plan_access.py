@@ -31,7 +31,7 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
 async def load_plan(
     ctx: RequestContext, wanted: PlanRequest, *more: Statement
 ) -> tuple[LoadedPlan, Results]:
-    """Return a plan without a lock, and the results of `more`, from one snapshot."""
+    """Return a plan without a lock, and the results of `more`."""
     statements = load.snapshot_statements(wanted)
     results = await ctx.read(*statements, *more)
     return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -59,7 +59,7 @@ def cache_steps(ctx: RequestContext, plan: Plan) -> None:
     """Cache the ids of a plan's open steps, because later calls may name them."""
     org_id, services = ctx.caller.org_id, ctx.services
     open_steps = [step.id for step in plan.steps if step.status not in TERMINAL_STEP]
-    # A plan's open steps are cached together, so it is enough to look for the last one.
+    # Open steps are cached together, so it is enough to look for the last one.
     if open_steps and services.step_parents.get(org_id, open_steps[-1]) is None:
         for step_id in open_steps:
             ctx.cache_step_plan(step_id, plan.id)

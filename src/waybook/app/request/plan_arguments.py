@@ -67,7 +67,7 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="stalled attempts allowed"
     )
-    #: Published only for steps that are added later. A new plan has a separate list of conditions.
+    #: Published only for steps that are added later.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
@@ -84,7 +84,7 @@ class StepArgument(Nested):
         )
 
 
-#: The full schema of steps is published only for a new plan, to keep the tool list small.
+#: The schema of steps is published only for a new plan, to keep the tool list small.
 AddedSteps = Annotated[
     LenientJson[Annotated[list[StepArgument], Field(min_length=1)]],
     WithJsonSchema(
@@ -176,7 +176,7 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * MINUTE))
 
 
-#: A larger number of tokens could overflow sums.
+#: The limits keep sums from overflowing.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -185,7 +185,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Accept camel case, and the snake case of model APIs."""
+    """Accept camel case and snake case, because model APIs use snake case."""
     return AliasChoices(to_camel(name), name)
 
 

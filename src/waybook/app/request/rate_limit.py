@@ -1,8 +1,7 @@
-"""Limits the rate of calls with one token bucket per org.
+"""Limits the rate of calls per org.
 
-A bucket is one number: the time at which its calls would end if they were evenly spaced at the
-permitted rate. A caller must wait if this time is too far in the future. Times are whole
-nanoseconds, which avoids rounding errors.
+Each org has one number: the time at which its calls would end if they were evenly spaced. A caller
+must wait if that time is too far in the future.
 """
 
 import mmap
@@ -34,16 +33,14 @@ class LocalTimes:
 
 
 class SharedTimes:
-    """Buckets in memory that is shared with forked processes.
+    """Rate limits in memory that forked processes share.
 
-    The hash of a key selects a slot, and two keys in one slot share a limit. If two processes set a
-    slot at the same instant, one call is not counted.
+    Two keys may share a slot, and so a limit.
     """
 
     SLOTS: Final = 65_536
 
     def __init__(self) -> None:
-        """Create empty slots. Call this before the fork."""
         self._memory = memoryview(mmap.mmap(-1, self.SLOTS * 8)).cast("q")
 
     def get(self, who: Hashable, now: int) -> int:

@@ -11,12 +11,10 @@ from waybook.store.driver.replica import Replica
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaContext(RequestContext):
-    """Request context that reads from the replica. Transactions go to the primary."""
-
     replica: Replica
 
     async def read(self, *statements: Statement | str) -> Results:
-        # Check credentials only on the primary, because the replica may not have a revocation yet.
+        # The replica may not have a revocation yet, so credentials are checked only on the primary.
         if pending_check(self.caller.org_id) is None:
             results = await self.replica.read_org(self.caller.org_id, *statements)
             if results is not None:

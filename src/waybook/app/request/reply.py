@@ -20,8 +20,7 @@ MIN_SHARE_BYTES = 160
 DETAIL_RESULTS_BUDGET = 96_000
 MAX_BYTES_PER_CHARACTER = 6
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: The remaining bytes of `MAX_REPLY_BYTES` are for the hidden-character warning and the notice
-#: about cut texts.
+#: The difference leaves space for warnings and notices in the reply.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
@@ -75,7 +74,7 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def round_view(round_: Round) -> Body:
-    """Return the number of a round of repeated steps, and why it began."""
+    """Return the number of a round of repeated steps, and why the round began."""
     return non_empty(
         number=round_.number,
         of=round_.most,
@@ -140,7 +139,7 @@ def budget_view(plan: Plan) -> Body | None:
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step, and cut the longest results to fit the budget.
+    """Return the result of each step, and cut the longest results to fit the budget.
 
     A cut result includes the call that returns the rest.
     """
@@ -172,7 +171,7 @@ def fit_reply(
 ) -> Body:
     """Shorten the longest lists of a reply until the reply fits.
 
-    The reply then has the number of omitted items, and the call that returns all of them.
+    The reply then includes the call that returns all items.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
     kept_counts = {name: len(items) for name, items in sizes.items()}

@@ -28,8 +28,7 @@ REPLY_KINDS: Final = {
     "reviewId": IdKind.REVIEW,
 }
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Ids are never shortened in these fields: JSON from agents or workflows, and the changes of a dry
-#: run.
+#: Ids in these fields are never shortened.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",
@@ -55,7 +54,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
     """Return a reply with short ids. Parts without ids are not copied."""
     changed: dict[str, object] = {}
     for name, inner in body.items():
-        # Skip texts here, because most of them contain no ids.
+        # Most texts contain no ids, so they are skipped early.
         if type(inner) is str:
             new: object = inner
             if name in REPLY_KINDS:
@@ -72,7 +71,7 @@ def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
 
 
 def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
-    """Return a dictionary or list with short ids. `kind` is the kind of the ids in a list."""
+    """Return a dictionary or list with short ids."""
     if isinstance(value, dict):
         return shorten_ids(value, shorten)
     if not isinstance(value, list):

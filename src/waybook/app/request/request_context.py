@@ -43,8 +43,7 @@ class RequestContext:
     services: Services
     caller: Caller
     session: str | None = None
-    #: The answer is stored under this key. None without an idempotency key, and before ids are
-    #: resolved.
+    #: The answer is stored under this key, if the call has an idempotency key.
     key: Key | None = None
     operations: list[int] = field(default_factory=list, compare=False)
     audited: list[str] = field(default_factory=list, compare=False)
@@ -70,8 +69,7 @@ class RequestContext:
     ) -> Results:
         """Lock this plan or run, write, and commit in one message.
 
-        Concurrent calls of the org may share the transaction. `GroupCommit.commit` describes this
-        and the errors.
+        Concurrent calls of the org may share the transaction; see `GroupCommit.commit`.
         """
         org_id, database = self.caller.org_id, self.services.database
         check = pending_check(org_id)
@@ -84,11 +82,7 @@ class RequestContext:
             return (await database.commit(call))[1:]
 
     async def read_in_group(self, aggregate_id: str, *statements: Statement) -> Results:
-        """Read rows of a plan in one message, which concurrent calls of the org may share.
-
-        Each statement has its own snapshot. Only the commit of a decision shows whether the rows
-        were still current.
-        """
+        """Read rows of a plan in one message, which concurrent calls of the org may share."""
         return await self.commit(aggregate_id, [*statements], _do_nothing, waits=True, is_read=True)
 
     def transaction(self) -> TransactionScope:

@@ -22,7 +22,7 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run without a lock, and the results of `more`, from one snapshot.
+    """Return a run without a lock, and the results of `more`.
 
     Raises:
         NotFound: the run does not exist, or belongs to another org.

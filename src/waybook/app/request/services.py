@@ -35,11 +35,11 @@ def default_base_url() -> str:
 class Services:
     database: Database
     settings: Settings = field(default_factory=Settings)
-    #: Read replica for the dashboard. None if not configured.
+    #: Read replica for the dashboard, if configured.
     replica: Replica | None = None
     stall_threshold: timedelta = timedelta(minutes=30)
-    #: Returns the base URL of dashboard links. The URL changes when another process starts to serve
-    #: the dashboard.
+    #: Returns the base URL of dashboard links, which changes when another process serves the
+    #: dashboard.
     find_base_url: Callable[[], str] = default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     #: Maps each job to its run. `step_parents` maps each step to its plan.
@@ -54,10 +54,9 @@ class Services:
     delivery_requested: OrgSignal = field(default_factory=OrgSignal)
     render_requested: OrgSignal = field(default_factory=OrgSignal)
     leadership: Leadership = field(default_factory=Leadership)
-    #: The embedding model of the configured endpoint. None for the built-in model.
+    #: The configured embedding model. Empty for the built-in model.
     embedder: EmbeddingModel | None = None
-    #: The server's language model, and the maximum seconds of a request. None if agents use their
-    #: own models.
+    #: The server's language model, if any, and the maximum seconds of a request.
     model: Model | None = None
     model_seconds: float = 55
     bus: Bus = field(default_factory=Bus)

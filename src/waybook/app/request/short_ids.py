@@ -1,4 +1,4 @@
-"""Looks up the full ids of short ids, in a cache or the database."""
+"""Looks up the full ids of short ids."""
 
 from collections import defaultdict
 from typing import Final
@@ -68,10 +68,7 @@ def id_not_found(kind: IdKind, at: str, text: str, other: IdKind | None = None) 
 
 
 def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
-    """Return the full id of the first value that identifies a step.
-
-    Short ids are looked up only in the cache. The logged call has put them there.
-    """
+    """Return the full id of the first value that identifies a step. Only the cache is searched."""
     for text in named:
         if isinstance(text, str):
             is_full = is_id(text)

@@ -1,4 +1,4 @@
-"""Stalled plans and steps, and open work, at the last background check."""
+"""Numbers of stalled plans and steps, and of open work, at the last background check."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field

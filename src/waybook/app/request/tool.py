@@ -26,7 +26,7 @@ MAX_PUBLISHED_LENGTH = 500
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
-    """Return the JSON Schema of a tool's arguments, without references, unions and titles."""
+    """Return the JSON Schema of a tool's arguments."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
@@ -83,7 +83,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 PLAN = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Administration tools are only in the profile with all tools.
+#: Administration tools are offered only in the profile with all tools.
 ADMIN = frozenset[str]()
 PLAN_READ = frozenset({Scope.PLAN_READ})
 PLAN_WRITE = frozenset({Scope.PLAN_WRITE})
@@ -104,7 +104,7 @@ class Tool:
     open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The caller needs at least one of these scopes. If it is empty, the default scopes apply.
+    #: The caller needs at least one of these scopes. If empty, the default scopes apply.
     scopes: frozenset[Scope] = frozenset()
 
     @property

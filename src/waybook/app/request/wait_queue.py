@@ -1,8 +1,7 @@
 """Queues of waiting calls, one per plan or run and filter.
 
-After a change event, only the first call of a queue tries to claim work. If it succeeds, it leaves
-and the next one tries. If it finds nothing, it stays first and no other call tries. A freed step
-thus causes only a few attempts, no matter how many calls wait.
+After a change, only the first call of a queue tries to claim work, so that a freed step causes few
+attempts.
 """
 
 import asyncio
@@ -20,20 +19,16 @@ from waybook.store.driver.bus import Bus
 #: Limits per process, and per org in a process. A call beyond a limit does not wait.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
-#: Minimum seconds between two unsuccessful attempts in a queue, so that many changes cause few
-#: attempts.
+#: Minimum seconds between two attempts, so that many changes cause few attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Extra wait after the end of a lease or stall threshold, because the clocks of the database and
-#: this process may differ.
+#: Extra seconds to wait, because the clocks of the database and of this process may differ.
 TIMER_MARGIN_SECONDS: Final = 0.1
 OVERDUE_SECONDS: Final = 1.0
 
 
 class Subject(NamedTuple):
-    """The plan or run that a call waits for, and the filters for its steps or jobs."""
-
     kind: str
-    #: None if the call waits for any run.
+    #: Empty if the call waits for any run.
     id: str | None
     filters: Hashable = ()
 
@@ -67,8 +62,6 @@ class Waiter:
 
 
 class WaitQueue:
-    """Calls that wait for work of the same plan or run, first come, first served."""
-
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
@@ -76,8 +69,7 @@ class WaitQueue:
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt that found nothing. A call gets this reply when its waiting
-        #: time is over.
+        #: Reply of the last attempt. A call gets this reply when its waiting time is over.
         self.reply: Body = {}
         self.is_closed = False
 
@@ -96,7 +88,7 @@ class WaitQueue:
             self._stop_timer()
 
     def wake(self) -> None:
-        """Make the first call try, because the plan or run has changed."""
+        """Let the first call try again, because the plan or run has changed."""
         self._has_changed = True
         if self._loop.time() >= self._quiet_until:
             self._wake_first()
@@ -114,10 +106,7 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """End the attempt of the first call.
-
-        It tries again soon if there were changes meanwhile.
-        """
+        """End the attempt of the first call."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
@@ -151,8 +140,6 @@ class WaitQueue:
 
 
 class OrgQueues:
-    """The wait queues of one org. They receive its change events."""
-
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._queues: dict[tuple[str, str | None], dict[Hashable, WaitQueue]] = {}

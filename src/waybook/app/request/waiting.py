@@ -18,7 +18,7 @@ from waybook.plan.model import MAX_WAIT_SECONDS
 from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 
-#: A client should repeat a call that found nothing after this many seconds.
+#: Seconds after which a client should repeat a call that found nothing.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
 RETRY_AFTER_WAIT_SECONDS: Final = 1
@@ -51,7 +51,7 @@ TryAnswer: TypeAlias = Callable[[Attempt], Awaitable[ToolReply]]
 async def answer_or_wait(
     ctx: RequestContext, seconds: int | None, try_answer: TryAnswer
 ) -> ToolReply:
-    """Answer a call when there is work, or `seconds` after it arrived without work.
+    """Answer a call when there is work, or when `seconds` have passed without work.
 
     The call does not wait if `seconds` is not set, or if too many calls wait already.
 
@@ -71,10 +71,10 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If there are other calls in the queue, the first call reacts to every change.
+            # If other calls are in the queue, the first of them reacts to every change.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # The queue keeps one reply for all calls. Free this copy to save memory.
+            # Free this copy to save memory, because the queue keeps one reply for all calls.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 
@@ -84,9 +84,8 @@ async def _wait(
 ) -> ToolReply:
     """Return the answer to a queued call.
 
-    When the waiting time is over, the call gets the last reply of its queue. That reply is current,
-    because every change causes an attempt. It is not stored under the idempotency key, so that a
-    repeated call waits again.
+    When the waiting time is over, the call gets the last reply of its queue. That reply is not
+    stored, so that a repeated call waits again.
     """
     while True:
         await waiter.woken.wait()

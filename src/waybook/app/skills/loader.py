@@ -1,8 +1,6 @@
 """Loads skills: folders with a `SKILL.md`, which has front matter and instructions.
 
-The front matter has `name` and `description` and, under `metadata`, the Waybook extensions
-`output-media-type` and `formatting-instructions`. Unknown fields are kept. An invalid folder is
-skipped with a warning that lists its errors.
+An invalid folder is skipped with a warning that lists its errors.
 """
 
 import logging
@@ -30,13 +28,12 @@ MAX_COMPATIBILITY_LENGTH = 500
 MAX_FORMATTING_LENGTH = 20_000
 MAX_BYTES = 40_000
 MAX_FRONT_MATTER_BYTES = 8_000
-#: Maximum number of opening brackets in the front matter, because the YAML parser is slow on deeply
-#: nested input.
+#: Maximum number of opening brackets, because the YAML parser is slow on deeply nested input.
 MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """A folder is not a valid skill. The message contains the reason."""
+    """A folder is not a valid skill."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:
@@ -196,7 +193,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return all built-in and configured skills. If several have one name, the last one counts."""
+    """Return all built-in and configured skills. If two have the same name, the last one counts."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -246,10 +243,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files of a skill folder, without hidden ones.
-
-    Links that leave the folder are rejected.
-    """
+    """Yield the files of a skill folder. Links that leave the folder are rejected."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

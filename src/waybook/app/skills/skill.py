@@ -8,7 +8,6 @@ SKILL_FILE = "SKILL.md"
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    #: Path relative to the skill's folder, with forward slashes.
     path: str
     content: bytes = field(repr=False)
 

@@ -1,4 +1,4 @@
-"""Plans and runs as they were at an earlier moment, rebuilt from their audit."""
+"""Plans and runs as they were at an earlier time, rebuilt from their audit."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +14,6 @@ from waybook.store.driver.queries import first_value
 
 @dataclass(frozen=True, slots=True)
 class SubjectAsOf:
-    """Rows of a plan or run as they were after an audit entry."""
-
     rows: Rows
     last: SealedEntry
 

@@ -21,10 +21,9 @@ def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | 
 
 
 def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Forecast time and cost of steps; None if there is too little history.
+    """Forecast time and cost of steps. Return None if there is too little history.
 
-    Steps of the same plan or with the same titles are the best history, because plans from one
-    template have the same titles. Other steps are used only if there are too few such steps.
+    Steps of the same plan or with the same titles are preferred as history.
     """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]

@@ -1,9 +1,4 @@
-"""Queries for one plan: its current state, or its state at a time or audit entry.
-
-Reading takes at most two round trips, regardless of the size of the plan: one for the plan with its
-related rows, one for names and status changes of steps. Nothing is written: a stall is reported,
-not recorded.
-"""
+"""Queries for one plan: its current state, or its state at an earlier time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +42,7 @@ HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Parts of a plan to read in addition to its question and its notes."""
+    """Parts of a plan to read in addition to its question and notes."""
 
     NONE = 0
     RESULTS = auto()
@@ -59,8 +54,7 @@ class PlanInclude(Flag):
     ADDED = auto()
     STATUS_CHANGES = auto()
     NAMES = auto()
-    #: Names and status changes of the steps on the requested page, and names of the steps on the
-    #: map.
+    #: Names and status changes of the steps on the page and the map.
     WINDOW = auto()
     FINISHED_STEPS = auto()
 
@@ -77,7 +71,7 @@ class StepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """Plan with the requested parts. Parts that were not requested are empty."""
+    """A plan with the requested parts. Other parts are empty."""
 
     plan: Plan
     now: datetime
@@ -92,10 +86,10 @@ class PlanDetail:
     history: Sequence[HistoryEntry] = ()
     added: int = 0
     status_changes: Sequence[StepStatusChange] = ()
-    #: Names of steps without a title, by step id. The name is the first line of the instructions.
+    #: Names of steps without a title. The name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
     finished_steps: Sequence[FinishedStep] = ()
-    #: Requested page of steps. None requests the page with the focus step.
+    #: Requested page of steps. By default, the page with the current step.
     page: int | None = None
 
     @cached_property
@@ -170,8 +164,8 @@ async def read_plan_detail(
 ) -> PlanDetail:
     """Read a plan and the parts listed in `include`.
 
-    `before` is an earlier result for the same plan; its names and status changes are not read
-    again. If the results total more than `most_results` bytes, only their sizes are read.
+    `before` is an earlier result for the same plan, whose names are not read again. Beyond
+    `most_results` bytes, only the sizes of results are read.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
@@ -273,7 +267,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw. For a large plan, these are the steps around the current step."""
+    """Return the steps to draw. In a large plan, these are the steps around the current one."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane

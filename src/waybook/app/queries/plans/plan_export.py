@@ -37,8 +37,6 @@ MAX_HISTORY_ENTRIES = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRows:
-    """All rows of a plan, read in one database snapshot."""
-
     plan_id: str
     name: str
     now: datetime
@@ -89,9 +87,8 @@ def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes
 def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
-    A condition that has already added or repeated steps is omitted, because these steps are among
-    the arguments. If a condition can still repeat steps, only the remaining repetitions are
-    counted.
+    A condition that has already added its steps is left out, because these steps are among the
+    arguments.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
@@ -117,7 +114,7 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
 
 
 def _has_effect(condition: Row, orders: Mapping[str, int]) -> bool:
-    """Return whether a condition may still add its steps, or skips forward."""
+    """Return whether a condition can still have an effect."""
     if condition["action"] == BranchAction.SKIP_TO:
         target = orders.get(str(condition["target_step_id"]), 0)
         return target > orders[str(condition["step_id"])]
@@ -132,7 +129,7 @@ def _repeats_left(condition: Row) -> int | None:
 
 
 def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int = 0) -> Json:
-    """Return a step as tool arguments; `level` is 0 unless a condition adds the step."""
+    """Return a step as tool arguments."""
     named = _items(step.get("depends_on_ids" if level else "depends_on"))
     before = sorted(orders[str(step_id)] for step_id in named)
     stall = step.get("stall_seconds")
@@ -154,10 +151,7 @@ def _step_arguments(step: Row, orders: Mapping[str, int], order: int, level: int
 def condition_arguments(
     row: Row, orders: Mapping[str, int], order: int, level: int = 1
 ) -> dict[str, Json]:
-    """Return a condition of the step at `order` as tool arguments, without that position.
-
-    Positions in the steps that it adds are those after their insertion.
-    """
+    """Return a condition as tool arguments."""
     target, first = row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     places = {step_id: n if n <= order else n + len(added) for step_id, n in orders.items()}
@@ -303,7 +297,7 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a Markdown code block whose fence is longer than any fence in the text."""
+    """Return a Markdown code block. Its fence is longer than any fence in the text."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{escape_hidden(text)}\n{fence}"

@@ -22,7 +22,7 @@ from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.errors import InvalidInput
 from waybook.plan.states import DONE_STEP, StepStatus, plan_state
 
-#: A page replays at most this many audit entries. `waybook audit as-of` has no limit.
+#: Maximum number of audit entries that a page replays.
 MAX_REPLAYED_ENTRIES = 20_000
 
 
@@ -41,8 +41,6 @@ class PastStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPlan:
-    """Plan as it was after one audit entry, with the number, time and actor of that entry."""
-
     name: str
     status: str
     sequential: bool
@@ -67,8 +65,6 @@ async def read_plan_history(
 ) -> PastPlan:
     """Rebuild a plan from its audit as of an entry or a time, by default the last entry.
 
-    An entry number outside of the audit means the first or the last entry.
-
     Raises:
         NotFound: the plan does not exist, belongs to another org, or did not exist at that time.
         InvalidInput: the audit is too long to replay for a page.
@@ -87,10 +83,7 @@ async def read_plan_history(
 
 
 def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
-    """Build a past plan from replayed rows.
-
-    `existing` has the ids of the steps that still exist.
-    """
+    """Build a past plan from replayed rows. `existing` has the ids of steps that still exist."""
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
     steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
@@ -124,7 +117,7 @@ def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
 
 
 def past_drawing(plan: PastPlan) -> Drawing:
-    """Return the diagram of a past plan. A large plan is drawn only around its first open step."""
+    """Return the diagram of a past plan. Of a large plan, only a part is drawn."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
     steps = [(step.id, step.depends_on) for step in plan.steps]
     edges = chain_or_dependencies(steps, sequential=plan.sequential)

@@ -1,4 +1,4 @@
-"""Lists of plans: pages in a given order, and lookup by id prefix or part of a name."""
+"""Lists of plans, and lookup of a plan by id or name."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Title of the step. Without a title, the beginning of its instructions.
+    #: Title of the step or, without a title, the beginning of its instructions.
     title: str
 
 
@@ -44,7 +44,7 @@ class PlanSummary:
     now: datetime
     progress: Progress
     current_step: CurrentStep | None
-    #: Last heartbeat of the stalled step. None if no step is stalled.
+    #: Last heartbeat of the stalled step, if a step is stalled.
     inactive_since: datetime | None
 
     @property
@@ -53,20 +53,17 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Newest plan first. The creation time never changes, so a client that reads all pages sees
-    #: every plan exactly once.
+    #: Newest plan first. A client that reads all pages in this order sees every plan exactly once.
     CREATION = auto()
     ACTIVITY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Order and filter of a list of plans. By default, the list has only open plans."""
-
     order: PlanOrder
     state: PlanState | None = None
     all: bool = False
-    #: Matches the beginning of a plan's id, or a part of its name.
+    #: Beginning of a plan's id, or a part of its name.
     text: str = ""
     creator: str | None = None
     before: str | None = None
@@ -76,7 +73,7 @@ class PlanFilter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPage:
     plans: tuple[PlanSummary, ...]
-    #: Last plan of this page if more plans follow. None on the last page.
+    #: Last plan of this page, if more plans follow.
     last: PlanSummary | None
     #: Number of plans in each state, up to `MAX_COUNTED`, regardless of the filter. In the order
     #: by activity, only open plans are counted.
@@ -128,7 +125,7 @@ def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
 
 
 def id_range(text: str) -> tuple[str | None, str | None]:
-    """Return the smallest and the largest id that begin with the text; None if no id does.
+    """Return the smallest and the largest id that begin with the text, if there can be any.
 
     >>> id_range("0190B")
     ('0190b000-0000-0000-0000-000000000000', '0190bfff-ffff-ffff-ffff-ffffffffffff')
@@ -199,9 +196,7 @@ def _read_counts(rows: list[PlanCountRow]) -> dict[PlanState, int]:
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """Return the plan whose id or name matches the text; without a text, the only open plan.
-
-    The text is a short id, an id or the beginning of one, a name, or a part of a name.
+    """Return the plan whose id or name matches the text or, without a text, the only open plan.
 
     Raises:
         NotFound: there is no such plan.
@@ -218,8 +213,6 @@ MAX_CANDIDATES = 5
 
 
 class NamedItem(Protocol):
-    """Plan or run that can be found by id or name."""
-
     @property
     def id(self) -> str: ...
     @property

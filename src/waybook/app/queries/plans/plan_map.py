@@ -38,7 +38,7 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the dependencies of the plan's steps or, without any, a chain of all steps."""
+    """Return the dependencies between the plan's steps. Without any, the steps form a chain."""
     steps = [(step.id, step.depends_on) for step in plan.steps]
     return chain_or_dependencies(steps, sequential=plan.sequential)
 
@@ -46,10 +46,9 @@ def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]], *, sequential: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Return the given dependencies. Without dependencies, the steps form a chain.
+    """Return the dependencies between steps. Without any, the steps form a chain.
 
-    `steps` has the id of each step and the ids of those it depends on. In a sequential plan, a step
-    without dependencies follows the last of the steps before it.
+    `steps` has the id of each step and the ids of its dependencies.
     """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
@@ -60,7 +59,7 @@ def chain_or_dependencies(
 
 
 def _turns(steps: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
-    """Yield edges to the steps without dependencies, from the ends of the steps before."""
+    """Yield edges to steps without dependencies, from the steps before them."""
     ends: list[str] = []
     passed: set[str] = set()
     for step_id, depends_on in steps:
@@ -121,6 +120,6 @@ def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """Return the boxes and edges of a plan's diagram; boxes have no names yet."""
+    """Return the boxes and edges of a plan's diagram."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

@@ -1,8 +1,7 @@
-"""Snapshot of a plan as of an audit entry: one HTML file that can be verified without a server.
+"""Snapshot of a plan: one HTML file that can be verified without a server.
 
-The file shows the plan and contains its export with the audit chain up to the entry. It is computed
-from these entries alone, so a verifier can compute it again and compare every byte. It has no
-scripts and loads nothing.
+The file contains the plan's audit chain. A verifier can compute the file again and compare every
+byte.
 """
 
 from base64 import b64encode
@@ -40,7 +39,7 @@ from waybook.store.audit import SealedEntry
 
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
 DATA_END: Final = "</script>"
-#: Identifies the layout of the file. Waybook can verify only files with the layout that it writes.
+#: Identifies the layout of the file. Only files with the current layout can be verified.
 GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
 MAP_WIDTH: Final = 960
 MAX_ENTRIES: Final = 5_000

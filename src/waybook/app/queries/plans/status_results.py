@@ -1,4 +1,4 @@
-"""Results of a plan's steps, each read only as far as it fits into a reply."""
+"""Results of a plan's steps, cut so that they fit into a reply."""
 
 import re
 from collections.abc import Sequence
@@ -26,11 +26,7 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 async def shown_results(
     ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
-    """Return the result and confidence of each step, within a budget for all results.
-
-    If the results total more than `most` bytes, `rows` (from `results_within_statement`) does not
-    contain them, and the beginning of each result is read here.
-    """
+    """Return the result and confidence of each step, within a budget for all results."""
     if sum(row.octets for row in rows) <= most:
         results: dict[str, Json] = {row.step_id: row.result for row in rows}
         shown = (
@@ -85,7 +81,7 @@ def decode_beginning(text: str) -> str:
 
 
 def _without_cut_escape(text: str) -> str:
-    """Remove an incomplete escape sequence or pair of them from the end of a JSON text."""
+    """Remove an incomplete escape sequence from the end of a JSON text."""
     at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
     run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
     if at < 0 or run % 2 == 0:

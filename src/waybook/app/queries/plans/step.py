@@ -1,8 +1,4 @@
-"""Queries for the page of a step: its instructions, its result and its history.
-
-A page takes two round trips: one for the step with its related rows, one for the names of related
-steps.
-"""
+"""Queries for the page of a step: its instructions, its result and its history."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -59,7 +59,7 @@ def run_forecast(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """Pace of a run: times between the completions of its jobs, and costs of their results."""
+    """Pace of a run: times between completed jobs, and costs of their results."""
 
     intervals: Sequence[float]
     costs: Sequence[ResultCostRow]
@@ -71,7 +71,7 @@ def own_pace(
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If earlier jobs are missing, the time before the first listed completion covers several jobs.
+    # If earlier jobs are missing, the time before the first listed job is unknown.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -86,8 +86,6 @@ class StageJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """Number of jobs and forecast of a run that has not started."""
-
     stages: tuple[StageJobs, ...]
     total: Count
     forecast: Forecast | None
@@ -108,7 +106,7 @@ def start_preview(
 ) -> StartPreview:
     """Return the number of jobs and the forecast of a run that has not started.
 
-    A copy of a run starts at stage `first`. `copied_models` has the models of the copied stages.
+    A copy of a run starts at stage `first`.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})

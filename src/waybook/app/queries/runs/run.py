@@ -1,4 +1,4 @@
-"""Read-only queries for one run. They read only the parts that a caller requests."""
+"""Read-only queries for one run."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +47,6 @@ FailedJob: TypeAlias = FailedJobRow
 
 
 class RunInclude(Flag):
-    """Parts to read besides a run's progress report."""
-
     NOTHING = 0
     BRIEF = auto()
     WORKERS = auto()
@@ -67,8 +65,6 @@ class RunInclude(Flag):
 
 @dataclass(frozen=True, kw_only=True)
 class RunDetail:
-    """Run with its progress report and the requested parts."""
-
     run: Run
     compiled_dag: CompiledDag
     now: datetime
@@ -141,7 +137,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected numbers of units (parts of steps) and documents, where known."""
+        """Return the expected numbers of jobs and documents of each stage, where known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         structure = valid_structure(dag.dag, dag.graphs)
@@ -191,7 +187,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         input_text=brief.input if brief else None,
         created_at=brief.created_at.astimezone(UTC) if brief else None,
         created_by=brief.created_by if brief else "",
-        # The jobs of a canceled run keep their last holder, who no longer works on them.
+        # The jobs of a canceled run still name their last holder, who no longer works on them.
         workers=() if is_canceled else jobs.read_workers(rows[RunInclude.WORKERS]),
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),

@@ -28,8 +28,6 @@ MAX_SHOWN_LENGTH: Final = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownDocument:
-    """Document with the beginning of its text."""
-
     about: DocumentVersion
     markdown: str
     omitted: int
@@ -37,13 +35,12 @@ class ShownDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
-    """A document, its related documents, and the document it is compared with, if any."""
+    """A document, related documents, and the document it is compared with."""
 
     detail: RunDetail
     document: ShownDocument
     other: ShownDocument | None
-    #: Documents to compare with: other versions, documents of other models with the same key, and
-    #: documents derived from the same document.
+    #: Documents to compare with, such as other versions and documents of other models.
     related: Sequence[DocumentVersion]
     #: Inputs of the document in the versions that were read. Those with newer versions come first.
     inputs: Sequence[InputVersion] = ()
@@ -54,7 +51,7 @@ class DocumentSheet:
 
     @property
     def of_other_models(self) -> list[DocumentVersion]:
-        """Documents with the same key, by other models or derived from other documents."""
+        """Return the documents with the same key that other models wrote."""
         about = self.document.about
         return [
             item
@@ -65,7 +62,7 @@ class DocumentSheet:
 
     @property
     def of_same_lineage(self) -> list[DocumentVersion]:
-        """Documents with other keys that derive from the same document."""
+        """Return the documents with other keys that derive from the same document."""
         about = self.document.about
         key = about.stage, about.document_key
         return [item for item in self.related if (item.stage, item.document_key) != key]

@@ -28,8 +28,6 @@ from waybook.store.runs import jobs, load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRows:
-    """All rows of a run with their texts, read in one database snapshot."""
-
     run_id: str
     name: str
     now: datetime

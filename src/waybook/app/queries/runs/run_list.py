@@ -1,4 +1,4 @@
-"""Lists of runs, ordered by start or last activity, and lookup by id prefix or part of a name."""
+"""Lists of runs, and lookup of a run by id or name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,9 +47,9 @@ async def last_active_run(ctx: RequestContext) -> str:
 
 
 class RunOrder(Enum):
-    #: Most recently active run first. In this order, documents are not counted.
+    #: Most recently active run first.
     ACTIVITY = auto()
-    #: Latest start first. In this order, `before` selects a later page.
+    #: Latest start first.
     START = auto()
 
 
@@ -57,16 +57,14 @@ class RunOrder(Enum):
 class RunFilter:
     state: str | None = None
     dag: str | None = None
-    #: Matches the beginning of a run's id, or a part of its name.
+    #: Beginning of a run's id, or a part of its name.
     text: str = ""
-    #: Only runs that started before the run with this id are listed. An invalid id is ignored.
+    #: Only runs that started before the run with this id are listed.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
 
 class StageSummary(NamedTuple):
-    """Started stage of a run, with its step counts."""
-
     slug: str
     completed: bool
     has_feedback: bool
@@ -77,8 +75,6 @@ class StageSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """Run with its started stages and their step counts."""
-
     id: str
     name: str
     compiled_dag: CompiledDag
@@ -115,8 +111,6 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(RunProgress):
-    """Run in a list: its name, state, counts and last activity."""
-
     created_at: datetime
     created_by: str
     completed_at: datetime | None
@@ -196,9 +190,7 @@ async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SI
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
-    """Return the run whose id or name matches the text; without a text, the only open run.
-
-    The text is a short id, an id or the beginning of one, a name, or a part of a name.
+    """Return the run whose id or name matches the text or, without a text, the only open run.
 
     Raises:
         NotFound: there is no such run.
@@ -235,7 +227,7 @@ async def read_run_summaries(
 async def load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these workflow definitions. Those that are not cached are read in one query."""
+    """Return these workflow definitions. Missing ones are read in one query."""
     org_id, cache = ctx.caller.org_id, ctx.services.shared(DefinitionCache)
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

@@ -1,4 +1,4 @@
-"""Read-only queries for the work in a run: steps and jobs with their attempts, and job lists."""
+"""Read-only queries for the work in a run: steps, jobs and their attempts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,8 +36,6 @@ JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Filter for a list of jobs. All fields that are set must match."""
-
     stage: str | None = None
     step_key: str | None = None
     model: str | None = None
@@ -73,20 +71,18 @@ class RunStepDetail:
 
     @property
     def failed_jobs(self) -> list[RunJob]:
-        """Listed jobs that failed and are not retried automatically."""
+        """Return the failed jobs that are not retried automatically."""
         return [job for job in self.listed.jobs if JobStatus(job.status) in FAILED_JOB]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAttempt:
-    """One claim of a job: holder, times, outcome and usage."""
-
     number: int
     holder: str
     session: str | None
     started_at: datetime
-    #: When the attempt ended. None while it is in progress. An attempt whose lease expired ends
-    #: when the next attempt begins.
+    #: When the attempt ended, if it has. An attempt whose lease expired ends when the next one
+    #: begins.
     ended_at: datetime | None = None
     outcome: str | None = None
     error: str | None = None

@@ -31,10 +31,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Workflow definition with its stored versions.
-
-    A built-in workflow is stored when it first runs.
-    """
+    """A workflow definition with its stored versions."""
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
@@ -97,7 +94,7 @@ def _version(row: VersionRow | DefinitionRow) -> Version:
 
 
 def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:
-    """Return the keys of the documents that a run's input supplies, in order of use."""
+    """Return the keys of the documents that a run's input supplies."""
     keys: dict[str, None] = {}
     for slug in compiled_dag.order:
         for step in compiled_dag.stages[slug].recipe.steps:

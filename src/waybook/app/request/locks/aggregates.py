@@ -21,7 +21,7 @@ from waybook.store.plans.cache import PlanCache
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-#: Python would evaluate this type in every call if the inner functions named it directly.
+#: This type has its own name, because Python would otherwise evaluate it in every call.
 OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 MAX_NEXT_TEXTS = 7
@@ -44,7 +44,7 @@ class LockedPlan(Locked[Decision[object]]):
     ) -> None:
         """Choose the plan and the rows to load.
 
-        `cached` allows the call to decide on a cached plan.
+        With `cached`, the call may decide on a cached plan.
         """
         super().__init__(ctx, *more)
         self._plan_id = id_or_nil(plan_id)
@@ -55,7 +55,7 @@ class LockedPlan(Locked[Decision[object]]):
         self._cached = cached
         self._key = ctx.caller.org_id.int, self._plan_id.lower()
         self._cache = ctx.services.shared(PlanCache)
-        #: Whether this call has read or checked the cached plan.
+        #: Whether this call has read or checked the plan in the database.
         self._is_checked = False
         self._missing_texts: dict[StepId, StepText] = {}
 

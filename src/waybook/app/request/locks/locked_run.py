@@ -1,9 +1,6 @@
 """The run that a call changes: locked in the database, or cached and locked only when written.
 
-Calls on one run take turns in this process. A call on the cached run reserves a job and reads its
-inputs before its turn, without a lock. It then decides in a turn that it shares with other such
-calls. One message to the database checks the run, writes the decisions of several calls and
-commits. See `store/runs/cache.py` and `store/runs/pipeline.py`.
+Calls on one run take turns in this process. See `store/runs/cache.py` and `store/runs/pipeline.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,15 +37,14 @@ from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
-#: A call that holds a database connection waits only briefly, because the call before it may need
-#: the connection.
+#: This wait is short, because the call before may need the connection that this call holds.
 MAX_TURN_WAIT_SECONDS = 0.2
 
 
 class LockedRun(Locked[RunDecision[object]]):
     run: Run
     compiled_dag: CompiledDag
-    #: The run's columns that never change. None if the run is not cached.
+    #: The columns of the run that never change. Empty if the run is not cached.
     brief: RunBriefRow | None = None
 
     def __init__(
@@ -119,17 +115,13 @@ class LockedRun(Locked[RunDecision[object]]):
     async def lock(self) -> None:
         self.more = ()
         self._load = runs.lock_statements
-        # Continue without a turn if it takes too long. The database lock is enough, and turns only
-        # avoid conflicts.
+        # The database lock is enough. Turns only avoid conflicts.
         with suppress(Busy):
             await self._take_turn(MAX_TURN_WAIT_SECONDS)
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write the first of two decisions without a commit, and load the run again.
-
-        The commit of the second decision includes the first.
-        """
+        """Write the first of two decisions without a commit, and load the run again."""
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
         self._written_before.append(written)
@@ -150,9 +142,9 @@ class LockedRun(Locked[RunDecision[object]]):
             self._slot.turns.end()
 
     async def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve a free job of the cached run. Return None if the call must lock the run instead.
+        """Reserve a free job of the cached run.
 
-        `besides` is the job that the caller is about to submit.
+        Return None if the call must lock the run instead.
         """
         database = self.ctx.services.database
         if self._slot.needs_load(wanted, database.now()):
@@ -177,10 +169,7 @@ class LockedRun(Locked[RunDecision[object]]):
         self._slot.put(cache.read_cached(results, wanted, most))
 
     async def recall(self) -> bool:
-        """Use the committed state of the cached run. Return False if the run is not cached.
-
-        This state is enough to prepare a reply. To decide, the call needs its turn.
-        """
+        """Use the committed state of the cached run. Return False if the run is not cached."""
         cached = self._slot.cached
         if cached is None or not await self._recall_definition():
             return False
@@ -190,8 +179,7 @@ class LockedRun(Locked[RunDecision[object]]):
     async def begin_turn(self) -> bool:
         """Wait for this call's turn, then use the cached run after all earlier decisions.
 
-        The caller must decide and commit without waiting for anything. Otherwise another call could
-        decide on the same state.
+        The caller must then decide and commit without waiting, because other calls share the turn.
         """
         if not await self._recall_definition():
             return False
@@ -247,7 +235,7 @@ class LockedRun(Locked[RunDecision[object]]):
         earlier = [statement for part in self._written_before for statement in part.notifications]
         more = [*earlier, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
-        # Another call may send the batch, so the batch must check this call's credential.
+        # Another call may send the batch, so the batch must also check this call's credential.
         check = pending_check(self.ctx.caller.org_id)
         if check is not None:
             more.append(check.statement)
@@ -266,8 +254,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return Commit.DONE
 
     async def _send_batch(self, statements: Message) -> None:
-        # Each call of the batch updates its own credential and caches on commit, so nothing is left
-        # to do here.
+        # Nothing is left to do on commit, because each call of the batch updates its own caches.
         call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
         (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
@@ -285,7 +272,7 @@ class LockedRun(Locked[RunDecision[object]]):
         return written._replace(statements=writer.statements(self.run, [write]))
 
     def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
-        """Return the decision with its complete audit entries, and what to do after its commit."""
+        """Return the decision with its audit entries, and what to do after the commit."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         write_context = self.write_context

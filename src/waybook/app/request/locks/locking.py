@@ -1,7 +1,7 @@
 """Locks a plan, run or org, decides on its change, and commits the change with the reply.
 
-The first round trip locks and loads the rows, and looks up the stored answer of a repeated call.
-The last one writes and commits. A cached plan needs only one round trip.
+The first round trip locks and loads the rows, and the last one writes and commits. A cached plan
+needs only one.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,7 @@ from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.driver.wire import KeyConflict, StaleCache
 
-#: Three attempts can fail: on an outdated copy, a short id in use, and a concurrent call with the
-#: same idempotency key.
+#: Up to three attempts can fail, each for another reason, before the last one succeeds.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -34,18 +33,16 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of a commit. Changes were written only if it is DONE."""
-
     DONE = auto()
     STALE = auto()
     #: A row with the same idempotency key or short id already exists. Nothing was written.
     KEY_TAKEN = auto()
-    #: This decision is based on an earlier decision that was not committed. Nothing was sent.
+    #: An earlier decision, on which this one is based, was not committed. Nothing was sent.
     DROPPED = auto()
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """A decision (the changes to write) and the reply. They are committed together."""
+    """The changes to write, and the reply. They are committed together."""
 
     decision: DecisionT_co
     body: Body
@@ -55,7 +52,7 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
     is_answer: bool = True
 
 
-#: Returns a proposal if there is something to write, a reply if not, and None if the cached copy
+#: Returns a proposal if there is something to write, a reply if not, or None if the cached copy
 #: lacks data.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
@@ -65,15 +62,12 @@ class Written(NamedTuple):
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
     remember: Callable[[], None] | None = None
-    #: Raised after the commit. None if the call succeeds.
+    #: Error to raise after the commit, if any.
     refusal: Refused | None = None
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """A locked plan, run or org, or a cached copy that is locked only when it is written.
-
-    Subclasses load and write it.
-    """
+    """A locked plan, run or org, or a cached copy that is locked only when it is written."""
 
     now: datetime
     head = ChainHead()
@@ -84,7 +78,6 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock. The statements `more` are sent with the lock statement."""
         self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
         self._written_before: list[Written] = []
@@ -109,7 +102,7 @@ class Locked(ABC, Generic[DecisionT]):
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
         """Lock and load the state. A stored answer or a cached copy makes this unnecessary."""
-        del use_cache  # Ignored here, because orgs are not cached.
+        del use_cache
         self._written_before.clear()
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
@@ -198,14 +191,13 @@ class Locked(ABC, Generic[DecisionT]):
         on_commit()
 
     def mark_stale(self) -> None:
-        """Mark the cached plan or run as outdated. Orgs are never cached."""
+        """Mark the cached plan or run as outdated."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
     """Load, decide and commit: first with the cached plan or run, then with a lock.
 
-    A repeated call gets the stored answer. If an attempt fails, the state is loaded and `decide` is
-    called again.
+    A repeated call gets the stored answer.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -233,7 +225,7 @@ async def _propose(
         return await decide()
     except WaybookError as error:
         if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None  # Refused on a cached plan or run, so try again with a lock.
+            return None
         raise
 
 

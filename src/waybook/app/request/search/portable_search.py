@@ -1,7 +1,7 @@
 """Semantic search without a database extension: SQL statements, and ranking in memory.
 
-The cache keeps only a few bits of each vector, so it finds several times as many candidates as
-needed. The candidates are then ranked by their exact embeddings, which the database returns.
+The cache keeps only a few bits of each vector. The best candidates are then ranked by their exact
+embeddings.
 """
 
 import asyncio
@@ -24,23 +24,21 @@ from waybook.store.research.search import (
 )
 
 MIN_CANDIDATES = 4 * MAX_RANKED
-#: Number of vectors per candidate in a large org.
+#: In a large org, one candidate is taken for this many vectors.
 VECTORS_PER_CANDIDATE = 1_000
-#: Up to this many vectors are ranked before the statements are sent. More are ranked while the
-#: database searches.
+#: Up to this many vectors are ranked before the database is asked, more while it searches.
 MAX_RANKED_FIRST = 16_384
-#: Ranking this many exact embeddings takes less than a millisecond. Switching to a thread could
-#: take longer.
+#: Up to this many embeddings are ranked without a thread, because that is faster.
 MAX_INLINE_RECORDS = 512
-#: Number of nearest passages examined first. If too few match the filters, `WIDER` times as many
-#: are examined.
+#: Number of nearest passages to examine. If too few match the filters, `WIDER` times as many are
+#: examined.
 CANDIDATES = 1_000
 WIDER = 4
 
 
 @dataclass(slots=True)
 class PortableSearch:
-    """Search in one org: execute the statements of `begin`, then pass their results to `finish`."""
+    """Search in one org. Execute the statements of `begin`, then pass their results to `finish`."""
 
     cache: VectorCache
     database: Database
@@ -122,8 +120,7 @@ class PortableSearch:
         )
 
     def _find_candidates(self, vectors: Vectors, most: int) -> asyncio.Future[bytes]:
-        # Use an executor's future, because it may be dropped if the statements fail. A task may
-        # not.
+        # Unlike a task, the future of an executor may be dropped if the statements fail.
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(None, vectors.candidates, self.query_vector.vector, most)
 
@@ -135,7 +132,7 @@ class PortableSearch:
         return embeddings.read_packed(rows)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors. Take more candidates until enough of them match the filters."""
+        """Rank the cached vectors, with more candidates until enough of them match the filters."""
         model, wanted, most = self.query_vector.model, _wanted(vectors), CANDIDATES
         while True:
             keys = await self._find_candidates(vectors, most)

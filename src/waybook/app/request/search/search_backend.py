@@ -1,4 +1,4 @@
-"""Search backend and built-in embedding model, whose word table is loaded on first use."""
+"""Search backend and built-in embedding model."""
 
 import asyncio
 import logging
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 
 class BuiltinEmbeddingModel:
-    """The built-in embedding model. It gives the same vectors on every machine."""
-
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
@@ -55,13 +53,12 @@ class SearchBackend:
     ) -> None:
         """Create a search backend with this embedding model, or with the built-in one.
 
-        `backend` selects how vectors are ranked; `auto` selects the best available way. `max_bytes`
-        limits the memory for the embeddings of all orgs.
+        `backend` selects how vectors are ranked. `max_bytes` limits the memory for embeddings.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: Time up to which all rows of an org are indexed.
+        #: Time up to which all artifacts of an org are indexed.
         self.swept: dict[UUID, datetime] = {}
-        #: Number of broken database connections while each passage's vector was written.
+        #: How often the database connection broke while a passage was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
@@ -76,7 +73,7 @@ class SearchBackend:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """Return the database's search capabilities. They are queried once."""
+        """Return the database's search capabilities, which are queried once."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.capabilities_statement())
             self._abilities = search.read_capabilities(rows, self._backend)
@@ -95,7 +92,7 @@ class SearchBackend:
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return a vector for each text. None if the embedding model is unavailable."""
+        """Return a vector for each text, or None if the embedding model is unavailable."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:

@@ -1,8 +1,6 @@
-"""Caches embeddings by org, with a memory limit and incremental updates.
+"""Caches embeddings by org, with a memory limit.
 
-Several processes may serve one database, so each search also reads the embeddings that were added
-and deleted since the last read. If an org's embeddings do not fit into memory, every search reads
-them page by page.
+Each search also reads what other processes have added or deleted since the last read.
 """
 
 import asyncio
@@ -26,15 +24,15 @@ MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
 #: An org without embeddings takes no bytes, so the number of cached orgs is limited too.
 MAX_ORGS = 1_000
-#: After a longer gap between two updates, all vectors are loaded again, because the database keeps
-#: records of deletions for only two days.
+#: After a longer gap between updates, all vectors are loaded again, because deletions are recorded
+#: for only two days.
 MAX_GAP_SECONDS = 86_400.0
 #: Vectors that did not fit into memory are loaded again after this many seconds.
 RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """A vector index. The implementation, `research.ranking`, is imported on first use."""
+    """A vector index. The implementation is imported on first use."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -59,7 +57,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to a later snapshot can be applied to the cache."""
+        """Return whether later changes can be applied to the cache."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -106,10 +104,7 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Update the cached embeddings of an org. Return None if they are too large.
-
-        `changes` were read for version `base` of the cached embeddings.
-        """
+        """Update the cached embeddings of an org. Return None if they are too large."""
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -119,8 +114,7 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search has updated the vectors, perhaps with some of these changes.
-                # Read the changes since the new state.
+                # A concurrent search has updated the vectors, so read the changes since then.
                 statements = embeddings.changes_statements(
                     owner[1], locked.snapshot.running, is_cluster=await database.is_cluster()
                 )
@@ -175,7 +169,7 @@ class VectorCache:
 
 
 def make_vectors() -> Vectors:
-    """Return an empty vector index. Call this in a thread, because it may import numpy."""
+    """Return an empty vector index. Call this in a thread, because importing numpy takes time."""
     made: Vectors = _ranking().VectorIndex()
     return made
 
@@ -188,8 +182,7 @@ def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Ranked
 
 
 def _ranking() -> ModuleType:
-    # Limit OpenBLAS to one thread. On busy cores, its threads wait for each other much longer than
-    # a product takes.
+    # Limit OpenBLAS to one thread, because its threads slow each other down on busy cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return import_module("waybook.research.ranking")
 

@@ -59,7 +59,7 @@ from waybook.store.plans import details, load
 MAX_LEFT_BEHIND = 10
 NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
 NO_RESULTS: Final[Mapping[str, Json]] = MappingProxyType({})
-#: Maximum size of the results of a loop in the reply that hands out a repeated step.
+#: Maximum size of the earlier results in a reply with a repeated step.
 ROUND_BUDGET: Final = 8_000
 
 
@@ -72,7 +72,7 @@ class GetNextStep(MutatingArguments):
 
 
 async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
-    """Start the plan's next pending step and return it, or return why none is available."""
+    """Claim the plan's next step and return it, or return why none is available."""
     return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
 
 
@@ -97,7 +97,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return the reason why the call has to wait. None if the reply answers the call."""
+    """Return why the call has to wait, or None if the reply answers the call."""
     if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
@@ -118,8 +118,7 @@ async def next_step_reply(
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` and `results` are formatting notes and results that this call stores and the database
-    does not have yet.
+    `notes` and `results` are what this call stores and the database does not have yet.
     """
     plan = decision.plan
     if locked.is_cached and _needs_rows(decision, reply):
@@ -140,11 +139,7 @@ async def next_step_reply(
 
 
 def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
-    """Return whether a reply needs rows that are not in a cached plan.
-
-    A cached plan lacks heartbeats recorded by other processes, so rows are also needed before a
-    step is taken from an inactive holder.
-    """
+    """Return whether a reply needs rows that are not in a cached plan."""
     if isinstance(reply, StepReady):
         is_repeated = round_of(decision.plan, reply.step) is not None
         return is_repeated or replaces_silent_holder(decision.entries)
@@ -189,7 +184,7 @@ async def _ready(
 async def _round(
     locked: LockedPlan, plan: Plan, step: Step, submitted: Mapping[str, Json]
 ) -> Body | None:
-    """Return why a step is repeated, and the latest results of all steps of the loop."""
+    """Return why a step is repeated, and the latest results of the repeated steps."""
     round_ = round_of(plan, step)
     if round_ is None:
         return None

@@ -40,7 +40,7 @@ class GetPlanStatus(ReadArguments):
 
 
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
-    """Return the status of the plan. A stall that is not recorded yet is recorded first."""
+    """Return the status of the plan. A new stall is recorded first."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
@@ -111,7 +111,7 @@ def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:
 
 
 def _loops(plan: Plan) -> list[Json]:
-    """Return the current round of each loop: its steps, its limit, and what follows."""
+    """Return the current round of each loop of repeated steps."""
     orders = {step.id: step.order for step in plan.steps}
     return [
         non_empty(

@@ -59,10 +59,7 @@ class GetResearchContext(SessionArguments):
 
 
 async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:
-    """Return the plan with its question, steps, results, open review, artifacts and last events.
-
-    The first call of each session for a plan is recorded.
-    """
+    """Return the plan with its question, steps, results, open review, artifacts and last events."""
     plan_id = id_or_nil(args.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
     most = byte_budget(args.budget_tokens, detail=args.detail)

@@ -48,7 +48,7 @@ class GetStepContext(ReadArguments):
 async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
     """Return the step's instructions, earlier attempts and results, and relevant artifacts.
 
-    The call is a heartbeat: an agent that reads the context of a step is working on it.
+    The call also counts as a heartbeat.
     """
     step_id = id_or_nil(args.step_id).lower()
     about = await _about(ctx, step_id)
@@ -63,7 +63,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat; return the step's plan and the question to search for."""
+    """Record a heartbeat. Return the step's plan and the question to search for."""
     library = search_backend(ctx.services)
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),

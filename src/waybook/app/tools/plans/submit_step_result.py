@@ -79,8 +79,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
-    Return None for a checkpoint of a cached plan, because there is no transaction to read the
-    policy in.
+    Return None if the policy must first be read from the database.
     """
     if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
         return locked.decision_context
@@ -114,8 +113,7 @@ async def evaluate(
 ) -> Decision[StepDone]:
     """Apply a rule that may evaluate conditions, and record the cost of each condition.
 
-    Pending conditions are evaluated in a thread, because this may take tens of milliseconds. Other
-    calls continue meanwhile, because the server sets a short thread switch interval.
+    Conditions are evaluated in a thread, because that may take tens of milliseconds.
     """
     if not plan.conditions:
         return rule()

@@ -1,8 +1,4 @@
-"""extract_data: extract structured data from a text according to a JSON Schema.
-
-The server asks its language model once and, if the reply is invalid, a second time with the errors.
-The usage is recorded for the org.
-"""
+"""extract_data: extract structured data from a text according to a JSON Schema."""
 
 import asyncio
 import json
@@ -122,7 +118,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the model's usage. A failure is only logged, so that the reply is not lost."""
+    """Record the model's usage. A failure is only logged."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -132,8 +128,7 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum bytes of a JSON Schema argument. The other limits are for the reply: its errors, and its
-#: other fields.
+#: Limits on the schema, on the errors in a reply, and on its other fields.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -238,7 +233,7 @@ def _artifact(row: ArtifactRow) -> SourceText:
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the candidate data, decoded if it was JSON text, or the validation errors."""
+    """Return the caller's data if it is valid, or else the validation errors."""
     faults: list[Mismatch] = []
     for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
@@ -270,10 +265,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
-    """Return an extraction prompt for the caller's own model.
-
-    A long text is covered one piece at a time.
-    """
+    """Return a prompt with which the caller's own model can extract the data."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)
@@ -326,8 +318,8 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
-    # The text goes to the language model that the operator configured.
+    # The text is sent to the language model that the operator configured.
     open_world=True,
-    # The tool changes no data, but needs a write scope, because the operator pays for the model.
+    # A write scope is required although nothing changes, because the operator pays for the model.
     scopes=frozenset({Scope.PLAN_WRITE}),
 )

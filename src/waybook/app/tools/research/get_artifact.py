@@ -102,10 +102,7 @@ def _source_view(source: SourceRow) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return metadata and sources up to a size limit, and a call for the rest.
-
-    With an offset, they are returned only if `detail` is set.
-    """
+    """Return metadata and sources up to a size limit, and a call for the rest."""
     if args.offset and not args.detail:
         return {}
     included_sources, left = (
@@ -148,8 +145,7 @@ def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body)
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "Read the next part.", artifactId=artifact_id, offset=upto)
-    # Text stored by a user must not become an argument of a call, so the suggested call never
-    # contains the artifact's title.
+    # Text stored by a user must not become an argument of a suggested call.
     if plan_id is not None:
         return next_call("get_research_context", "Read the plan it belongs to.", planId=plan_id)
     return next_call("list_active_plans", "List the open plans that could use it.")

@@ -29,8 +29,7 @@ from waybook.store.driver.queries import new_id
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Approximate bytes per step or edge in a definition. They give the cost of drawing the map before
-#: the definition is parsed.
+#: Approximate bytes per step or edge in a definition, to estimate the cost of drawing its map.
 BYTES_PER_MAP_ITEM: Final = 20
 
 

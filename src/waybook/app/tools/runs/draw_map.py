@@ -1,6 +1,6 @@
-"""draw_map: diagram of a plan, run or workflow for a chat app, with questions to the user.
+"""draw_map: diagram of a plan, run or workflow for a chat app.
 
-Agents do not need this tool: `get_plan_status` and `get_run_progress` return the same as text.
+Agents do not need this tool, because other tools return the same as text.
 """
 
 from collections import Counter
@@ -41,8 +41,7 @@ from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
 MAX_RESULT_LENGTH = 4_000
-#: The rate limit counts drawing a step or edge as this many operations of a condition, which take
-#: about as much CPU time.
+#: Drawing one step or edge counts as this many operations in the rate limit.
 OPERATIONS_PER_LINE = 2
 
 

@@ -116,7 +116,7 @@ def _map(
 
 
 def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
-    """Return the map. If it is too long, return only its stages and a call that returns all."""
+    """Return the map. If it is too long, return only its stages and a call for the rest."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(

@@ -51,7 +51,7 @@ class GetJobInput(ReadArguments):
 async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
     """Return a piece of one of a job's inputs, or the list of inputs.
 
-    The call is a heartbeat: an agent that reads the inputs of a job is working on it.
+    The call also counts as a heartbeat.
     """
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     async with LockedRun(ctx, run_id, jobs.job_statement(job_id), is_locked=False) as locked:

@@ -49,7 +49,7 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: One call tries at most this many jobs, because a job that cannot be handed out is skipped.
+#: Maximum number of jobs that one call tries to claim.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
 JOB_GIVEN_UP: Final[Body] = {}
@@ -121,10 +121,7 @@ def following_request(ctx: RequestContext, model: str | None) -> JobRequest:
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
-    """Write the decision on the caller's job, then claim the next job for the same model.
-
-    Both decisions are committed together.
-    """
+    """Write the decision on the caller's job, then claim the next job for the same model."""
     ctx = locked.ctx
     wanted = following_request(ctx, model)
     attempt = Attempt(is_last=True)
@@ -148,7 +145,7 @@ async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> Run
 
 
 async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
-    """Decide which of the jobs selected by `claim_statements` the caller gets."""
+    """Decide which job the caller gets."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
     free_in: float | None = None
@@ -260,7 +257,8 @@ async def _nothing_anywhere(
     }
     locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
 
-    # Store the answer even though no run is locked, so that a repeated call gets the same answer.
+    # The answer is stored even though no run is locked, so that a repeated call gets the same
+    # answer.
     async def decide() -> Proposal[Written]:
         ((gap,),) = locked.results
         subject = _subject(args.run_id, wanted)
