@@ -61,7 +61,7 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: Whether an error has already reported to the agent that the claim is lost.
+        #: Whether the agent already knows from an error that the claim is lost.
         self._loss_is_reported = False
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
@@ -69,7 +69,7 @@ class Claim(ABC):
 
     @property
     def is_held(self) -> bool:
-        """True until a result is accepted, or the claim is given back or lost."""
+        """Return whether the step or job is still held."""
         return self._state is State.HELD
 
     async def __aenter__(self) -> Self:
@@ -95,8 +95,7 @@ class Claim(ABC):
     async def in_loop(self) -> AsyncIterator[None]:
         """Send heartbeats during one iteration of a loop, then close the claim.
 
-        If the claim is lost, the body of the loop is not canceled, because it does not run inside
-        this block. The next `submit` reports the loss.
+        If the claim is lost, the next `submit` reports the loss.
         """
         self._heartbeat.start()
         try:
@@ -136,11 +135,7 @@ class Claim(ABC):
             log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
 
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Make the call that ends this claim. If the call is refused, the claim is still held.
-
-        The idempotency key is derived from the arguments, so a call repeated after a timeout, even
-        by another process, gets the stored answer.
-        """
+        """Make the call that ends this claim. If the call is refused, the claim is still held."""
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
@@ -155,9 +150,9 @@ class Claim(ABC):
 
     @asynccontextmanager
     async def _without_heartbeat(self) -> AsyncIterator[None]:
-        """Stop the heartbeat for a call that ends the claim. If the call is refused, restart it.
+        """Stop the heartbeat during a call that ends the claim.
 
-        A heartbeat after such a call would be refused and look like a lost claim.
+        A later heartbeat would be refused and look like a lost claim.
         """
         is_beating = self._heartbeat.is_running
         await self._heartbeat.stop()
@@ -187,16 +182,16 @@ class Claim(ABC):
     @property
     @abstractmethod
     def id(self) -> str:
-        """Id of the step or job."""
+        """Return the id of the step or job."""
 
     @property
     def attempt(self) -> int:
-        """Number of the attempt, which proves that a result comes from the current holder."""
+        """Return the number of the attempt."""
         return int(self.reply["attempt"])
 
     @abstractmethod
     async def _beat(self) -> None:
-        """Send one heartbeat; raise the server's refusal if the claim is lost."""
+        """Send one heartbeat, or raise the server's refusal if the claim is lost."""
 
     @abstractmethod
     async def _give_back(self, error: BaseException | None) -> None:

@@ -57,15 +57,15 @@ class Client:
         heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS,
         wait_seconds: int = DEFAULT_WAIT_SECONDS,
     ) -> None:
-        """Prepare calls to the server at this URL; `timeout` is in seconds per attempt.
+        """Prepare calls to the server at this URL. `timeout` is in seconds per attempt.
 
         While there is no work, each call of a loop waits at the server for up to `wait_seconds` (at
         most 55).
 
         Instead of a URL, pass a `StdioConnection` to start a local server.
 
-        An agent that restarts with the same `session_id` gets back the steps and jobs that it held;
-        without a `session_id`, every client is a new session.
+        An agent that restarts with the same `session_id` gets back the steps and jobs that it held.
+        Without a `session_id`, every client is a new session.
         """
         self._connection = HttpConnection(url, token, timeout) if isinstance(url, str) else url
         self.url = self._connection.url
@@ -272,7 +272,8 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # Make one claim call at a time per session: concurrent calls would get the same step.
+        # Make one claim call at a time per session, because concurrent calls would get the same
+        # step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -304,9 +305,7 @@ class Client:
         return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether the loop over steps or jobs ends.
-
-        If it does not end, wait before the next call.
+        """Return whether the loop over steps or jobs ends. If not, wait before the next call.
 
         Raises:
             NothingReady: no other agent and no person is expected to act.

@@ -18,8 +18,7 @@ class Connection(Protocol):
     ) -> dict[str, Any]:
         """Send a request and return its result, within `left` seconds.
 
-        `waiting` is how many seconds the server may wait before it answers. These seconds are added
-        to the time limit.
+        The server may wait `waiting` seconds longer before it answers.
         """
 
     async def close(self) -> None: ...

@@ -74,7 +74,7 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
     following = payload.get("next")
     call = NextCall(**following) if following else None
     WaybookError.__init__(error, str(payload["message"]), next_call=call)
-    # Use only the server's details, so that a retry delay applies only if the server sent one.
+    # A retry delay applies only if the server sent one.
     error.details = dict(payload.get("details") or {})
     return error
 

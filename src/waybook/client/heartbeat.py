@@ -19,7 +19,7 @@ class Heartbeat:
         interval_seconds: float,
         on_lost: Callable[[WaybookError], None],
     ) -> None:
-        """Call `beat` at intervals in the background until it is refused, then call `on_lost`."""
+        """Call `beat` at intervals in the background. Once it is refused, call `on_lost`."""
         self._beat = beat
         self._interval_seconds = interval_seconds
         self._on_lost = on_lost
@@ -38,7 +38,7 @@ class Heartbeat:
         if task is None:
             return
         task.cancel()
-        # Unlike `await task`, `asyncio.wait` raises CancelledError only if the caller is canceled.
+        # Unlike `await task`, this raises CancelledError only if the caller is canceled.
         await asyncio.wait([task])
 
     async def _run(self) -> None:

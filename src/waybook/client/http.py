@@ -9,9 +9,9 @@ import httpx2
 from waybook.client.errors import Unreachable, error_in_answer, permanent_failure
 from waybook.errors import WaybookError
 
-#: With this revision of MCP, a call needs no handshake and no headers that repeat the body.
+#: This revision of MCP needs no handshake.
 REVISION = "2025-11-25"
-#: A server or proxy that is temporarily unavailable answers with one of these HTTP statuses.
+#: Statuses of a server or proxy that is temporarily unavailable.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 

@@ -1,4 +1,7 @@
-"""Types of the replies that the client returns; docs/reference/tools.md describes each field."""
+"""Types of the replies that the client returns.
+
+docs/reference/tools.md describes each field.
+"""
 
 from typing import Any, Literal, NotRequired, TypedDict
 

@@ -16,16 +16,13 @@ T = TypeVar("T")
 class Retry:
     """Limits on the retries of a call that got no answer or was temporarily refused."""
 
-    #: Maximum seconds between the start of the first attempt and the start of the last one. 0
-    #: allows only one attempt.
+    #: Maximum seconds between the start of the first attempt and the start of the last one.
     deadline_seconds: float = 60.0
     first_delay_seconds: float = 0.1
     max_delay_seconds: float = 5.0
 
     def delay(self, attempt: int, elapsed: float, retry_after: float | None) -> float | None:
         """Return the seconds before the next attempt, or None if there must not be one.
-
-        The delay doubles with each attempt up to a limit, and is at least what the server demands.
 
         >>> retry = Retry(deadline_seconds=10)
         >>> [retry.delay(attempt, 0.0, None) for attempt in (1, 2, 3, 99)]
@@ -45,9 +42,7 @@ NO_RETRY = Retry(deadline_seconds=0)
 def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
     """Return whether the same call may succeed later.
 
-    A call without an answer may have taken effect, so it is sent again only if it is repeatable: it
-    reads, or has an idempotency key. A call refused because of a lock or a rate limit had no
-    effect, so it can always be sent again.
+    A call without an answer may have taken effect, so it is sent again only if it is repeatable.
     """
     if isinstance(error, Busy | RateLimited):
         return True
@@ -59,8 +54,7 @@ async def call_with_retries(
 ) -> T:
     """Repeat a call until it is answered, a retry cannot help, or the deadline is reached.
 
-    `attempt` is called with the seconds left, or with None the first time, because the deadline
-    does not shorten the first attempt.
+    `attempt` is called with the seconds left, or with None the first time.
     """
     clock = asyncio.get_running_loop().time
     started, left, number = clock(), None, 1
@@ -73,7 +67,7 @@ async def call_with_retries(
             delay = retry.delay(number, clock() - started, retry_delay(error))
             if delay is None:
                 raise
-        # Jitter keeps all clients from calling a restarted server at the same moment.
+        # Random delays keep clients from calling a restarted server all at the same time.
         await asyncio.sleep(delay * random.uniform(1.0, 1.25))  # noqa: S311 - no secret
         left = max(retry.deadline_seconds - (clock() - started), retry.first_delay_seconds)
         number += 1

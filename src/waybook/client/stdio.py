@@ -13,7 +13,7 @@ from waybook.client.http import REVISION
 
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-#: The server gets this many seconds to exit after its input is closed. Then it is killed.
+#: Seconds that the server gets to exit after its input is closed, before it is killed.
 MAX_EXIT_SECONDS: Final = 10.0
 CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
 
@@ -24,8 +24,8 @@ class StdioConnection:
     ) -> None:
         """Prepare a server process. It starts with the first call.
 
-        If the process has ended, the next call starts it again, so that retries work. `timeout` is
-        in seconds per attempt and includes the start.
+        If the process has ended, the next call starts it again. `timeout` is in seconds per attempt
+        and includes the start.
         """
         self._command = command or DEFAULT_COMMAND
         self.url = f"stdio: {' '.join(self._command)}"
@@ -100,7 +100,7 @@ class _Server:
         self._is_initialized = True
 
     async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Send a request and wait for its answer. A canceled wait is reported to the server."""
+        """Send a request and wait for its answer."""
         if self.has_ended:
             raise Unreachable("the server process has ended")
         self._last_id += 1

@@ -113,11 +113,7 @@ class Step(Claim):
         await self._modify({"action": "fail_step", "reason": describe_error(error), "retry": retry})
 
     async def _modify(self, change: Mapping[str, object]) -> None:
-        """Change the step if this client still holds it.
-
-        `modify_plan` does not check the attempt, so the expected revision ensures that the step was
-        not taken back between the check and the change.
-        """
+        """Change the step if this client still holds it."""
         for conflicts in range(1, MAX_REVISION_CONFLICTS + 1):
             plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)
             self._require_hold(plan)

@@ -1,4 +1,4 @@
-"""Tool names, grouped by whether a call may be repeated; a test compares them with the server."""
+"""Tool names, grouped by whether a call may be repeated."""
 
 from typing import Final
 
@@ -28,8 +28,8 @@ KEYED_TOOLS: Final = frozenset(
         "submit_user_decision",
     }
 )
-#: Calls of these tools may be repeated. `extract_data` is missing, because a language model would
-#: work again.
+#: Calls of these tools may be repeated. `extract_data` is not listed, because a language model
+#: would work again.
 REPEATABLE_TOOLS: Final = frozenset(
     {
         "draw_map",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: More diagnostics would not help the author.
+#: More messages would not help the author.
 MAX_DIAGNOSTICS = 20
 
 

@@ -1,9 +1,6 @@
 """The graph of a stage's steps.
 
-The function `walk` decides which steps close and open when work has ended. A step opens when its
-predecessors are closed, regardless of other steps; it opens once, with all its units, and never
-opens again. The primary source of a `per_source_document` step is the predecessor that produces its
-first input.
+A step opens when its predecessors are closed. It opens only once, with all its jobs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -119,7 +116,7 @@ def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -
     """Return the steps in topological order. Independent steps are ordered as in `ranked`."""
     waiting = {key: len(sources) for key, sources in before.items()}
     rank = {key: place for place, key in enumerate(ranked)}
-    # An ascending list is already a valid heap.
+    # The list is sorted, so it is already a valid heap.
     ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:
@@ -172,8 +169,7 @@ class Walk:
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
     """Return the finished steps to close and the ready steps to open.
 
-    `count_of` returns the number of jobs of a step. One pass is enough, because a step comes after
-    all its predecessors.
+    `count_of` returns the number of jobs of a step.
     """
     over: set[str] = set()
     closed: list[str] = []

@@ -14,7 +14,7 @@ class JobType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Strategy that splits a step into jobs. The module `granularity` describes each strategy."""
+    """Strategy that splits a step into jobs."""
 
     ALL_TO_ONE = "all_to_one"
     PER_MODEL = "per_model"
@@ -37,7 +37,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Failed jobs with these statuses are not retried automatically.
+#: Jobs with these statuses are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
@@ -46,7 +46,7 @@ class Input:
     """A document that a step reads, from its own stage, an earlier stage, or outside the run."""
 
     document_key: str
-    #: Stage that produces the document. None for the step's own stage.
+    #: Stage that produces the document. Empty for the step's own stage.
     stage: str | None = None
     required: bool = True
 
@@ -54,12 +54,15 @@ class Input:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     document_key: str
-    #: Template of the document. None if people do not read the document.
+    #: Template of the document. Empty if people do not read the document.
     render: str | None = None
 
 
 class RecipeStep(NamedTuple):
-    """A step of a stage. It is a tuple, because a stage may have ten thousand steps."""
+    """A step of a stage.
+
+    It is a tuple to save memory, because a stage may have ten thousand steps.
+    """
 
     key: str
     number: int
@@ -90,7 +93,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Link to a later stage. A person's feedback opens that stage."""
+    """Link to a later stage, which a person's feedback opens."""
 
     source: str
     target: str

@@ -16,7 +16,7 @@ class RunState(StrEnum):
     COMPLETED = "completed"
     #: A person or agent canceled the run before it was complete.
     CANCELED = "canceled"
-    #: A step has failed permanently; work on other steps may continue.
+    #: A step has failed permanently. Work on other steps may continue.
     FAILED = "failed"
     #: No work is possible until a person gives feedback on a completed stage.
     AWAITING_FEEDBACK = "awaiting_feedback"

@@ -1,7 +1,6 @@
 """Measures and truncates texts, and divides a size limit between several texts.
 
-Sizes are bytes of compact JSON. A text of multi-byte characters gets fewer characters, which is
-intended because such a text needs more tokens in a language model.
+Sizes are bytes of compact JSON.
 """
 
 from collections.abc import Sequence
@@ -70,9 +69,6 @@ def fair_share(lengths: list[int], budget: int) -> int:
 
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     """Divide space between items by weight, within each item's minimum and maximum size.
-
-    The same limit, multiplied by the weight, applies to every item, so a long item does not reduce
-    the space of the others. The minimum sizes together must fit in `room`.
 
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]

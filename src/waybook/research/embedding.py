@@ -1,11 +1,6 @@
 """Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
-The built-in embedder runs no model: it looks up each word of a text in a table, and adds up the
-rows. Frequent words have less weight.
-
-Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
-the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
-by only a few percent.
+The built-in embedder looks up each word of a text in a table, and adds up the rows.
 """
 
 from collections import Counter, defaultdict
@@ -32,7 +27,7 @@ REMEMBERED_ROWS = 8_000
 
 #: Weights are rounded to multiples of 1/16. A word that occurs n times has the weight 1 + log n.
 STEPS = 16
-#: This many rows are added in one step, because the sum of so many bytes fits into two bytes.
+#: The sum of this many bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -71,12 +66,7 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the weighted sum of the words' rows, including the offset of each byte.
-
-        Rows of equal weight are added first, with two bytes per number. These sums are then
-        multiplied by their weight and added, with four bytes per number. That is enough for fifty
-        thousand words of the greatest weight, 200.
-        """
+        """Return the weighted sum of the words' rows."""
         by_weight = defaultdict[int, list[int]](list)
         for number, count in counts.items():
             by_weight[term_weight(count)].append(number)

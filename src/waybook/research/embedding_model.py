@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-#: A vector of unit length. The nearest vectors then have the greatest dot product.
+#: A vector of unit length, so that the nearest vectors have the greatest dot product.
 Vector: TypeAlias = tuple[float, ...]
 
 
@@ -27,7 +27,7 @@ class EmbeddingModel(Protocol):
 
 
 class Backend(StrEnum):
-    #: Vectors are quantized and stored in an ordinary table. The Waybook process ranks them.
+    #: Vectors are stored in an ordinary table and ranked in this process.
     PORTABLE = "portable"
-    #: Vectors are stored in a halfvec table. The pgvector extension ranks them.
+    #: Vectors are stored and ranked by the pgvector extension.
     PGVECTOR = "pgvector"

@@ -1,4 +1,4 @@
-"""Excerpts for search hits: the sentence with the most words of the search, marked."""
+"""Excerpts for search hits: the sentence with the most words of the search."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,7 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SearchWords:
     words: tuple[str, ...]
-    #: Significant words of the search, by root. Stop words are left out unless there are no other
-    #: words.
+    #: Significant words of the search, by their root.
     roots: Mapping[str, str]
 
     def match(self, word: str) -> str | None:
@@ -74,9 +73,6 @@ def matching_sentence(
     text: str, wanted: SearchWords, longest: int = MAX_EXCERPT_LENGTH
 ) -> tuple[Piece, ...]:
     """Return the sentence that contains most words of the search, in marked pieces.
-
-    A long sentence is cut around its first match. If no word matches, the excerpt is the beginning
-    of the text.
 
     >>> "".join(piece.text for piece in matching_sentence("Rain. Dams broke.", parse_words("dam")))
     'Dams broke.'

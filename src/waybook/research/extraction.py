@@ -1,7 +1,6 @@
-"""Prompts for data extraction: instructions for a language model, and the fenced text.
+"""Prompts for data extraction: instructions for a language model, and the text.
 
-The text and its title are untrusted. They are put between two delimiter lines that do not occur in
-them, and the instructions say that they are data.
+The text is untrusted, so it is put between two lines that do not occur in it.
 """
 
 import json

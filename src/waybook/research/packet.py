@@ -1,9 +1,7 @@
 """Builds contexts for agents within a size limit.
 
-A context has ordered parts. If they do not all fit, each part gets at most the same space,
-multiplied by its weight: short parts stay whole, long parts are cut, and lists keep the most
-relevant entries. The field `cut` names everything that is cut or left out, with the call that
-fetches it.
+Short parts stay whole, long parts are cut, and lists keep the most relevant entries. The field
+`cut` names what was left out, with the call that returns it.
 """
 
 from collections.abc import Callable, Sequence
@@ -128,17 +126,13 @@ class SingleEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """A part with a list of entries.
-
-    If not all fit, those nearest to the index `focus` are kept.
-    """
+    """A list of entries. If not all fit, those nearest to the index `focus` are kept."""
 
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
     beyond: int = 0
-    #: Returns the fetch arguments that continue after this many entries. By default, the fetch call
-    #: starts again at the first entry.
+    #: Returns the arguments of the call that returns the following entries.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -166,7 +160,7 @@ class EntryList:
     def fitted(self, room: int) -> tuple[Json, Body | None]:
         """Return the entries that fit in `room` bytes, and a note about the others.
 
-        At least one entry is shown if its minimum size fits, so that paging always advances.
+        At least one entry is returned if possible, so that paging always advances.
         """
         shown = self._shown(room)
         entries = self.entries[shown.start : shown.stop]

@@ -70,7 +70,7 @@ def _lines(value: object, name: str, depth: int) -> Iterator[str]:
         yield f"{name}: {value}" if name else str(value)
 
 
-#: Bits that make a hash a UUID: version 8 (custom), and the variant of RFC 9562.
+#: Bits that make a hash a valid UUID, as in RFC 9562.
 _VERSION, _VARIANT = 8 << 76, 2 << 62
 _FREE = ~(0xF << 76 | 0x3 << 62)
 
@@ -82,7 +82,7 @@ def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
 
 
 def source_id(content_hash: str) -> str:
-    """Return the source id derived from this hash. Equal sources are then stored once.
+    """Return the source id derived from this hash, so that equal sources are stored once.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

@@ -1,9 +1,5 @@
 """Quantizes vectors to the bytes that are stored.
 
-Each component becomes a code (a signed byte) and a remainder of four bits. The mean error of a
-cosine is 0.0006 with the codes alone and 0.00004 with the remainders. The scale is not stored,
-because all vectors have unit length.
-
 This module does not import numpy, because programs that only store vectors do not need it.
 """
 
@@ -12,7 +8,7 @@ from typing import NamedTuple
 
 #: -128 is not used, so that opposite vectors have opposite codes.
 MAX_CODE = 127
-#: A remainder has four bits and sixteen values. The value 8 means zero.
+#: A remainder has sixteen values, and the value 8 means zero.
 REMAINDER_BITS = 4
 REMAINDER_STEPS = 16
 ZERO_REMAINDER = 8
@@ -26,16 +22,13 @@ class Quantized(NamedTuple):
 def quantize(vector: Sequence[float]) -> Quantized:
     """Quantize a vector with an even number of components.
 
-    The byte at position `n` of the remainders is shared by the components `n` (low bits) and `n`
-    plus half of the number of components (high bits).
-
     >>> quantized = quantize([0.5, -0.25, 0.0, 0.1])
     >>> quantized.codes.hex(), quantized.remainders.hex()
     ('7fc10019', '88e0')
     """
     peak = max(map(abs, vector))
     factor = MAX_CODE * REMAINDER_STEPS / peak if peak else 0.0
-    # Add half a code, so that the upper bits are the code and the lower bits are the remainder.
+    # With half a code added, the upper bits are the code and the lower bits are the remainder.
     steps = [round(number * factor) + ZERO_REMAINDER for number in vector]
     codes = bytes([step >> REMAINDER_BITS & 0xFF for step in steps])
     half = len(steps) // 2

@@ -15,8 +15,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def correct_word(word: str, table: WordVectors) -> str | None:
     """Return the most likely correction of a misspelled word.
 
-    A correction is a known word one edit away: an inserted, missing, wrong or transposed letter.
-    Words with the same first letter are preferred, then the most frequent word.
+    A correction is a known word that differs by one letter, or by two letters that are swapped.
 
     >>> from waybook.research.vocabulary import builtin_word_vectors
     >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
@@ -68,7 +67,7 @@ _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xa
 class Term:
     text: str
     correction: str | None
-    #: The word's share of the query's information. Rare words have more. All shares add up to 1.
+    #: The word's share of the query's information. Rare words have more.
     weight: float
 
 
@@ -122,7 +121,7 @@ def _bare(chunk: str) -> str:
 
 
 def _information(word: str, table: WordVectors) -> float:
-    """Return a word's information content: the squared logarithm of its frequency rank."""
+    """Return a word's information content. Rare words have more."""
     number = table.numbers.get(word)
     if number is None:
         stem = table.stem(word)
@@ -131,7 +130,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Matching words are searched only in this many characters of a text.
+#: Maximum number of characters of a text that are searched for matching words.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")

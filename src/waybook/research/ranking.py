@@ -1,13 +1,7 @@
-"""Ranks quantized vectors by cosine similarity.
+"""Ranks vectors by cosine similarity.
 
-Import this module only when it is needed: loading numpy would double the startup time of a client.
-
-A query takes three steps. In a large index, the signs of the components give a rough cosine for
-every vector, as in RaBitQ by Gao and Long (2024). The vectors that may be among the best are then
-compared by levels, which are components rounded to four bits. Last, `rank_exactly` ranks the
-candidates by their stored codes and remainders (see `research.quantization`).
-
-One thread may change an index while others rank its vectors.
+Import this module only when it is needed, because loading numpy takes time. Most vectors are ruled
+out by a fast, rough comparison before the rest is ranked exactly.
 """
 
 import itertools
@@ -38,16 +32,15 @@ from waybook.research.vector_blocks import (
     pack_bits,
 )
 
-#: This many rows, as floats, fit into a core's cache. With 4,096 rows, ranking takes 1.5 times as
-#: long.
+#: This many rows fit into a core's cache, which makes ranking 1.5 times as fast.
 SCRATCH_ROWS = 512
-#: From this many rows on, vectors are first compared by their signs.
+#: With at least this many rows, vectors are first compared by their signs.
 LARGE_ROWS = 16_384
 FIRST_SHARE = 0.01
 CANDIDATES_PER_HIT = 4
 MAX_SIGN_ERROR = 0.1
 MAGNITUDE_BITS = 3
-#: If a larger share of the rows is deleted, the blocks are rewritten without the deleted rows.
+#: If a larger share of the rows is deleted, the blocks are rewritten.
 MAX_DELETED_SHARE = 0.25
 
 
@@ -55,12 +48,10 @@ Selection: TypeAlias = list[tuple[Block, NDArray[np.intp]]]
 
 
 class Query:
-    """A query vector, prepared for comparison with the levels and signs of stored vectors."""
+    """A query vector, prepared for comparison with stored vectors."""
 
     def __init__(self, vector: Sequence[float]) -> None:
         components = np.array(vector, np.float32)
-        # A byte holds two levels. Using the whole byte as the high level saves a shift, and the
-        # weights of the low levels correct for it.
         high = components[HALF:] / (MAX_LEVEL + 1)
         self._weights = np.concatenate([components[:HALF] - high, high])
         self._middle = np.float32(MIDDLE_LEVEL * float(components.sum()))
@@ -69,10 +60,10 @@ class Query:
         magnitudes = np.abs(components)
         self._step = max(float(magnitudes.max()), 1e-9) / (2**MAGNITUDE_BITS - 1)
         rounded = np.rint(magnitudes / self._step).astype(np.uint8)
-        # Ignore the last component, so that the number of different signs fits into a byte.
+        # Without the last component, the number of different signs fits into a byte.
         rounded[-1] = 0
         self._sum = np.float32(rounded.sum() * self._step)
-        # Repeat whole rows, because numpy combines arrays of the same shape twice as fast.
+        # numpy combines arrays of the same shape twice as fast.
         bits = [
             components >= 0,
             *(rounded >> bit & 1 == 1 for bit in reversed(range(MAGNITUDE_BITS))),
@@ -136,18 +127,15 @@ class VectorIndex:
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the vectors with `deleted` keys, then add those in `added` with new keys.
-
-        `added` has packed exact records (see `EXACT_RECORDS`), `deleted` has packed keys.
-        """
+        """Remove the vectors with `deleted` keys, then add those in `added`."""
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, EXACT_RECORDS)))
         if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
             self._compact()
 
     def candidates(self, query: Sequence[float], most: int) -> bytes:
-        """Return the packed keys of the vectors nearest to the query by their levels."""
-        # Read each block's number of rows once, because another thread may add rows meanwhile.
+        """Return the packed keys of the vectors that are approximately nearest to the query."""
+        # Another thread may add rows meanwhile, so each number of rows is read once.
         blocks = [(block, block.rows) for block in self._blocks]
         prepared = Query(query)
         if sum(rows for _, rows in blocks) >= LARGE_ROWS:
@@ -205,14 +193,13 @@ class VectorIndex:
 
 
 def _select_by_signs(blocks: Sequence[tuple[Block, int]], query: Query, most: int) -> Selection:
-    """Return at least `most` rows that, by their signs, may be among the best."""
+    """Return at least `most` rows that may be among the best, by a rough comparison."""
     starts = [0, *itertools.accumulate(rows for _, rows in blocks)]
     cosines = np.empty(starts[-1], np.float32)
     for (block, rows), start in zip(blocks, starts, strict=False):
         query.compare_signs(block, cosines[start : start + rows])
 
     def at_least(bound: np.float32) -> Selection:
-        # The cosine of a deleted row is below every bound.
         near = np.flatnonzero(cosines >= max(bound, np.float32(-DIMENSIONS)))
         cuts = np.searchsorted(near, starts)
         return [
@@ -233,10 +220,7 @@ def _compare_levels(selection: Selection, query: Query) -> Floats:
 
 
 def rank_exactly(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Rank exact records by their cosine similarity to the query, best first.
-
-    A record that occurs several times is ranked once.
-    """
+    """Rank exact records by their cosine similarity to the query, best first."""
     records = np.frombuffer(packed, EXACT_RECORDS)
     cosines = np.empty(len(records), np.float32)
     vector = np.array(query, np.float32)

@@ -1,7 +1,6 @@
-"""Vectors in memory, with a few bits of each component, in blocks of a fixed size.
+"""Vectors in memory, with a few bits of each component.
 
-One thread may change a block while others read it: a row is complete before it is counted, and a
-deleted row is only marked.
+One thread may change a block while others read it.
 """
 
 from typing import Final, NamedTuple
@@ -12,11 +11,9 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 
 BLOCK_ROWS = 4_096
-#: A small index starts with a block of this many rows, which doubles when it is full.
 MIN_BLOCK_ROWS = 64
 SIGN_WORDS = DIMENSIONS // 64
 
-#: Number of codes that one level covers. Codes beyond the sixteen levels are rare.
 LEVEL_CODES = 13
 MAX_LEVEL = 15
 MIDDLE_LEVEL = 7.5
@@ -34,7 +31,7 @@ Floats = NDArray[np.float32]
 
 
 class Rows(NamedTuple):
-    """Vectors with one array per field. `signs` has one column per vector, the others one row."""
+    """Vectors with one array per field."""
 
     levels: NDArray[np.uint8]
     scales: Floats
@@ -99,7 +96,7 @@ class Block:
         self.levels[place], self.scales[place] = added.levels, added.scales
         self.signs[:, place], self.sign_scales[place] = added.signs, added.sign_scales
         self.keys[place] = added.keys
-        # Update the count last, so that a thread that is ranking does not see unwritten rows.
+        # The count is updated last, so that other threads do not see unwritten rows.
         self.rows += len(added.scales)
 
     def _reserve(self, rows: int) -> None:
@@ -109,7 +106,6 @@ class Block:
         if capacity == self.capacity:
             return
         more = capacity - self.capacity
-        # Allocate new arrays, so that a thread that is ranking can continue with the old ones.
         self.levels = np.concatenate([self.levels, np.empty((more, HALF), np.uint8)])
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.signs = np.hstack([self.signs, np.empty((SIGN_WORDS, more), np.uint64)])

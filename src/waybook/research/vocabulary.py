@@ -1,11 +1,4 @@
-"""Splits texts into words, and loads the built-in table of word vectors for search.
-
-Words are in lower case, without accents. The table has one row of numbers per word or word piece,
-ordered by frequency.
-
-`tools/distil_embeddings.py` makes the table from a sentence transformer. The file of eleven
-megabytes is memory-mapped on first use, so that only the needed rows are read.
-"""
+"""Splits texts into words, and loads the built-in table of word vectors for search."""
 
 import mmap
 import re
@@ -78,11 +71,7 @@ class WordVectors:
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """Return the rows of a word: its own, its stem's, or those of its pieces.
-
-        A word without known pieces gets one pseudorandom but reproducible row, so that it at least
-        matches itself.
-        """
+        """Return the rows of a word: its own, its stem's, or those of its pieces."""
         number = self.numbers.get(word)
         if number is not None:
             return (number,)
@@ -107,7 +96,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the rows of a word's longest pieces. Yield nothing if a piece is unknown."""
+        """Yield the rows of a word's longest pieces, or nothing if a piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)

@@ -1,7 +1,7 @@
 """Cancels a run, and refuses every later change to it.
 
-A canceled run keeps all its rows. Its open jobs can no longer be claimed. A result for one of them
-is refused, but stored as a late result.
+A canceled run keeps all its rows. A result for one of its jobs is refused, but stored as a late
+result.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from waybook.run.model import CompiledDag, Run
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Reply to a cancellation, with the number of units (parts of steps) that were not finished."""
+    """Reply to a cancellation, with the amount of unfinished work."""
 
     open_units: int
 

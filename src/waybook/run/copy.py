@@ -1,9 +1,4 @@
-"""Copies a run from a given stage on: earlier stages are copied, and that stage starts again.
-
-The original run is not changed. From each earlier stage, the steps, the completed jobs (one for
-each unit, which is a part of a step) and the latest version of each document are copied with new
-ids. The texts of documents are copied in the database, and the server renders them again.
-"""
+"""Copies a run from a given stage on: earlier stages are copied, and that stage starts again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """A draft of a run applies changes to the run and records them for the audit.
 
-A rule is a function that takes an immutable run, changes a draft of it, and returns a
-`RunDecision`: the reply, and the changes to write. All changes go through the draft, so none can be
-missing from the audit.
+Every rule changes a run only through a draft, so that no change is missing from the audit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,24 +22,24 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class RunDecision(NamedTuple, Generic[ReplyT_co]):
-    """Result of a rule, not yet applied: the reply to send, and the changes to write."""
+    """Result of a rule that is not yet written: the reply to send, and the changes to write."""
 
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
     jobs: Mapping[str, Job] = NO_JOBS
     documents: tuple[NewDocument, ...] = ()
-    #: Texts that are too large for the audit, by row id. The audit stores only their hashes.
+    #: Long texts by row id. The audit stores only their hashes.
     texts: Mapping[str, tuple[str, ...]] = NO_TEXTS
     touched: tuple[str, ...] = ()
-    #: Error to raise after the changes are written. For example, a late result is stored, then
+    #: Error to raise after the changes are written. For example, a late result is stored and then
     #: refused.
     refusal: Refused | None = None
 
 
 ReplyT = TypeVar("ReplyT")
 
-#: Maximum number of changes in one audit entry. Opening a large stage writes several entries.
+#: Maximum number of changes in one audit entry. A larger change becomes several entries.
 MAX_CHANGES_PER_ENTRY = 500
 
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
@@ -140,14 +138,11 @@ class RunDraft:
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the steps of a stage whose jobs were created already, whether open or closed."""
+        """Return the steps of a stage whose jobs exist, whether open or closed."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     def record(self, event: Event, **details: Json) -> None:
-        """Put the changes since the last audit entry into a new one.
-
-        More than `MAX_CHANGES_PER_ENTRY` changes become several numbered entries.
-        """
+        """Write the changes since the last audit entry into one or more new entries."""
         changes, self._changes = self._changes, []
         if len(changes) <= MAX_CHANGES_PER_ENTRY:
             self._entries.append(Entry(event, details, tuple(changes)))
@@ -188,10 +183,7 @@ class RunDraft:
 
 
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt, even if its result is late and refused.
-
-    If no model was reported, the job's assigned model is recorded.
-    """
+    """Store the usage of an attempt, even if the result is late and refused."""
     if usage is None:
         return
     draft.add_usage(

@@ -1,8 +1,4 @@
-"""Failed jobs, retries, regeneration of documents, and the check of a job's holder.
-
-A failed job is retried after a delay, or fails permanently. A permanently failed job can be retried
-on request, and a new job can regenerate a document.
-"""
+"""Failed jobs, retries, and regeneration of documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,10 +133,7 @@ AGAIN = NextCall("get_next_job", {}, "Get your job again, with its current attem
 
 
 def stale_attempt_error(job: Job, attempt: int | None, actor: Actor) -> StaleAttempt | None:
-    """Return the error for an attempt that is not current, or None if it is.
-
-    Without an attempt number, only the holder of the job has the current attempt.
-    """
+    """Return the error for an attempt that is not current, or None if it is current."""
     if is_current_attempt(attempt, job, actor):
         return None
     by = f" by {job.held_by}" if job.held_by else ""

@@ -81,7 +81,7 @@ class StageRun(NamedTuple):
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages (chains of documents) and authors from earlier stages, fixed when this stage starts.
+    #: Lineages and authors from earlier stages, fixed when this stage starts.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -111,10 +111,7 @@ def step_id(stage: str, key: str) -> str:
 
 
 class StepRun(NamedTuple):
-    """A step whose jobs exist, with the numbers of its units in total, completed and failed.
-
-    A unit is one of the parts into which a step is split.
-    """
+    """A step whose jobs exist, with the numbers of its jobs in total, completed and failed."""
 
     stage: str
     key: str
@@ -145,11 +142,11 @@ class Job(NamedTuple):
     job_type: JobType
     model: str
     rank: int
-    #: Part of the step that the job does. None for a rendering job, which the server executes.
+    #: The part of the step that the job does. Empty for a rendering job.
     unit: Unit | None
     ready_at: datetime
     status: JobStatus = JobStatus.PENDING
-    #: The number increases with every claim. Results of earlier attempts are refused.
+    #: The attempt increases with every claim. Results of earlier attempts are refused.
     attempt: int = 0
     tries: int = 0
     held_by: str | None = None
@@ -157,17 +154,16 @@ class Job(NamedTuple):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Job whose partial result this job continues. `part` is the number of the new part.
+    #: Job that this job continues. `part` is the number of the new part.
     continues: str | None = None
     part: int = 1
     document: str | None = None
-    #: Whether the job's step waits for the job. A job added to a closed step does not reopen the
-    #: step.
+    #: Whether the job's step waits for the job.
     counted: bool = True
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the job's current attempt. None unless the job is being processed."""
+        """Return the holder of the job's current attempt, or None if the job has no holder."""
         if self.held_by is None or self.status is not JobStatus.PROCESSING:
             return None
         return Holder(self.held_by, self.held_session)
@@ -220,7 +216,7 @@ class Run(NamedTuple):
     canceled_at: datetime | None = None
     canceled_by: str | None = None
     cancel_reason: str | None = None
-    #: Set only for a copy: the original run, and the number of its last audit entry.
+    #: Set only for a copy: the original run, and its last audit entry at the time of the copy.
     copied_from: str | None = None
     copied_seq: int | None = None
     lists: tuple[RunList, ...] = ()
@@ -236,7 +232,7 @@ class Run(NamedTuple):
 
 
 class NewDocument(NamedTuple):
-    """A document that a job produced. Its row stores the text, the audit only the text's hash."""
+    """A document that a job produced. The audit stores only the hash of its text."""
 
     id: str
     stage: str
@@ -245,7 +241,7 @@ class NewDocument(NamedTuple):
     document_key: str
     origin: ProducedDocument
     version: int
-    #: Text of the document. It is empty in a copied run, where the database copies the text.
+    #: Text of the document. Empty in a copied run, where the database copies the text.
     content: str
     content_hash: str
     copied_from: str | None = None
@@ -297,7 +293,7 @@ def _time(at: datetime | None) -> str | None:
 MAX_JOBS = 20_000
 MAX_MODELS = 20
 MAX_STEPS = 500
-#: After this many claims, a job that is still not completed fails permanently.
+#: After this many attempts, a job that is not completed fails permanently.
 MAX_ATTEMPTS = 4
 MAX_PARTS = 50
 BACKOFF_SECONDS = 5

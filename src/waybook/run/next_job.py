@@ -87,8 +87,7 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or a new one, or why no job is available.
 
-    `held` is returned only if the caller is its holder. `candidate` is a job that can be claimed:
-    it has no holder, or its holder's lease has expired.
+    `candidate` is a job that can be claimed.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

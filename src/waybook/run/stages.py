@@ -1,7 +1,7 @@
-"""Start, progress and completion of a stage, in the draft of a run.
+"""Start, progress and completion of a stage.
 
-When the last job of a step ends, the same transaction closes the step, creates all jobs of the
-steps that are now ready, and completes the stage if all its steps are closed.
+When the last job of a step ends, the same transaction closes the step and creates the jobs of the
+steps that are now ready.
 """
 
 from collections.abc import Sequence

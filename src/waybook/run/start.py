@@ -104,7 +104,7 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage unless it is already started. The stages before it must have feedback.
+    """Start a stage unless it is already started.
 
     Raises:
         RunCanceled: the run is canceled.

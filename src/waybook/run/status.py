@@ -40,10 +40,7 @@ def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
 def run_evidence(
     run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
-    """Return the data from which the progress of each started stage is computed.
-
-    `available` has the documents that can be fetched, each with its stage.
-    """
+    """Return the data from which the progress of each started stage is computed."""
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
     documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}
     for step in run.steps.values():

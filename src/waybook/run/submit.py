@@ -31,7 +31,7 @@ class SubmittedDocument(NamedTuple):
 
 class Submission(NamedTuple):
     documents: tuple[SubmittedDocument, ...]
-    #: Attempt of the caller's claim. Without it, only the job's holder may submit a result.
+    #: Attempt that the caller claimed. Without it, only the holder can submit a result.
     attempt: int | None = None
     continues: bool = False
     usage: Usage | None = None
@@ -55,9 +55,7 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready ones.
 
-    A result of an earlier attempt or of another agent, or for a canceled run or a failed job, is
-    refused and stored as a late result. `parts` are the texts of the jobs that this one continues;
-    `version` is that of the new documents.
+    `parts` are the texts that this job continues.
 
     Raises:
         InvalidInput: the submitted documents are not those that the step produces, or not the list
@@ -77,7 +75,7 @@ def submit_job(
 
 
 def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused | None:
-    """Return why a result does not count; None if the job may accept it.
+    """Return why a result is refused, or None if the job may accept it.
 
     Raises:
         RunCanceled, InvalidTransition: the caller repeats a result that was counted.
@@ -95,7 +93,7 @@ def _refusal(run: Run, job: Job, attempt: int | None, actor: Actor) -> Refused |
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result. The caller then refuses the submission."""
+    """Store a late result."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -177,7 +175,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Return the text of each expected document. A text without key and model fits any of them."""
+    """Return the text of each expected document."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }

@@ -1,7 +1,6 @@
-"""Checks the structure of a workflow definition that matches the schema.
+"""Checks the structure of a workflow definition.
 
-A step has a hidden dependency if it needs a document of its stage, but no path of edges leads to it
-from a step that produces the document. The step could then start before the document exists.
+A step that needs a document of its stage must come after the step that produces the document.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ from waybook.dag.templates.template import TemplateKind, template_error
 
 MAX_PRODUCERS_CHECKED = 20
 
-#: A set of steps as an integer with one bit per step, so that a union is one fast operation.
+#: A set of steps as an integer with one bit per step, because this makes a union fast.
 Bits = int
 
 
@@ -152,7 +151,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of a definition's templates. It limits the time for checking them.
+#: Maximum total length of a definition's templates, which limits the time for checking them.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
@@ -164,7 +163,7 @@ def definition_errors(dag: Dag) -> list[Diagnostic]:
 
 def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
     faults = transition_errors(dag)
-    # If the transitions between stages have errors, the order of the stages is unknown.
+    # If the transitions have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)
     graphs: dict[str, Graph] = {}
     for place, stage in enumerate(dag.stages):

@@ -1,8 +1,6 @@
 """Compiles a JSON Schema to a fast check of many values, without error messages.
 
-A definition has tens of thousands of equal parts, so the check collects the values of one property
-from all parts and examines them together. `schema_check` finds the errors and their positions if a
-value is invalid.
+If the check fails, `schema_check` finds the errors and their positions.
 """
 
 import re
@@ -14,7 +12,7 @@ from types import NoneType
 from typing import cast
 
 Schema = Mapping[str, object]
-#: Returns False if a value is invalid, and sometimes for an unusual valid value.
+#: Returns False if a value is invalid. May also return False for an unusual valid value.
 BatchCheck = Callable[[Sequence[object]], bool]
 
 _TYPES: Mapping[str, type] = {
@@ -117,7 +115,7 @@ def _text_check(schema: Schema) -> BatchCheck:
 
 
 def _check_texts(sizes: range, refused: re.Pattern[str] | None, values: Sequence[object]) -> bool:
-    # Many edges name the same step, so check each name once.
+    # Many edges name the same step, so each name is checked once.
     texts = set(cast("Sequence[str]", values))
     if not all(map(sizes.__contains__, set(map(len, texts)))):
         return False

@@ -1,7 +1,6 @@
 """Parses workflow definitions in YAML or JSON from untrusted sources.
 
-It accepts a subset of YAML without tags and merge keys. Keys are unique texts, and `yes` and dates
-are texts too. An alias counts toward the size limit as much as the value it refers to.
+Only a subset of YAML is accepted, without tags and merge keys.
 """
 
 import json
@@ -71,7 +70,8 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # Try JSON first, because its parser is fast. The YAML parser gives better error messages.
+        # JSON is tried first, because its parser is faster. The YAML parser gives better error
+        # messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)

@@ -28,7 +28,7 @@ from waybook.dag.diagram.symbols import STATUS_SYMBOLS
 
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: A text that matches needs no escaping. Most texts match.
+#: Most texts match this pattern and need no escaping.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -43,14 +43,12 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: A Python keyword cannot be an argument, so these arguments stand for XML attributes.
+#: Python does not allow these XML attributes as argument names.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
-    """Return an SVG element without the attributes that are `None`.
-
-    The argument data_x becomes data-x.
+    """Return an SVG element. Attributes that are `None` are left out.
 
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
@@ -188,7 +186,7 @@ def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
-    """Return the legend for compact boxes, and its width.
+    """Return the legend for small boxes, and its width.
 
     The legend counts the boxes with each status.
     """

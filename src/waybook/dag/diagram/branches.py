@@ -1,4 +1,4 @@
-"""Draws branching conditions: lines to the steps they skip to or repeat, and a list."""
+"""Draws branching conditions: lines to the steps that they skip to or repeat, and a list."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,10 +24,7 @@ def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
 
 
 def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a dashed line for each condition that skips to a step, and an arrow for each loop.
-
-    They are drawn under the boxes.
-    """
+    """Yield a dashed line for each condition that skips to a step, and an arrow for each loop."""
     if not marks.branches:
         return
     boxes = {
@@ -45,10 +42,7 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def _curve(source: Box, target: Box) -> str:
-    """Return a curve from the bottom of one box to the top or bottom of another.
-
-    Edges leave a box at the side, so a reader can distinguish the two kinds of line.
-    """
+    """Return a curve from the bottom of one box to the top or bottom of another."""
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x = target.x + target.width // 4
     if target.y > y:
@@ -60,7 +54,7 @@ def _curve(source: Box, target: Box) -> str:
 
 
 def _loop(source: Box, target: Box) -> str:
-    """Return a curve below the boxes, from one back to an earlier one, with an arrowhead."""
+    """Return a curve below the boxes, from one box back to an earlier one."""
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x, to_y = target.x + target.width // 4, target.y + target.height
     low = max(y, to_y) + BULGE

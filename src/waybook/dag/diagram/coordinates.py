@@ -1,11 +1,7 @@
-"""Places the boxes and edges of one lane (a stage or plan) of a diagram.
+"""Places the boxes and edges of one stage or plan in a diagram.
 
-Boxes and lines are placed near the mean height of their neighbors; the pool-adjacent-violators
-algorithm finds these heights. A lane that is too wide for the page is split into bands (rows of
-columns).
-
-An edge that goes around boxes is a detour. It runs through the gaps between columns, the corridors
-below bands, and the gutter on the left. No boxes are drawn there, so no line crosses a box.
+A diagram that is too wide for the page is split into rows. Edges run between the boxes, so that no
+line crosses a box.
 """
 
 from collections import defaultdict
@@ -109,25 +105,23 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: A gap between two columns, as its band (row of columns) and the column to its right.
+#: A gap between two columns: its row, and the column to its right.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free pixels in a gap: left of the vertical lines, right of the lines, and between the lines.
+#: Free pixels in a gap: left of the vertical lines, right of them, and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
 COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """The vertical lines in the gaps between columns, and the positions of the columns."""
-
-    #: Track of the lines that leave a source, and track of the lines that enter a target from above
-    #: (True) or below (False).
+    #: Tracks of the lines that leave a box, and of the lines that enter a box from above (True) or
+    #: below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
-    #: Left edge of each column. The last item is the right edge of the last column.
+    #: Left edge of each column, and the right edge of the last one.
     columns: list[int]
     measures: Dimensions
 

@@ -33,7 +33,7 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Measured widths are multiplied by this factor, so that a text also fits in a wide font.
+#: Factor for text widths, so that a text also fits in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
 MAX_MEASURED_LENGTH = 400
@@ -89,7 +89,7 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: A diagram with this many boxes or more has compact boxes.
+#: A diagram with at least this many boxes has small boxes.
 COMPACT_FROM = 400
 NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8

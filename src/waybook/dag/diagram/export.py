@@ -38,7 +38,7 @@ def drawing_from_snapshot(
 ) -> Drawing:
     """Return the diagram of a run snapshot or a workflow definition.
 
-    `models` are the models of the first stage if the data lacks them.
+    `models` are used for the first stage if the data names none.
 
     Raises:
         InvalidInput: the data is neither a snapshot nor a definition.

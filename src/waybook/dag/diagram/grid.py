@@ -1,9 +1,4 @@
-"""Assigns the boxes of a lane (a stage or plan) to columns, orders them, and classifies the edges.
-
-An edge to the next column is a curve. A longer edge in the same band (row of columns) passes
-through a slot in each column between its ends. Any other edge is a detour around boxes. To reduce
-crossings, items move to the mean position of their neighbors.
-"""
+"""Assigns the boxes of a diagram to columns, and orders them to reduce crossings of edges."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict
@@ -14,7 +9,7 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.layers import Pairs, bands_of
 
-#: A box, or a slot through which a line passes. Slots are numbered after all boxes.
+#: A box, or a place in a column through which a line passes.
 Item: TypeAlias = int
 
 
@@ -55,7 +50,7 @@ class Grid:
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign boxes to columns. An edge across more than `longest` columns becomes a detour."""
+    """Assign boxes to columns. An edge across more than `longest` columns goes around the boxes."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -92,8 +87,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: With more items than `MAX_COUNTED`, crossings are not counted and only `ROUNDS_BEYOND` passes are
-#: made.
+#: With more boxes than `MAX_COUNTED`, crossings are not counted, to save time.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

@@ -1,8 +1,6 @@
-"""Assigns each box to a layer (column) after its dependencies.
+"""Assigns each box to a column after its dependencies.
 
-Many identical siblings are drawn as one stack. Some edges of a very dense diagram are omitted,
-because they would overlap and take seconds to draw: first the edges that follow from others, then
-all but the first edges of each step. The diagram says how many are omitted.
+Many identical steps are drawn as one stack. Some edges of a very dense diagram are left out.
 """
 
 from collections import defaultdict
@@ -18,7 +16,7 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """The steps of a lane, grouped into boxes. Each box is a tuple of step indexes."""
+    """The steps of a stage or plan, grouped into boxes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
@@ -58,11 +56,9 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return the layer of each box.
+    """Return the column of each box: the length of the longest path to the box.
 
-    It is the length of the longest path from a root. To shorten edges, a box with at least as many
-    successors as predecessors then moves to its latest possible layer, and a box with at least as
-    many predecessors as successors to its earliest.
+    Boxes then move to shorten the edges.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -95,7 +91,7 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Return the first layer of each band. A band ends where the fewest edges cross.
+    """Return the first column of each row. A row ends where the fewest edges cross.
 
     >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
@@ -123,7 +119,7 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
 
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are computed only up to this many boxes, because every pair of boxes takes
+#: Implied dependencies are found only up to this many boxes, because each pair of boxes takes
 #: memory.
 MAX_REDUCED_BOXES: Final = 2_000
 
@@ -134,7 +130,7 @@ class Thinned(NamedTuple):
 
 
 def thin_edges(count: int, edges: Pairs) -> Thinned:
-    """Return the edges to draw. Some are omitted if there are too many for the number of boxes.
+    """Return the edges to draw. Some are left out if there are too many.
 
     >>> dense = [(a, b) for b in range(200) for a in range(b)]
     >>> [len(thin_edges(200, dense).edges), thin_edges(200, dense).undrawn]

@@ -1,7 +1,6 @@
 """Computes the position of every box and the route of every edge in a diagram.
 
-The diagram is layered from left to right. It is wrapped into bands like text into lines if it is
-too wide for a page. The same diagram always gets the same layout, in nearly linear time.
+The same diagram always gets the same layout.
 """
 
 from collections import Counter
@@ -35,9 +34,9 @@ class _Inside:
 def compute_layout(
     sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
 ) -> Layout:
-    """Compute the layout of a diagram for a page of this width, or with good proportions.
+    """Compute the layout of a diagram for a page of this width.
 
-    At least `stack_from` identical siblings are drawn as one stack.
+    At least `stack_from` identical steps are drawn as one stack.
     """
     shown = [
         replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes

@@ -1,4 +1,7 @@
-"""Data model of a diagram. Each stage is a lane of steps with edges; a plan is a single lane."""
+"""Data model of a diagram.
+
+Each stage is a lane of steps with edges, and a plan is a single lane.
+"""
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, replace
@@ -7,7 +10,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Stage
 from waybook.dag.progress.structure import Structure, stage_order
 
-#: This many identical siblings or more are drawn as one stack.
+#: At least this many identical steps are drawn as one stack.
 STACK_FROM = 9
 
 
@@ -21,7 +24,7 @@ class DiagramStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the stage. Empty for a plan, which has no frame.
+    #: Name of the stage. Empty for a plan.
     name: str
     steps: tuple[DiagramStep, ...]
     edges: tuple[tuple[str, str], ...] = ()
@@ -74,10 +77,7 @@ def _lane(stage: Stage, graph: Graph | None) -> Lane:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a stage or plan has more than this many boxes.
-
-    Identical steps are found by sums of hashes, which is much cheaper than computing the stacks.
-    """
+    """Return whether a stage or plan has more than this many boxes."""
     if len(lane.steps) <= boxes:
         return False
     before, after = (dict.fromkeys((step.key for step in lane.steps), 0) for _ in range(2))

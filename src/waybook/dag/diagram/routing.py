@@ -1,8 +1,4 @@
-"""Routes edges between and around boxes, and writes them as SVG paths.
-
-Coordinates are whole pixels, with x to the right and y down. Path commands are relative, which
-keeps the output short.
-"""
+"""Routes edges between and around boxes, and writes them as SVG paths."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,8 +18,8 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Two points with the same x or y are joined by a straight line, others by a curve that begins and
-#: ends horizontally.
+#: Points of a route. Two points with the same x or y are joined by a straight line, others by a
+#: curve.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -150,7 +146,7 @@ def format_numbers(*values: int) -> str:
 
 
 def is_detour(way: Route) -> bool:
-    """Return whether a route goes around the columns. Only such a route has a vertical segment.
+    """Return whether a route goes around the columns.
 
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
@@ -172,7 +168,7 @@ def arrowhead_data(way: Route) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """The lines below each band (row of columns) and along the left edge."""
+    """The lines below each row of a diagram and along the left edge."""
 
     tops: list[int]
     height: int

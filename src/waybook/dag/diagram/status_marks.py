@@ -1,6 +1,6 @@
 """Status annotations of a diagram, and the symbol of each status.
 
-Every symbol and icon has a distinct shape, so that no status is shown by color alone.
+Every symbol has a distinct shape, so that no status is shown by color alone.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
 NO_STATUS = "bare"
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: A box of several steps shows the first of these statuses that any of its steps has.
+#: A box of several steps shows the first of these statuses that one of its steps has.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
@@ -23,7 +23,7 @@ def symbol_for(status: str) -> StatusSymbol:
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """Return the status that all steps share, or else the one of highest precedence.
+    """Return the status that all steps share, or else the most important one.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -54,10 +54,9 @@ BRANCH_MARK = "◇"
 class Branch:
     stage: str
     source: str
-    #: Step to which the condition skips, or from which it repeats. None if it has another effect.
+    #: Step to which the condition skips, or from which it repeats, if any.
     target: str | None = None
     is_loop: bool = False
-    #: Description of the condition and its effect.
     text: str
 
 
@@ -85,10 +84,7 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """Return the annotations for a progress report.
-
-    A step without jobs shows the expected number.
-    """
+    """Return the annotations for a progress report."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(

@@ -1,7 +1,7 @@
 """Draws a diagram as SVG.
 
-The SVG has no external references, scripts or style attributes, so that it looks the same on a page
-with a strict content security policy, in a chat, and as a file. Only a file embeds the style sheet.
+The SVG has no scripts and no external references, so that it looks the same on a page, in a chat,
+and as a file.
 """
 
 from collections import Counter
@@ -57,8 +57,8 @@ def render_svg(
 ) -> str:
     """Return the diagram as SVG.
 
-    `styled` embeds the style sheet. `live` marks the elements that change with the status of steps,
-    so that a page can replace them one by one.
+    `styled` embeds the style sheet. With `live`, a page can replace the elements that change with
+    the status of steps.
     """
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
@@ -101,8 +101,7 @@ def render_svg(
     )
 
 
-#: These characters enclose the id of an element that changes with the status of steps.
-#: `escape_text` removes both from all texts.
+#: These characters mark an element that changes with the status of steps. No text contains them.
 MARK, END_MARK = "\x02", "\x03"
 
 
@@ -186,7 +185,7 @@ def _heading(
     )
     named = text(left, base, name, "name")
     yield named if where is None else element("a", named, href=where)
-    # Bold letters are wider than the regular letters that `text_width` measures.
+    # Bold letters are wider than the measured regular letters.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)

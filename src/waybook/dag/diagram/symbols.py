@@ -9,13 +9,12 @@ from types import MappingProxyType
 class StatusSymbol:
     symbol: str
     label: str
-    #: SVG path of the icon, relative to the current point, about ten pixels wide.
+    #: SVG path of the icon, about ten pixels wide.
     icon: str
 
 
 _CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
 
-#: Symbols of plan, run, step and stage statuses.
 # fmt: off
 STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
     "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),

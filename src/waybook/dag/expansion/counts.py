@@ -1,9 +1,4 @@
-"""Computes how many jobs and outputs each step will have, before any work begins.
-
-The code calls the work of one job a unit. The module `units` creates exactly as many units as are
-counted here. Lineages (chains of documents that continue each other) are listed only for the last
-steps.
-"""
+"""Computes how many jobs and outputs each step will have, before any work begins."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,8 +30,7 @@ class StageCounts:
     units: Mapping[str, int]
     outputs: Mapping[str, int]
     total: int
-    #: Lineages (chains of documents) and authors of the final outputs, which the next stage
-    #: continues.
+    #: Lineages and authors of the final outputs, which the next stage continues.
     leaves: Origins
     #: Steps whose number of jobs depends on a list that is not known yet, each with the highest
     #: possible number, or None if the list has no declared limit. `units` has the lowest numbers.
@@ -163,8 +157,7 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     """Return the keys of the documents for people to read, by step.
 
-    These are the outputs with a template. If there are no templates, they are all outputs of
-    EXECUTE steps.
+    These are the outputs with a template or, without templates, all outputs of EXECUTE steps.
     """
     steps = stage.recipe.steps
     if any(output.render for step in steps for output in step.outputs):

@@ -97,10 +97,7 @@ def first_of(models: Sequence[str]) -> str:
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each lineage.
-
-    This is the first author, if it is among the models. Other lineages are distributed over the
-    models in turn.
+    """Return the model that continues each lineage: its first author, if possible.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

@@ -46,7 +46,7 @@ class ResolvedInput:
 
 
 class DocumentSlot(NamedTuple):
-    """Key of the document index. None means any lineage (chain of documents) or any model."""
+    """Key under which documents are found. None means any lineage or any model."""
 
     stage: str
     document_key: str
@@ -98,7 +98,7 @@ def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...
 def input_slots(
     unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
 ) -> list[DocumentSlot]:
-    """Return the index keys to look up first for the inputs of a job."""
+    """Return the keys under which the inputs of a job are looked up first."""
     step = graph.steps[unit.step_key]
     slots = []
     for number, wanted in enumerate(_inputs(step, graph)):

@@ -1,19 +1,18 @@
 """The origin of documents: the models that wrote them, and their lineages.
 
-A lineage is a chain of documents that continue each other. Its name consists of the stage, the step
-and, if a step begins one lineage per model, the model.
+A lineage is a chain of documents that continue each other.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: An imaginary stage before the first stage. It supplies the run's input.
+#: An imaginary stage before the first stage, which supplies the run's input.
 ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """An output of a job. No two outputs of a step have the same model, lineage and reviewer."""
+    """An output of a job. Its model, lineage and reviewer identify it within the step."""
 
     model: str
     lineage: str
@@ -22,7 +21,7 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages (chains of documents) and authors of a stage's outputs, without duplicates."""
+    """Lineages and authors of a stage's outputs, without duplicates."""
 
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
@@ -39,7 +38,7 @@ def distinct(models: Iterable[str]) -> tuple[str, ...]:
 
 
 def lineage_name(stage: str, step: str, model: str | None = None) -> str:
-    """Return the name of the lineage (chain of documents) that begins at this step.
+    """Return the name of the lineage that begins at this step.
 
     >>> lineage_name("thesis", "header", "opus"), lineage_name("synthesis", "summary")
     ('thesis/header/opus', 'synthesis/summary')

@@ -1,7 +1,6 @@
-"""Splits a step into units (jobs that are not stored yet), and names the outputs of each unit.
+"""Splits a step into jobs, and names the outputs of each job.
 
-Only the units of the requested step are created. A step with a primary source has one unit per
-output of the first step in the chain of primary sources.
+A unit is the work of one job, before the job is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ class Unit:
     step_key: str
     number: int
     model: str
-    #: Lineage (chain of documents) that the job continues. None if the job begins one.
+    #: Lineage that the job continues. Empty if the job begins one.
     lineage: str | None = None
     reviewer: str | None = None
     source: ProducedDocument | None = None
@@ -80,7 +79,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the units of a step without a primary source, one per combination of split values."""
+    """Yield the units of a step, one per combination of lineage, reviewer and model."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,8 +1,4 @@
-"""Finds the rendered documents that people can read in each stage.
-
-A document is available if its RENDER job is completed *and* the document is among the resources.
-The stage gets a warning if only one of the two is true.
-"""
+"""Finds the documents that people can read in each stage."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -100,7 +96,7 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # A superseded job gets no warning, because people should not read its older version.
+        # People should not read an older version, so this causes no warning.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 

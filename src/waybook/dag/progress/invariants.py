@@ -1,9 +1,4 @@
-"""Invariants of progress reports. Each function returns whether one invariant holds.
-
-Invariants 1 to 5 concern a single report. Invariant 6 compares two reports of the same run.
-Invariant 7 (the same state gives equal reports) needs no function. Stages with unknown progress are
-ignored.
-"""
+"""Invariants of progress reports. Each function returns whether one invariant holds."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType

@@ -1,9 +1,7 @@
 """Derives the status of each step from its jobs and its position in the graph.
 
-The first rule that applies decides. A closed step is `completed`. A step with a permanently failed
-job is `failed`. A step with an unfinished job is `in_progress`. A step with jobs, or with a
-descendant that is closed or has jobs, is `completed`. A step to be skipped is `completed` after its
-predecessors. Any other step is `not_started`.
+A step that has jobs, or that a later step has passed, counts as completed unless a job is
+unfinished or failed.
 """
 
 from collections import Counter
@@ -18,7 +16,7 @@ from waybook.dag.statuses import ProgressStatus
 
 
 class Evidence(NamedTuple):
-    """Number of jobs of a step in each state. `closed` is true once the step is closed."""
+    """Number of jobs of a step in each state, and whether the step is closed."""
 
     closed: bool = False
     done: int = 0
@@ -53,8 +51,7 @@ def evidence_of(
 ) -> tuple[dict[str, Evidence], list[str]]:
     """Count the jobs of each step by status, and return warnings.
 
-    RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown status
-    counts as unfinished.
+    RENDER jobs and superseded jobs are ignored. A job with an unknown status counts as unfinished.
     """
     counts = {step: [0, 0, 0, 0] for step in closed}
     warnings: list[str] = []

@@ -1,7 +1,6 @@
 """The progress report: the structure of a run and its progress, as one JSON value.
 
-Runs, plans and snapshots of other systems have the same report. An unknown value is null, with a
-warning.
+An unknown value is null, with a warning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +39,7 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null if the steps form no valid graph. `progress` and `steps` are then null too.
+    #: Null if the steps form no valid graph.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
@@ -67,7 +66,7 @@ class Report(TypedDict):
 class StageEvidence:
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Reported status of each step. None if the statuses are derived from jobs.
+    #: Reported status of each step. Empty if the statuses are derived from jobs.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 

@@ -1,7 +1,6 @@
 """The stages of a workflow in order, and their expected counts.
 
-If the steps of a stage are invalid or its models unknown, the counts of this stage and later stages
-are unknown and omitted.
+Counts that are unknown are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,7 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: With more lineages (chains of documents) than this, no expected counts are computed, to save
-#: memory.
+#: With more lineages than this, no expected counts are computed, to save memory.
 MAX_LINEAGES = 300_000
 
 ModelsByStage = Mapping[str, Sequence[str]]
@@ -25,8 +23,7 @@ ModelsByStage = Mapping[str, Sequence[str]]
 class Structure:
     dag: Dag
     graphs: Mapping[str, Graph]
-    #: Stages without errors. Counting outputs needs a valid stage; showing progress needs only its
-    #: graph.
+    #: Stages without errors. Only their outputs can be counted.
     valid: frozenset[str]
 
     @property
@@ -48,9 +45,7 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
-    """Return the models of each stage.
-
-    A stage without models has those of the last earlier stage.
+    """Return the models of each stage. A stage without models has those of the stage before.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}

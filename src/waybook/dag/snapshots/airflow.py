@@ -1,8 +1,7 @@
-"""Adapter for Airflow.
+"""Reads runs of Airflow.
 
-The file is the answer to `GET /dags/{dag_id}/tasks` merged with that to `GET
-/dags/{dag_id}/dagRuns/{run_id}/taskInstances`. It can also be the list printed by `airflow tasks
-states-for-dag-run --output json`, which has no dependencies.
+The file combines the answers of two Airflow APIs, for tasks and for task instances. It can also be
+the output of `airflow tasks states-for-dag-run --output json`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,10 +142,7 @@ def _jobs(instances: Sequence[Raw], names: Sequence[str], known: set[str]) -> li
 
 
 def _map_index(value: object, place: str) -> int:
-    """Return the index of an instance of a mapped task, or -1 if the task is not mapped.
-
-    The API writes a number, and the command line a text, which may be empty.
-    """
+    """Return the index of an instance of a mapped task, or -1 if the task is not mapped."""
     if value is None or value == "":
         return -1
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:  # noqa: PLR2004 - digits

@@ -1,7 +1,6 @@
-"""Adapter for Argo Workflows: the JSON of one workflow, as `kubectl get workflow` prints it.
+"""Reads workflows of Argo, from the JSON that `kubectl get workflow` prints.
 
-Nodes that only group others, such as DAG nodes, are left out. All items of a loop, and all attempts
-of a retry, belong to one step.
+All items of a loop, and all attempts of a retry, belong to one step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,15 +114,14 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
     }
     for node in nodes.values():
         if node.id in attempts:
-            # A Retry node represents its attempts, unless an attempt is a group with steps of its
-            # own.
+            # A Retry node stands for its attempts, unless an attempt is a group of steps.
             continue
         if node.type in GROUPS:
             is_working = node.id not in inner and not node.children
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only a TaskGroup node, so this node represents the execution.
+            # A loop without items has only this node.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}

@@ -38,10 +38,10 @@ class ArgoNode:
     place: str
     name: str
     type: str
-    #: Phase as written in the file. Only the phases of executions are validated.
+    #: Phase as written in the file.
     phase: object
     children: tuple[str, ...]
-    #: DAG or Steps node whose template contains this node. Empty for the root.
+    #: The group that contains this node. Empty for the root.
     boundary: str
     template: str
     template_ref: Raw
@@ -95,7 +95,7 @@ def short_name(name: str, workflow: str) -> str:
     return rest.removeprefix(".") if is_inside else name
 
 
-#: Name of a step or task, which may have a group number, a loop item or an attempt number.
+#: Name of a step or task, perhaps with a group number, a loop item or an attempt number.
 LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 
 

@@ -1,7 +1,6 @@
-"""Finds the steps of an Argo workflow that have no node yet, in its templates.
+"""Finds the steps of an Argo workflow that have not started, in its templates.
 
-Argo creates a task's node only when the task can start, so nodes alone would not show the later
-tasks of a running workflow.
+Argo lists a task only when the task can start.
 """
 
 import re
@@ -34,10 +33,7 @@ class PlannedSteps:
 def planned_steps(
     workflow: Raw, name: str, nodes: Nodes, keys: Mapping[str, str], edges: Edges
 ) -> PlannedSteps:
-    """Return the steps that have no node yet, and their dependencies.
-
-    `keys` has the steps with nodes, and `edges` the dependencies between them.
-    """
+    """Return the steps that have not started, and their dependencies."""
     planned = PlannedSteps()
     existing = {step_key(node, nodes, name) for node in nodes.values()}
     unknown: list[str] = []
@@ -82,10 +78,7 @@ def _connect(planned: PlannedSteps, keys: Mapping[str, str], edges: Edges) -> No
 
 
 def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
-    """Return the step with this key.
-
-    If the key is a group's, return the last steps in the group.
-    """
+    """Return the step with this key or, for a group, the last steps in the group."""
     place = bisect_left(names, key)
     if place < len(names) and names[place] == key:
         return [key]
@@ -97,7 +90,7 @@ def _ends(key: str, names: Sequence[str], sources: set[str]) -> Sequence[str]:
 
 
 def _open_groups(workflow: Raw, name: str, nodes: Nodes) -> Iterator[tuple[str, Raw | None]]:
-    """Yield the DAG and Steps nodes that may start further steps, with their templates."""
+    """Yield the groups that may start further steps, with their templates."""
     spec, status = as_object(workflow.get("spec")), as_object(workflow.get("status"))
     stored_spec = as_object(status.get("storedWorkflowTemplateSpec"))
     local: dict[str, Raw] = {}

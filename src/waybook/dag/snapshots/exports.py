@@ -1,7 +1,7 @@
-"""Shared code of the adapters for exports of other systems.
+"""Shared code for reading runs of other systems.
 
-An adapter refuses a value of an unexpected type or an unknown state, and gives its position in the
-file. A run becomes one stage, and its tasks become steps.
+A run becomes one stage, and its tasks become steps. A value that is not known is refused, with its
+position in the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -135,7 +135,7 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage counts as valid, because the number of jobs of a task is unknown.
+        # The number of jobs of a task is unknown, so no stage counts as valid.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},
@@ -158,8 +158,7 @@ def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
     for job in jobs:
         by_step[job.step].append(job)
     evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # Use only the reported statuses: Waybook's own rules are wrong for some trigger rules of other
-    # systems.
+    # Only the reported statuses are used, because Waybook's rules do not fit all other systems.
     return StageEvidence(
         steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
     )

@@ -1,10 +1,6 @@
 """Counts the jobs of a snapshot and assigns them to stages.
 
-A continuation without a step belongs to the step of the job it continues. A RENDER job without a
-stage belongs to the stage of its parent job. Values of an unexpected type count as missing.
-
-A snapshot may have hundreds of thousands of jobs, and the report needs only counts. Jobs with the
-same stage, step, type and status are therefore counted together.
+A snapshot may have hundreds of thousands of jobs, so equal jobs are counted together.
 """
 
 from collections import Counter
@@ -68,12 +64,12 @@ class JobTable:
             self._count()
 
     def _count(self) -> bool:
-        """Count the rows of each `JobGroup`, and return whether all ids and groups can be used."""
+        """Count the rows of each `JobGroup`, and return whether all of them can be used."""
         try:
             self.ids: list[str | None] = list(map(_read_id, self._rows))
             self.groups: Counter[JobGroup] = Counter(map(_read_group, self._rows))
         except (KeyError, TypeError):
-            # A field is missing, a row is not an object, or a value is not hashable.
+            # A field is missing, or a value has an unexpected type.
             return False
         # All rows of a `JobGroup` have equal values, so it is enough to check one row.
         values = chain(self.ids, chain.from_iterable(self.groups))
@@ -91,11 +87,7 @@ class JobTable:
         return _read_row(self._rows[place])
 
     def find(self, job_id: str | None) -> Row | None:
-        """Return the row with this id.
-
-        Duplicate ids are ambiguous, so the smallest row is returned: the result is then always the
-        same.
-        """
+        """Return the row with this id. If an id occurs twice, the smallest row is returned."""
         if job_id is None or job_id not in self._places:
             return None
         return min(map(self.row, self._places[job_id]), key=str)
@@ -159,10 +151,7 @@ def assign_jobs(raws: object, slugs: Collection[str]) -> tuple[AssignedJobs, lis
 
 
 def _is_single(group: JobGroup) -> bool:
-    """Return whether the rows of a `JobGroup` must be examined one by one.
-
-    In these rows, the types of other values decide whether an empty text is a missing value.
-    """
+    """Return whether the rows of a `JobGroup` must be examined one by one."""
     stage, step, kind, _ = group
     return not (stage and step and kind) or kind == RENDER
 

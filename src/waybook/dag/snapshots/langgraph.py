@@ -1,9 +1,7 @@
-"""Adapter for LangGraph: a graph, and the state history of one thread.
+"""Reads runs of LangGraph: a graph, and the state history of one thread.
 
-The file has the value of `graph.get_graph().to_json()` as `graph`, and the list of state snapshots
-as `history`, from `graph.get_state_history()` or `GET /threads/{thread_id}/history`. The report
-covers the thread's last run. LangGraph does not record whether a task is running, so the next
-scheduled task is reported as in progress.
+The report covers the thread's last run. LangGraph does not record whether a task is running, so the
+next scheduled task is reported as in progress.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -182,10 +180,7 @@ def _checkpoint(item: object, place: str) -> Checkpoint:
 
 
 def _configuration(raw: Raw, api: str, library: str, place: str) -> tuple[str, Raw]:
-    """Return the fields that identify a checkpoint, and their position in the file.
-
-    The API writes them to `checkpoint`, the library to `config.configurable`.
-    """
+    """Return the fields that identify a checkpoint, and their position in the file."""
     if raw.get(api) is not None:
         return f"{place}.{api}", require_object(raw[api], f"{place}.{api}")
     values = as_object(as_object(raw.get(library)).get("configurable"))
@@ -202,14 +197,10 @@ def _task(item: object, place: str) -> Task:
 
 
 def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool]:
-    """Return the checkpoints of the last run, and whether its input is among them.
-
-    Only the newest checkpoint and its ancestors are included. After a fork, other checkpoints are
-    abandoned.
-    """
+    """Return the checkpoints of the last run, and whether its input is among them."""
     by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     run: list[Checkpoint] = []
-    # Checkpoint ids are time-ordered UUIDs, so the newest is the largest.
+    # Checkpoint ids are ordered by time, so the newest is the largest.
     current = max(checkpoints, key=lambda checkpoint: checkpoint.id, default=None)
     while current is not None and by_id.pop(current.id, None) is not None:
         run.append(current)
@@ -248,11 +239,7 @@ def _jobs(
 
 
 def _job(task: Task, checkpoint: Checkpoint, child: Checkpoint | None) -> ExportedJob | None:
-    """Return one execution of a node, or None if an edit of the state replaced it.
-
-    A checkpoint lists the tasks that run after it. They have succeeded if LangGraph's loop created
-    the next checkpoint; otherwise the state was edited before they ended.
-    """
+    """Return one execution of a node, or None if an edit of the state replaced it."""
     if (child is not None and child.source == LOOP) or task.has_result:
         ended = child.created_at if child else None
         return ExportedJob(

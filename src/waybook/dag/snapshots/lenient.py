@@ -1,8 +1,4 @@
-"""Reads workflow definitions from other systems, even with errors.
-
-If a stage has an error, its outputs and those of later stages cannot be counted, but its steps and
-edges still show its progress.
-"""
+"""Reads workflow definitions of other systems, even with errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,7 +115,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return only the steps and edges of a stage. The recipe is empty if they cannot be parsed."""
+    """Return the steps and edges of a stage, or nothing if they cannot be parsed."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

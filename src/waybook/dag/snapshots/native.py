@@ -1,7 +1,6 @@
-"""Reads snapshots in Waybook's own format. Other systems can write this format too.
+"""Reads snapshots in Waybook's own format, which other systems can write too.
 
-Missing or unexpected data causes a warning. For a map, an invalid structure is refused, because
-callers rely on its counts.
+Missing or unexpected data causes a warning.
 """
 
 from collections import Counter

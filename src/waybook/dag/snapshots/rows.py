@@ -1,7 +1,6 @@
 """Reads values and stage runs from the rows of a snapshot.
 
-Values of an unexpected type count as missing. A stage run says with which models a stage has
-started, and which of its steps are closed.
+Values of an unexpected type count as missing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,10 +46,7 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """Return the stage run of each stage, and warnings.
-
-    Several runs of one stage are merged. Their order does not matter.
-    """
+    """Return the stage run of each stage, and warnings. Several runs of one stage are merged."""
     raws_by_stage: dict[str | None, list[Raw]] = {}
     for raw in map(as_object, as_list(raws)):
         raws_by_stage.setdefault(as_text(raw.get("stageSlug")), []).append(raw)
@@ -77,7 +73,7 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # A single run keeps the order of its models. Models merged from several runs are sorted.
+    # Models merged from several runs are sorted. Those of a single run keep their order.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

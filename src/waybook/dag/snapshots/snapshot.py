@@ -1,9 +1,4 @@
-"""Reads snapshots: exported states of runs, in any of the known formats.
-
-In Waybook's own format, missing or unexpected data causes a warning. An export of another system is
-refused if its adapter does not know a value in it. For a map, an invalid structure is always
-refused, because callers rely on its counts.
-"""
+"""Reads snapshots: exported states of runs, in any of the known formats."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -85,7 +80,7 @@ def map_from_snapshot(
 ) -> Map:
     """Return the map of a run snapshot or a workflow definition.
 
-    `models` are the models of the first stage if the data lacks them.
+    `models` are used for the first stage if the data names none.
 
     Raises:
         InvalidInput: the data is neither a snapshot nor a definition.

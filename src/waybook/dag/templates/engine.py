@@ -1,8 +1,6 @@
-"""Template engine: Jinja's sandbox, restricted to data, with a limit on the work per rendering.
+"""Template engine: Jinja's sandbox, with a limit on the work per rendering.
 
-Every operation accepts values of all types, so a checked template fails only if it exceeds its
-budget. The budget counts syntax nodes and parts of values, never time: each iteration of a loop
-costs the nodes in its body, and a filter or comparison costs the size of its operands.
+The limit counts operations, never time. A checked template fails only if it exceeds the limit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -75,7 +73,7 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Templates cannot use these internal variables, because the names are no valid identifiers.
+# Templates cannot use these variables, because the names are not valid identifiers.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"
@@ -123,7 +121,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
     """Jinja sandbox in which a dot or a bracket reads only from mappings and lists."""
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """Evaluate a dot: return a field of a mapping, or a property of the loop object."""
+        """Evaluate a dot: return a field of a mapping, or a property of the loop."""
         if isinstance(obj, LoopContext):
             is_exposed = attribute in {"first", "index", "index0", "last", "length"}
             return (
@@ -196,10 +194,10 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Makes loops and comparisons charge the template's budget."""
+    """Makes loops and comparisons count against the limit of a template."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Charge each iteration for the syntax nodes in the loop's body."""
+        """Count the operations of each iteration."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)

@@ -20,8 +20,6 @@ from waybook.dag.templates.json_markdown import (
 def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     """Return the items of a template loop: list items, mapping keys, or the single value.
 
-    With `parts`, each item is a list of that length.
-
     >>> iterate({"a": 1}), iterate({"a": 1}, 2), iterate("b", 2)
     (('a',), [['a', 1]], [['b', None]])
     """

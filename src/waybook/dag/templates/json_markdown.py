@@ -1,4 +1,4 @@
-"""Converts JSON to readable Markdown: headings, lists, and tables of similar objects.
+"""Converts JSON to readable Markdown: headings, lists, and tables.
 
 Texts inside the value are not escaped, because they may be Markdown.
 """
@@ -44,7 +44,7 @@ def json_to_markdown(value: Json, level: int = 2) -> str:
 
 
 def to_text(value: Json) -> str:
-    """Return a value as text. None becomes an empty text; lists and objects become JSON.
+    """Return a value as text. None becomes an empty text, and lists and objects become JSON.
 
     >>> to_text(None), to_text(True), to_text("a"), to_text([1, "b"])
     ('', 'true', 'a', '[1, "b"]')

@@ -1,8 +1,6 @@
-"""The template language: a subset of Jinja in which the size of the data limits the work.
+"""The template language: a small subset of Jinja.
 
-It has output, `if`, `for`, names, fields with constant names, comparisons, `and`, `or`, `not`, and
-a few filters and tests. It has no calls, no arithmetic, no assignments, and no inclusion of other
-files.
+It has no calls, no arithmetic, no assignments, and no inclusion of other files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -155,7 +153,7 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja defines `self` in every template and does not report it as undeclared.
+    # Jinja defines `self` in every template and does not report it.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:

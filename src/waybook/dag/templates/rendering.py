@@ -1,7 +1,6 @@
 """Renders documents: from a template to Markdown, sanitized HTML, and a standalone page.
 
-Rendering never fails: content that cannot be rendered is shown unchanged, below the reason. The
-page runs no scripts and loads no other resources.
+Content that cannot be rendered is shown unchanged, below the reason.
 """
 
 import re
@@ -25,7 +24,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Longer texts, and texts with more markup characters, are not formatted.
+#: Longer texts, and texts with more markup, are not formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 MAX_FALLBACK_LENGTH = 1 << 20
@@ -131,7 +130,7 @@ th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vert
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
-#: Text between HTML tags. Angle brackets must be escaped in texts and attributes.
+#: Text between HTML tags.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 

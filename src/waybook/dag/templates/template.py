@@ -1,7 +1,4 @@
-"""Templates of prompts and documents. They are checked when written, and rendered within limits.
-
-The module `language` defines the notation, a subset of Jinja. A missing field is empty.
-"""
+"""Templates of prompts and documents. They are checked when written, and rendered within limits."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -29,7 +26,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values for checking templates. The keys are the variables that a template may use.
+#: Sample values for checking templates. Their keys are the variables that a template may use.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {
