@@ -1,7 +1,6 @@
 """Waybook: plans shared by AI agents and people.
 
-The public names are the rules of plans, which are pure functions, and an async client. Each is
-imported on first use, so that the command line and the server load only what they need.
+The public names are imported on first use, so that commands load only what they need.
 """
 
 from importlib import import_module

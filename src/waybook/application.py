@@ -1,7 +1,6 @@
 """The application without its servers: database, services and the loops of every process.
 
-Commands use only this part. It imports neither tools nor background work, so that a command starts
-fast; servers add both in `bootstrap`.
+Commands use only this part. It imports no tools, so that a command starts fast.
 """
 
 import asyncio
@@ -53,9 +52,9 @@ from waybook.store.maintenance.distribute import distribute
 from waybook.store.maintenance.migrate import APP_ROLE, VectorTable, list_pending, migrate
 from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
 
-#: Seconds between two polls for changes without a notification, while there are subscribers.
+#: Seconds between two polls for changes, while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
-#: Maximum seconds for writing the remaining telemetry at shutdown.
+#: Maximum seconds for writing the remaining logged calls at shutdown.
 FLUSH_SECONDS = 1.0
 
 
@@ -67,7 +66,7 @@ class BasicApplication:
     calls: CallLog
     settings: Settings
     owner_dsn: str = ""
-    #: Owner of the configured API token; None if no token is configured.
+    #: Owner of the configured API token, if there is a token.
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
@@ -132,12 +131,10 @@ async def open_application(
     find_base_url: Callable[[], str] | None = None,
     rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[BasicApplication]:
-    """Start what every command needs; after the block, stop it in reverse order.
+    """Start what every command needs. After the block, stop it in reverse order.
 
-    If `waiting` is set, start again whenever the database is unreachable or a connection breaks,
-    and report the progress to it. `check` is the last part of starting. `find_base_url` returns the
-    base URL of links; by default, that of the process that serves the dashboard of this data
-    directory. `rate_limit_times` are the rate limits, if several processes share them.
+    If `waiting` is set, start again whenever the database is unreachable, and report the progress
+    to it. `check` is the last part of starting. `find_base_url` returns the base URL of links.
     """
     async with database_server(settings) as postgres, contextlib.AsyncExitStack() as stack:
 
@@ -266,7 +263,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a database with the server's role; if `serving` is true, with short deadlines.
+    """Yield a database with the server's role. If `serving` is true, deadlines are short.
 
     Raises:
         Misconfigured: the user of the database URL cannot switch to the server's role.
@@ -294,7 +291,7 @@ async def _working(services: Services, calls: CallLog) -> AsyncIterator[None]:
         yield
     finally:
         await cancel(tasks)
-        # It is only telemetry, so do not wait for an unreachable database.
+        # Telemetry is not important enough to wait for an unreachable database.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()

@@ -1,7 +1,6 @@
 """Background work of servers: stalls, reminders, rendering, indexing, retention and webhooks.
 
-Several processes may run these loops. One of them, the leader, does the periodic work for all orgs.
-Every process also does the work that its own calls caused.
+One process, the leader, does the periodic work for all orgs.
 """
 
 import asyncio

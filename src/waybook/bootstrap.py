@@ -1,4 +1,4 @@
-"""Composition root of servers: the application with its tools and background work."""
+"""Starts the application of a server, with its tools and background work."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ from waybook.store.driver.startup import WaitReport
 
 log = logging.getLogger(__name__)
 
-#: All tools. They are imported together with this module, so that no call waits for an import.
+#: All tools are imported together with this module, so that no call waits for an import.
 SERVED_TOOLS: Final = tuple(TOOLS.values())
 
 
@@ -52,8 +52,7 @@ async def start_application(
 ) -> AsyncIterator[Application]:
     """Start the whole application. After the block, stop it in reverse order.
 
-    The skills are read here, so that the first call does not wait for them. For the arguments, see
-    `open_application`.
+    For the arguments, see `open_application`.
     """
     async with open_application(
         settings,
@@ -105,11 +104,7 @@ async def _check_search(app: BasicApplication) -> None:
 
 
 def freeze_gc() -> None:
-    """Exclude all present objects from garbage collection. Call this after startup.
-
-    The thresholds are raised too, because a call creates thousands of objects that reference
-    counting frees.
-    """
+    """Exclude all present objects from garbage collection. Call this after startup."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 from waybook.redaction import redact, redact_json
 
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Start of `why` in every suggestion to repeat the last call.
+#: Beginning of every suggestion to repeat the last call.
 SAME_CALL: Final = "Retry the same call"
 #: End of the message of an error without a suggestion.
 NO_CALL_HELPS: Final = "(No other call helps; tell your user.)"
@@ -61,7 +61,7 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Seconds after which to retry. None if a retry does not help, or the time is unknown.
+    #: Seconds after which to retry, if a retry can help.
     retry_after: ClassVar[int | None] = None
 
     def __init__(
@@ -69,7 +69,7 @@ class WaybookError(Exception):
     ) -> None:
         """Store the message, or by default the class docstring.
 
-        Secrets are redacted, so that neither the reply nor a log repeats them.
+        Secrets in the message are masked.
         """
         self.message = redact((message or type(self).__doc__ or "").strip()[:MAX_MESSAGE_LENGTH])
         if self.retry_after is not None:

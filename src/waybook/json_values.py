@@ -15,10 +15,7 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """Return a time in RFC 3339 format and UTC.
-
-    The text is cached, because one call formats the same times repeatedly.
-    """
+    """Return a time in RFC 3339 format and UTC."""
     return at.astimezone(UTC).isoformat()
 
 

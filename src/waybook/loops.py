@@ -1,4 +1,4 @@
-"""Loops of every process: they write logged calls, and exchange change events."""
+"""Background loops of every process: they write logged calls, and exchange change events."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,11 @@ from waybook.store.driver import pg_notify
 
 log = logging.getLogger(__name__)
 
-#: Seconds during which change events are collected for one batch.
+#: Seconds for which change events are collected into one batch.
 EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Seconds during which uses of tokens are collected before they are written.
+#: Seconds for which uses of tokens are collected before they are written.
 TOKEN_USE_FLUSH_SECONDS = 1.0
-#: Delay in seconds after a background loop's first failure, and maximum delay. Each further failure
-#: in a row doubles it.
+#: First and maximum delay in seconds after a loop has failed. The delay doubles with each failure.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
@@ -32,7 +31,7 @@ async def repeat(
     """Call `turn` repeatedly, until it returns True or the task is canceled.
 
     No exception ends the loop. Each failure is logged, and the delay grows with consecutive
-    failures. A traceback is logged only for the first of them, and not for a `WaybookError`.
+    failures.
     """
     while True:
         begun = asyncio.get_running_loop().time()
@@ -90,10 +89,7 @@ async def event_publish_loop(services: Services) -> None:
 
 
 async def event_listen_loop(services: Services) -> None:
-    """Listen for change events of other processes, once there is a subscriber.
-
-    Through a connection pooler, no events arrive; `change_poll_loop` then finds the changes.
-    """
+    """Listen for change events of other processes, once there is a subscriber."""
 
     async def turn() -> bool:
         await pg_notify.listen(services.database, services.bus)

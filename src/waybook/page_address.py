@@ -1,10 +1,7 @@
 """The address of a data directory's dashboard, and the exclusive claim to serve it.
 
 One process serves the dashboard of a data directory. It holds `pages.lock` and records its URL in
-`pages.json`; the record is valid only while the lock is held. `waybook serve` also holds
-`serve.lock`. While that is held, a stdio process does not serve the dashboard.
-`embedded_postgres.layout` describes the files. With another PostgreSQL server there is no data
-directory, and nothing is recorded.
+`pages.json`.
 """
 
 import json
@@ -23,11 +20,9 @@ from waybook.embedded_postgres.data_directory import create_control_directory
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.settings import Settings
 
-#: Maximum seconds that `waybook serve` waits at startup for a stdio process to stop serving the
-#: dashboard.
+#: Maximum seconds that `waybook serve` waits for a stdio process to stop serving the dashboard.
 MAX_HANDOVER_SECONDS: Final = 10.0
-#: Maximum seconds that `waybook serve` waits for `serve.lock`, which stdio processes hold only for
-#: an instant.
+#: Maximum seconds that `waybook serve` waits for `serve.lock`.
 MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
@@ -92,7 +87,7 @@ class PageClaim:
     def last_port(self) -> int | None:
         """Return the port at which the dashboard was last served.
 
-        Reusing it keeps old links valid.
+        Reusing the port keeps old links valid.
         """
         record = read_record(self._control_dir)
         return record.port if record else None
@@ -105,24 +100,18 @@ class PageClaim:
         write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
 
     def is_server_running(self) -> bool:
-        """Return whether `waybook serve` runs. Stdio processes then do not serve the dashboard."""
+        """Return whether `waybook serve` is running."""
         return locks.is_held(self._control_dir.serve_lock)
 
     def try_record_server(self, url: str) -> bool:
-        """Record the URL of `waybook serve`. Return False if another process holds the claim.
-
-        A stdio process soon stops serving the dashboard and releases the claim.
-        """
+        """Record the URL of `waybook serve`. Return False if another process holds the claim."""
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
         self.record(url)
         return True
 
     def wait_for_handover(self) -> None:
-        """Wait until a stdio process that serves the dashboard has released its port and the claim.
-
-        Do not wait for another `waybook serve`, because it keeps its claim.
-        """
+        """Wait until a stdio process that serves the dashboard has released its port."""
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):
             if time.monotonic() > begun + MAX_PROBE_SECONDS:
@@ -153,10 +142,7 @@ class PageClaim:
 
 @contextmanager
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
-    """Yield the claim of `waybook serve`, once no stdio process serves the dashboard.
-
-    Yield None if there is no data directory.
-    """
+    """Yield the claim of `waybook serve`, or None if there is no data directory."""
     if settings.database_url:
         yield None
         return

@@ -1,8 +1,7 @@
 """Masks secrets in logs, errors, and the call log.
 
-Secrets are recognized by format, because a token may occur in any field, and by value if it is
-known. Content stored by agents is never changed. Every pattern has a limited length, so that the
-time is linear in the length of the text.
+Secrets are recognized by format, and by value if it is known. Content stored by agents is never
+changed.
 """
 
 import re
@@ -14,7 +13,7 @@ MASK: Final = "…"
 #: Shorter secrets are not masked, because they could be ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: Password in a URL. The text `password` is not masked, because messages use it as a placeholder.
+#: Password in a URL. The word `password` itself is a placeholder and not masked.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
@@ -23,7 +22,7 @@ _SHAPES: Final = (
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # JSON Web Token: three parts, of which the first two are JSON. The pattern does not backtrack.
+    # JSON Web Token.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -31,7 +30,7 @@ _SHAPES: Final = (
         ),
         r"\1…",
     ),
-    # Credentials in an Authorization header, with or without its name.
+    # Credentials in an Authorization header.
     (
         re.compile(
             r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
@@ -55,7 +54,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Most texts do not match this quick check and so match none of the patterns above.
+#: Most texts do not match this quick check and need no further check.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-#: Listen addresses that mean all network interfaces. They are not host names.
+#: Listen addresses that mean all network interfaces.
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
 CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -134,7 +134,7 @@ class Settings:
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Accepted values of the Host header, besides local host names."""
+        """Return the accepted values of the Host header, besides local host names."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
         if self.public_url or self.host not in WILDCARD_HOSTS:
             named.add(host_header(self.base_url))
@@ -142,7 +142,7 @@ class Settings:
 
     @property
     def effective_calls_per_second(self) -> int:
-        """Rate limit per org in calls per second. Unlimited by default in local mode."""
+        """Return the rate limit per org in calls per second. Local mode is unlimited by default."""
         if self.calls_per_second is not None:
             return self.calls_per_second
         return CALLS_PER_SECOND if self.requires_auth else 0

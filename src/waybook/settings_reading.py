@@ -1,7 +1,4 @@
-"""Loads settings at startup, in order of precedence: flags, environment, file, defaults.
-
-The source of each value is recorded for `waybook doctor`.
-"""
+"""Loads settings at startup, in order of precedence: flags, environment, file, defaults."""
 
 import os
 import tomllib

@@ -1,7 +1,6 @@
-"""Traces tool calls and the messages that they send to the database.
+"""Traces tool calls and their database messages with OpenTelemetry.
 
-Tracing is off unless the standard environment variables of OpenTelemetry configure it. Spans have
-ids, counts and error codes, but no texts of callers.
+Spans have ids, counts and error codes, but no texts of callers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ MAX_ID_LENGTH: Final = 64
 
 class CallSpan(Protocol):
     def is_recording(self) -> bool:
-        """Return whether the span is sampled. Attributes of other spans need not be set."""
+        """Return whether the span is sampled. The attributes of other spans need not be set."""
 
     def set_attributes(self, attributes: Mapping[str, str], /) -> None: ...
 
@@ -38,7 +37,7 @@ class Tracer(Protocol):
 
 
 class Tracing:
-    """Holds the tracer of this process, or None while tracing is off."""
+    """The tracer of this process, if tracing is on."""
 
     __slots__ = ("tracer",)
 
@@ -72,7 +71,9 @@ def describe_call(
 def trace_fields(
     headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the trace context of an MCP message over HTTP. Its metadata override the headers.
+    """Return the trace context of an MCP message.
+
+    The message's metadata overrides the HTTP headers.
 
     >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"tracestate": "b=1"}}})
     {'traceparent': '00-a'}

@@ -1,4 +1,4 @@
-"""Entry point of the command line: table of commands, and errors as messages."""
+"""Entry point of the command line: the table of commands, and errors as messages."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Reading of command input from a file or stdin, with a size limit.
+"""Reads command input from a file or stdin, with a size limit.
 
 Pipes and devices can be endless, so the limit is enforced while reading.
 """
@@ -15,7 +15,7 @@ from waybook.errors import InvalidInput, TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: A snapshot file with 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: A line that is too long is skipped up to this size. A longer line is an error.
+#: Part of a line that is too long is skipped up to this size. A longer line is an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: An argument read from standard input has the same size limit as a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
@@ -38,7 +38,7 @@ def read_prefix(file: str, most: int) -> bytes:
 
 
 def read_lines(file: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of the input. A line longer than `most` bytes is cut to `most + 1`.
+    """Yield the lines of the input. A line that is too long is cut.
 
     Raises:
         BadParameter: the input cannot be read.
@@ -88,7 +88,7 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
 
 
 def read_time(text: str) -> datetime:
-    """Parse a timestamp; without a time zone it is UTC.
+    """Parse a timestamp. Without a time zone, it is in UTC.
 
     >>> read_time("2030-01-31 08:00").isoformat()
     '2030-01-31T08:00:00+00:00'

@@ -1,6 +1,6 @@
-"""Logging setup: servers log JSON lines to stderr; other commands do not log by default.
+"""Logging setup. Servers log JSON lines to stderr, and other commands do not log by default.
 
-Known secrets, and texts that look like secrets, are redacted.
+Secrets are redacted.
 """
 
 import json

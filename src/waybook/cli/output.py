@@ -42,8 +42,7 @@ def print_line(text: str, *, err: bool = False) -> None:
 def print_text(text: str) -> None:
     """Print a stored text. On a terminal, hidden characters are escaped."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # Keep ANSI sequences. Click would strip them from redirected output, and a file would differ
-    # from the stored text.
+    # Keep escape sequences for colors, so that redirected output equals the stored text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 

@@ -33,7 +33,7 @@ class AppSession:
     async def call_tool(
         self, tool: str, arguments: Mapping[str, object], caller: Caller | None = None
     ) -> Answer:
-        """Call a tool; the dispatcher is imported only now, because most commands call no tool."""
+        """Call a tool. The dispatcher is imported only now, because most commands call no tool."""
         dispatcher = load("waybook.app.dispatcher:Dispatcher")(self.app.services, self.app.calls)
         answer: Answer = await dispatcher.dispatch(caller or self.call.caller, tool, arguments)
         return answer
@@ -66,7 +66,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 
 def start_hint(settings: Settings) -> str | None:
-    """Return how to start the dashboard; None if it may already be running."""
+    """Return how to start the dashboard, or None if it may already be running."""
     if settings.database_url or settings.public_url or find_page_server(settings):
         return None
     is_usual = settings.data_dir == settings_from({}).settings.data_dir

@@ -1,11 +1,7 @@
 """Supervisor of worker processes that serve on one port: `waybook serve --workers N`.
 
-The supervisor forks the workers before it starts an event loop or a thread. Each worker inherits a
-listening socket of the port, and the system distributes the connections. The supervisor holds the
-sockets too, so no connection is lost when a worker is replaced.
-
-The supervisor replaces a worker that dies, and passes on the signals that stop the server. It ends
-with the status of a worker that failed before it served. If the supervisor dies, its workers stop.
+The supervisor replaces a worker that dies, and passes on the signals that stop the server. If the
+supervisor dies, its workers stop.
 """
 
 import gc
@@ -26,17 +22,15 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 MIN_DELAY_SECONDS: Final = 0.1
 MAX_DELAY_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 10.0
-#: The death of a worker triggers the next check immediately.
+#: Seconds between two checks. The death of a worker triggers a check immediately.
 CHECK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorLink:
-    """Number of a worker, and its two pipes to the supervisor."""
-
     index: int
     reports: int
-    #: End of a pipe that becomes readable only when the supervisor has ended.
+    #: This pipe becomes readable only when the supervisor has ended.
     lifeline: int
 
     def report_serving(self) -> None:
@@ -48,8 +42,6 @@ Serve = Callable[[SupervisorLink], int]
 
 @dataclass(slots=True)
 class Worker:
-    """Worker process, and the pipe on which it reports that it serves."""
-
     pid: int
     pipe: int
     started: float
@@ -58,7 +50,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Parent of the worker processes. `serve` runs in each of them."""
+    """Parent of the worker processes, which run `serve`."""
 
     count: int
     serve: Serve
@@ -100,7 +92,7 @@ class Supervisor:
 
     def _fork(self, index: int) -> Worker:
         reading, writing = os.pipe()
-        # Block signals until the worker is in the table, so that the worker does not miss a signal.
+        # Block signals until the worker is listed, so that the worker does not miss a signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid:
@@ -143,7 +135,7 @@ class Supervisor:
             return
         now = time.monotonic()
         if not worker.is_serving and code > 0:
-            # The settings or the database do not allow serving, so another attempt would fail too.
+            # Another attempt would fail too, because of the settings or the database.
             self.status, self.is_stopping = code, True
             self._send(signal.SIGTERM)
             return

@@ -27,7 +27,7 @@ class ConfigScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Directories from which the paths of configuration files are derived."""
+    """Directories that may contain configuration files."""
 
     home: Path
     project: Path
@@ -39,7 +39,7 @@ class Places:
 
     @property
     def app_data(self) -> Path:
-        """Directory in which desktop applications keep their settings."""
+        """Return the directory in which desktop applications keep their settings."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
@@ -49,7 +49,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """MCP client with a configuration file, and the names used in this file."""
+    """An MCP client, and the names used in its configuration file."""
 
     title: str
     activation: str
@@ -63,9 +63,10 @@ class Client:
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: How a header refers to the variable with the token. None: the file must contain the token.
+    #: How a header refers to the environment variable with the token. Without it, the file must
+    #: contain the token.
     token_reference: str | None = f"${{{TOKEN_VARIABLE}}}"
-    #: Text with the hooks of the plugin, which follows the entry.
+    #: Hooks of the plugin, as text that follows the entry.
     hooks: str = ""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -100,10 +101,9 @@ class Client:
 
 
 class Codex(Client):
-    """Codex. Its configuration names the environment variable that holds the bearer token."""
+    """Codex. Its configuration names the environment variable that contains the token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the entry of a stdio server. Codex waits for the server at startup."""
         return {**Client.stdio_entry(self, command), "required": True}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
@@ -126,7 +126,6 @@ _CODEX_HOOK: Final = re.compile(
 
 
 def codex_hooks(command: str) -> str:
-    """Return the hooks of Codex that run this command."""
     return "".join(
         f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n'
         f"command = {json.dumps(command)}\ntimeout = 5\n"

@@ -2,7 +2,7 @@
 
 
 class ConfigError(ValueError):
-    """Error for configuration text that cannot be read or edited, with the line of the problem."""
+    """Configuration text that cannot be read or edited. The error names the line."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

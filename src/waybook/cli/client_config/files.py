@@ -1,4 +1,4 @@
-"""Reading, atomic replacement and backup of the configuration files of clients."""
+"""Reads, replaces and backs up the configuration files of clients."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ def backup_of(path: Path) -> Path:
 
 
 def read_config(path: Path) -> str | None:
-    """Return the text of a file with its line breaks unchanged; None if there is no file.
+    """Return the text of a file with its line breaks unchanged, or None if there is no file.
 
     Raises:
         ConfigError: the file cannot be read, is too large, or is not UTF-8.
@@ -41,9 +41,7 @@ def read_config(path: Path) -> str | None:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Replace a file atomically and keep its permissions; a new file is private to its owner.
-
-    The target of a symbolic link is replaced, and the link stays.
+    """Replace a file atomically and keep its permissions. A new file is private to its owner.
 
     Raises:
         ConfigError: the file cannot be written; the old file is unchanged.
@@ -79,7 +77,7 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file. Also delete its folder if that is empty and not in `folders_before`.
+    """Delete a file, and its folder if the folder is empty and new.
 
     Raises:
         ConfigError: the file cannot be deleted.

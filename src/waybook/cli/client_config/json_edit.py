@@ -1,8 +1,6 @@
 """Minimal edits of JSON text: add, replace or remove one named entry of an object.
 
-All other bytes stay, including comments, which some clients allow. A new entry becomes the first
-member of its object, so that the edit is one contiguous insertion. After every edit, the text is
-parsed again and compared with the expected value.
+All other bytes stay unchanged, including comments, which some clients allow.
 """
 
 import json
@@ -33,8 +31,7 @@ class Member(NamedTuple):
 class Document:
     """Parsed JSON text with the positions of its members.
 
-    `bare` and `strict` are as long as `text`: `bare` has blanks instead of comments, and `strict`
-    also instead of trailing commas.
+    `bare` is the text without comments, and `strict` also without trailing commas.
     """
 
     text: str
@@ -69,7 +66,7 @@ class Document:
         return matches[0] if matches else None
 
     def container(self, key: str) -> Member | None:
-        """Return the top-level member with this key, after checking that its value is an object."""
+        """Return the top-level member with this key, if its value is an object."""
         member = self.member(self.start, key)
         if member is not None and self.strict[member.value_start] != "{":
             raise ConfigError(f'"{key}" is not an object', line_of(self.text, member.key_start))
@@ -114,7 +111,7 @@ def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any: 
 def add_entry(
     text: str | None, container: str, name: str, entry: Mapping[str, Any], *, comments: bool
 ) -> str:
-    """Return the text with `container.name` set to the entry; for a new file, pass None as text.
+    """Return the text with `container.name` set to the entry. For a new file, pass None as text.
 
     >>> print(add_entry('{"a": 1}', "servers", "w", {"url": "u"}, comments=False))
     {"servers": {"w": {"url": "u"}}, "a": 1}
@@ -150,8 +147,7 @@ def remove_entry(
 ) -> str:
     """Return the text without `container.name`, and without the container if that is then empty.
 
-    `before` is the text before the entry was added, if known. If the entry is the only change
-    since, `before` is returned, so that its formatting is restored exactly.
+    If the entry is the only change since `before`, the text `before` is returned.
 
     Raises:
         ConfigError: the text cannot be parsed or edited safely.
@@ -188,7 +184,7 @@ def _is_result_of_adding(
 
 
 def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
-    """Return the changed text, after checking that it parses to the expected value."""
+    """Check that the changed text parses to the expected value, and return the text."""
     if parse(changed, comments=comments).value != expected:
         raise ConfigError("the entry cannot be changed without changing other parts of the file")
     return changed

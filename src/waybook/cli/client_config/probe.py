@@ -14,13 +14,13 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from waybook.cli.client_config.clients import TOKEN_VARIABLE
 
-#: The time limit is long, because the first start creates a database.
+#: This time limit is long, because the first start creates a database.
 MAX_PROBE_SECONDS: Final = 90.0
 MAX_ERROR_LENGTH: Final = 500
 
 
 class ProbeFailed(Exception):
-    """Error for a configured server that did not answer."""
+    """The configured server did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,7 @@ async def _transport(
 
 
 def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
-    """Return the token that a client would send with this entry, if any.
-
-    A reference to an environment variable is replaced by its value, as the client does.
-    """
+    """Return the token that a client would send with this entry, if any."""
     if "bearer_token_env_var" in entry:
         return environment.get(entry["bearer_token_env_var"])
     headers = entry.get("headers") or entry.get("http_headers") or {}

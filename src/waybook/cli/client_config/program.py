@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 PROGRAM: Final = "waybook"
-#: uv's cache keeps environments for a single run in these folders, and uv deletes them later.
+#: uv keeps environments for a single run in these folders, and deletes them later.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 
@@ -19,10 +19,7 @@ def program_command() -> list[str]:
 def command_for(
     started_as: str, python: str, prefix: str, find_program: Callable[[str], str | None]
 ) -> list[str]:
-    """Return the command that starts this program again. `started_as` is how it was started.
-
-    A symbolic link is not resolved, because package managers keep the link when they replace
-    the program.
+    """Return the command that starts this program again.
 
     >>> command_for("/bin/waybook", "/bin/python3", "/usr", {"/bin/waybook": "/bin/waybook"}.get)
     ['/bin/waybook']

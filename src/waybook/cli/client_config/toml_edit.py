@@ -1,7 +1,6 @@
 """Minimal edits of TOML text: add, replace or remove the table of one MCP server.
 
-The standard library does not write TOML, so edits are made line by line. After every edit, the text
-is parsed again and compared with the expected value.
+After every edit, the text is parsed again and compared with the expected value.
 """
 
 import json
@@ -21,7 +20,7 @@ _ERROR_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines of a table: header and keys, without the comments and blanks after them."""
+    """The lines of a table, without the comments and blanks after them."""
 
     path: tuple[str, ...]
     start: int
@@ -29,7 +28,7 @@ class Section:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse TOML text; numbers with a fraction are returned as texts."""
+    """Parse TOML text. Numbers with a fraction are returned as texts."""
     try:
         return tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
     except tomllib.TOMLDecodeError as error:
@@ -52,9 +51,6 @@ def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
 
 def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return the text with the table `container.name` set to the entry.
-
-    For a new file, pass None as `text`. Keys of subtables, which a client may add by itself, are
-    kept.
 
     >>> print(add_entry("a = 1", "s", "w", {"args": ["x"]}).replace(MARK, "# …"))
     a = 1
@@ -93,8 +89,7 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # First try to remove the line break before Waybook's comment too. Keep it if other tables would
-    # change.
+    # Try to remove the line break before Waybook's comment too, unless other tables would change.
     for with_break in (True, False):
         changed = text
         for section in sections:
@@ -120,10 +115,7 @@ def _table(container: str, name: str, entry: Mapping[str, Any], newline: str) ->
 
 
 def _value(value: object) -> str:
-    """Return a text, a list of texts or a flat table as TOML.
-
-    JSON escapes are TOML escapes too, but TOML does not allow the character U+007F.
-    """
+    """Return a text, a list of texts or a flat table as TOML."""
     if isinstance(value, Mapping):
         pairs = (f"{json.dumps(key)} = {_value(inner)}" for key, inner in value.items())
         return f"{{ {', '.join(pairs)} }}"
@@ -173,10 +165,7 @@ def _others(text: str, container: str, name: str) -> dict[str, Any]:
 
 
 def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return the start of Waybook's comment above a table, or else of the table itself.
-
-    `with_break` includes the line break before the comment.
-    """
+    """Return the start of Waybook's comment above a table, or else of the table itself."""
     for newline in ("\r\n", "\n"):
         mark = MARK + newline
         if text.endswith(mark, 0, start):

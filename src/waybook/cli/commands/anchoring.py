@@ -102,15 +102,13 @@ def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
     }
 
 
-#: File with the audit anchor of an embedded database, in the data directory.
+#: Name of the anchor file of an embedded database, in the data directory.
 ANCHOR_NAME = "audit-anchor.jsonl"
 BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
 
 
 class Verification(NamedTuple):
-    """Results of verifying the database and comparing it with each anchor."""
-
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
     renewed: Path | None = None
@@ -124,14 +122,14 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the embedded database's anchor file; None for another database."""
+    """Return the anchor file of the embedded database, or None for another database."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
     """Verify all orgs and compare them with the anchors.
 
-    If everything matches, the embedded database's anchor file is written again.
+    If everything matches, the anchor file of the embedded database is written again.
 
     Raises:
         InvalidInput: an anchor file is missing or damaged.
@@ -150,7 +148,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor file, unless it exists and the database does not match it."""
+    """Write an anchor file, unless a file exists that the database does not match."""
     compare = _is_anchor_there(file) and not force
     async with open_app(settings) as here:
         check = await check_anchor(here.call, file) if compare else None

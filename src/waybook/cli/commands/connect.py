@@ -249,7 +249,7 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
 
 
 def test_entry(client: Client, file: Path, hint: str) -> None:
-    """Call the server of the entry in this file as the client would, and print the outcome."""
+    """Call the configured server as the client would, and print the outcome."""
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")
     token = load("waybook.cli.client_config.probe:expand_token")

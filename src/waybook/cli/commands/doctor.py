@@ -1,7 +1,4 @@
-"""`waybook doctor`: settings with their origins, and checks with remedies.
-
-Some checks apply only before a server is started.
-"""
+"""`waybook doctor`: settings with their origins, and checks with remedies."""
 
 import asyncio
 import socket

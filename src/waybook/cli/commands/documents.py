@@ -1,7 +1,4 @@
-"""`waybook documents`: list the documents of a run, or write them into a folder.
-
-File naming and the overwrite check are shared with `waybook outputs`.
-"""
+"""`waybook documents`: list the documents of a run, or write them into a folder."""
 
 import asyncio
 from collections import Counter
@@ -27,11 +24,7 @@ from waybook.settings import Settings
 
 
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
-    """Return a file path without extension for each document, in one folder per stage.
-
-    The name includes the model and, if it would not be unique, the document's lineage (the chain of
-    documents that it continues) and the reviewer.
-    """
+    """Return a file path without extension for each document, in one folder per stage."""
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
     long = Counter(_short(item) for item in listed)
     taken: set[str] = set()

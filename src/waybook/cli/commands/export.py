@@ -95,7 +95,7 @@ async def _export(
 
 
 async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
-    """Return the id of the plan, or else of the run, that a text identifies.
+    """Return the id of the plan or run that a text identifies.
 
     Raises:
         NotFound: neither a plan nor a run matches.

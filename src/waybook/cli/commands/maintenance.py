@@ -1,7 +1,4 @@
-"""`waybook migrate`, `waybook retain`, `waybook org erase` and `waybook user erase`.
-
-An erasure leaves a record, so it remains known that the user or org existed.
-"""
+"""`waybook migrate`, `waybook retain`, `waybook org erase` and `waybook user erase`."""
 
 import asyncio
 import json

@@ -39,9 +39,9 @@ def command(**flags: object) -> None:
 
 @contextmanager
 def _database_starting(settings: Settings) -> Iterator[None]:
-    """Start the embedded PostgreSQL during the imports, and keep it running inside the block.
+    """Start the embedded PostgreSQL during the imports.
 
-    An error is ignored: it will occur again, and be reported, when the application connects.
+    An error is ignored here, because it is reported when the application connects.
     """
     attached: list[Attachment] = []
 

@@ -62,8 +62,8 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]
-    # Leave out the last columns until names have enough space, because people recognize plans by
-    # name.
+    # People recognize plans by name, so the last columns are left out until names have enough
+    # space.
     while _room_for_name(taken, width) < min(taken[1], MIN_NAME_WIDTH) and len(taken) > MIN_COLUMNS:
         taken.pop()
     heads, rows = heads[: len(taken)], [row[: len(taken)] for row in rows]

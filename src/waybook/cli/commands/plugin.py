@@ -26,7 +26,7 @@ COMMANDS: Final = {
     ),
     "gemini-cli": (("gemini", "extensions", "install", str(FOLDER / "gemini-cli")),),
 }
-#: The file with the entry of each of these plugins, and the client that reads it.
+#: The file that contains each plugin's entry, and the client that reads the file.
 ENTRIES: Final = {
     "claude-code": (CLIENTS["claude-code"], FOLDER / "claude-code" / ".mcp.json"),
     "gemini-cli": (CLIENTS["gemini"], FOLDER / "gemini-cli" / "gemini-extension.json"),

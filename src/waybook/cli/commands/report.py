@@ -1,8 +1,4 @@
-"""`waybook report`: progress of a run of any system, from its exported snapshot.
-
-`waybook map` uses the same functions to read snapshots and print answers, for a file or for each
-line.
-"""
+"""`waybook report`: progress of a run of any system, from its exported snapshot."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -55,10 +51,7 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 
 
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON.
-
-    The drawing code is imported only when needed. An error printed as JSON gives exit code 1.
-    """
+    """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON."""
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
     elif _tell(lambda: answer(read_all(file, MAX_SNAPSHOT_BYTES))):

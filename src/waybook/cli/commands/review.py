@@ -1,7 +1,4 @@
-"""`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback.
-
-Feedback on a completed stage starts the next stage.
-"""
+"""`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback."""
 
 import asyncio
 import json
@@ -152,7 +149,7 @@ def _result(review: ReviewRecord) -> Padding:
 
 
 def _markdown(text: str) -> RenderableType:
-    """Return Markdown for the console; its library is imported only if there is any."""
+    """Return Markdown for the console. The library is imported only if it is needed."""
     rendered: RenderableType = load("waybook.cli.terminal.markdown:terminal_markdown")(text)
     return rendered
 

@@ -80,8 +80,8 @@ def command(**flags: object) -> None:
         if settings.workers == 1:
             run(_serve(server))
             return
-        # Each worker has its own socket: one worker would accept nearly all connections of a shared
-        # socket.
+        # Each worker has its own socket, because one worker would accept nearly all connections of
+        # a shared socket.
         port = known.port
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
@@ -95,7 +95,7 @@ def command(**flags: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """Settings, socket and shared state of a server, prepared before the event loop starts."""
+    """Settings, socket and shared state of a server, made before its event loop starts."""
 
     loaded: LoadedSettings
     listening: socket.socket
@@ -107,7 +107,7 @@ class HttpServer:
 def _serve_as_worker(
     server: HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
 ) -> int:
-    """Serve in a worker process. Print an error like a command, and return the exit status."""
+    """Serve in a worker process, and return the exit status."""
     claim = server.claim if link.index == 0 else None
     try:
         run(_serve(replace(server, listening=sockets[link.index], claim=claim), link))
@@ -181,10 +181,7 @@ def _try_record(claim: PageClaim, settings: Settings) -> bool:
 
 @asynccontextmanager
 async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
-    """Record the server's URL in the data directory, where other processes read it for links.
-
-    If another `waybook serve` has recorded its URL, retry until that server or the block ends.
-    """
+    """Record the server's URL in the data directory, where other processes read it for links."""
 
     async def record() -> None:
         while claim is not None and not _try_record(claim, settings):  # noqa: ASYNC110 - a lock
@@ -211,7 +208,7 @@ def build_http_app(
 ) -> ASGIApp:
     """Return the HTTP application.
 
-    `metrics` returns the metrics to publish, by default the metrics of this process.
+    `metrics` returns the metrics to publish.
     """
     settings, asks = loaded.settings, loaded.settings.requires_auth
     drain = drain or Drain()

@@ -1,7 +1,4 @@
-"""`waybook status` and `waybook watch`: show a plan once or live.
-
-Watching is read-only, and ends when the plan is completed or failed.
-"""
+"""`waybook status` and `waybook watch`: show a plan once or live."""
 
 import asyncio
 import contextlib

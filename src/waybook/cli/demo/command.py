@@ -50,7 +50,7 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console of the demo. If it is `live`, the screen is redrawn; otherwise, lines are printed."""
+    """Console of the demo. If `live` is set, the screen is redrawn instead of printing lines."""
 
     console: Console
     live: bool
@@ -169,7 +169,7 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
         if not keep:
             with get_console().status("starting PostgreSQL …", spinner="line"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
-        # The demo acts for fictional users, so it does not use the configured token.
+        # The demo acts for fictional users, so it ignores the configured token.
         settings = replace(load_settings(flags), token=None)
         asyncio.run(_play(settings, fast=fast, keep=keep))
 

@@ -1,4 +1,4 @@
-"""Closing summary of the demo: answer, documents, contributions, audit check, commands."""
+"""Closing summary of the demo."""
 
 import shutil
 import sys

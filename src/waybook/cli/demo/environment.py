@@ -1,7 +1,7 @@
 """Simulated clock, temporary database, and event log of the demo.
 
-Only one actor runs at a time. When all actors sleep, the clock advances to the time when the next
-actor wakes. So events have the same order and simulated times at any playback speed.
+When all actors sleep, the clock jumps to the time when the next one wakes, so that events always
+have the same order.
 """
 
 import asyncio
@@ -155,10 +155,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 @contextmanager
 def temporary_database(*, durable: bool = True) -> Iterator[Path]:
-    """Yield a data directory. After the block, stop PostgreSQL and remove the directory.
-
-    Without `durable`, the server does not flush its writes to disk.
-    """
+    """Yield a data directory. After the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     # For root, PostgreSQL runs as another user, who needs access to this directory.
     above.chmod(0o711)
@@ -203,8 +200,6 @@ class Line:
 
 @dataclass
 class EventLog:
-    """Event log of the demo. A listener gets each new line."""
-
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None

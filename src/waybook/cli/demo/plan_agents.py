@@ -1,7 +1,4 @@
-"""Actors of the demo's plan: three agents, one of them killed during a step, and a person.
-
-Each agent claims a step, works, and submits the result, independently of the others.
-"""
+"""Actors of the demo's plan: three agents, one of them killed during a step, and a person."""
 
 import asyncio
 from typing import Any

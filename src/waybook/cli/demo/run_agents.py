@@ -1,9 +1,4 @@
-"""Actors of the demo's run: three agents with three sessions each, and a person.
-
-Each session claims jobs of its model, and writes and submits documents, independently of the
-others. One job fails once, one document is submitted in two parts, one session is killed and
-replaced.
-"""
+"""Actors of the demo's run: three agents with three sessions each, and a person."""
 
 import asyncio
 import contextlib
@@ -35,8 +30,7 @@ Handling = Callable[[Actor, Job], Awaitable[None]]
 class AgentSession:
     """One session of an agent, with its start delay in minutes.
 
-    The delays differ, so that no two sessions act at the same moment, and events always happen in
-    the same order.
+    The delays differ, so that events always happen in the same order.
     """
 
     name: str
@@ -166,7 +160,7 @@ async def submit_in_parts(me: Actor, job: Job) -> None:
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Kill the agent's session during a job, and start an actor that submits the result late."""
+    """Kill the agent's session during a job, and submit the result late."""
     say_as_agent(me, f"is killed while working on: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

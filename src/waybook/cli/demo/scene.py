@@ -1,7 +1,4 @@
-"""Shared state, actors and screen layout of the demo.
-
-The plan or run and the event log are shown side by side if the terminal is wide enough.
-"""
+"""Shared state, actors and screen layout of the demo."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,8 +54,6 @@ class DemoContext:
 
 @dataclass(frozen=True)
 class Actor:
-    """Simulated caller: an agent over MCP, or a person."""
-
     name: str
     scene: DemoContext
     session: str | None = None
@@ -77,7 +72,7 @@ class Actor:
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: On terminals of this width or wider, the event log is next to the plan or run, not below.
+#: On wider terminals, the event log is next to the plan or run, not below.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3

@@ -71,8 +71,7 @@ _PROPOSAL = "## In short\n\n{idea} {why}\n\n"
 _REVIEW = "## In short\n\n{whose} says: *{theirs}* "
 _PLAN = "## In short\n\nWe do it in {agreed}.\n\n"
 
-#: Texts for the documents of the demo's run. A document that is not listed here gets
-#: `_BROUGHT_TOGETHER`.
+#: Texts of the demo's documents. A document that is not listed here gets `_BROUGHT_TOGETHER`.
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "business_case": _PROPOSAL
@@ -230,8 +229,6 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedWork:
-    """Scripted duration of a step in simulated minutes, and its result."""
-
     minutes: float
     result: Mapping[str, object]
     confidence: float

@@ -1,8 +1,7 @@
 """Dashboard server within a stdio process, so that the links in its replies open in a browser.
 
-One process per data directory serves the dashboard; when it ends, a waiting process takes over. The
-port is opened immediately, so that the address is known. The HTTP application is loaded only when a
-browser connects, because most stdio processes never need it.
+The HTTP application is loaded only when a browser connects, because most stdio processes never need
+it.
 """
 
 import asyncio
@@ -26,8 +25,6 @@ POLL_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """Listening socket of the dashboard, and settings with its port."""
-
     listening: socket.socket
     settings: Settings
 
@@ -103,16 +100,12 @@ class PageServer:
             self._close()
 
     def _end_streams(self) -> None:
-        """End the streams of live pages when the process ends.
-
-        The event bus is closed only then, not when another process takes over the dashboard,
-        because the MCP client's subscriptions use it too.
-        """
+        """End the streams of open pages when the process ends."""
         if self._is_ending and self._application is not None:
             self._application.dispatcher.bus.close()
 
     def _close(self) -> None:
-        # Close the port before releasing the claim, so that the next process can open it.
+        # Close the port first, so that the next process can open it.
         if self._port is not None:
             self._port.listening.close()
             self._port = None
@@ -140,7 +133,7 @@ def _listen(settings: Settings, port: int) -> OpenPort:
 
 
 async def _wait_connected(listening: socket.socket, claim: PageClaim) -> bool:
-    """Wait for a connection; return False if a `waybook serve` starts first."""
+    """Wait for a connection. Return False if a `waybook serve` process starts first."""
     loop, is_connected = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(listening, is_connected.set)
     try:

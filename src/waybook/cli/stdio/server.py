@@ -23,13 +23,11 @@ log = logging.getLogger(__name__)
 
 #: The code for tool calls is loaded after this delay, so that the tool list is answered first.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: A call waits at most this many seconds for the database at startup. Clients have longer timeouts.
+#: A call waits at most this many seconds for the database at startup.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """The application, as the stdio server sees it."""
-
     @property
     def dispatcher(self) -> DispatcherPort: ...
 
@@ -58,7 +56,7 @@ class DeferredStartup:
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
-            # Log the error for the operator. The agent gets the same error with its next call.
+            # The agent gets the same error with its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         self._stack.push_async_callback(pages.stop)

@@ -1,4 +1,4 @@
-"""Terminal views of the audit: entries, plans and runs as of an entry, verification results."""
+"""Terminal views of the audit: entries, earlier states, and verification results."""
 
 from typing import Any, cast
 

@@ -1,7 +1,6 @@
 """Status colors, and a progress bar with one segment per status, for terminals.
 
-Each status has an icon, a word and a color, so that nothing depends on color alone. Only the
-terminal's sixteen colors are used, so that they suit dark and light themes.
+Each status has an icon, a word and a color, so that nothing depends on color alone.
 """
 
 from collections.abc import Mapping
@@ -75,7 +74,7 @@ GLYPHS = {
 
 
 def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return a progress bar of this width; each status has a segment, sized by its share.
+    """Return a progress bar of this width. Each status has a segment, sized by its share.
 
     >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
     '██░░░░░░'

@@ -1,7 +1,6 @@
 """Terminal output of stored text, detection of resizing, and usage lines.
 
-Stored text may contain escape sequences, bidirectional control characters, or rich markup; all of
-it is shown as plain text. After a resize, the screen is redrawn immediately.
+Stored text may contain escape sequences, so it is shown as plain text.
 """
 
 import asyncio

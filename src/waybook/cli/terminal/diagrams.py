@@ -1,8 +1,4 @@
-"""Terminal views of a workflow's map and definition.
-
-A map lists the steps of each stage with their expected number of jobs; a workflow is a tree of
-stages and steps with the expected jobs.
-"""
+"""Terminal views of a workflow's map and definition."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -3,7 +3,7 @@
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown
 
-#: Keep HTML tags as text. The library rich would drop the tags, and a reviewer would not see them.
+#: HTML tags are kept as text, because a reviewer would otherwise not see them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 

@@ -1,4 +1,4 @@
-"""Terminal view of a plan: header, progress bar, counts, steps with timelines, and footer.
+"""Terminal view of a plan: progress bar, counts, and steps with timelines.
 
 The view is never higher than the given height.
 """
@@ -141,10 +141,7 @@ def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
 
 
 def _current_index(steps: list[Step]) -> int:
-    """Return the index of the step in progress, else of the next pending step, else the end.
-
-    Failed steps are skipped, because work continues after them.
-    """
+    """Return the index of the step in progress, else of the next pending step, else the end."""
     for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
         for place, step in enumerate(steps):
             if step.status in statuses:

@@ -1,4 +1,4 @@
-"""Terminal view of a run: stages with progress bars, steps of active stages, and footer."""
+"""Terminal view of a run: stages with progress bars, and steps of active stages."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,6 @@ Counts = Mapping[StepStatus, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayRow:
-    """Table row of a stage or a step."""
-
     name: Text
     status: Text
     bar: Counts

@@ -84,7 +84,7 @@ class Leadership:
 async def hold_leadership(
     database: Database, leadership: Leadership, *, has_webhook: bool = False
 ) -> None:
-    """Become the leader if there is none, and stay it until the connection breaks.
+    """Become the leader if no process is, and remain so until the connection breaks.
 
     Raises:
         Unavailable: the connection broke, which ended the leadership.

@@ -1,9 +1,7 @@
 """Hook for coding agents that reminds an agent of its open Waybook plan.
 
-The hook runs with `python3 -I -S`, so it uses only the standard library. It reads the event from
-stdin, and the state file that `waybook mcp` writes; it needs no server. The exit code is always 0.
 If there is nothing to report or anything is wrong, the hook prints nothing, so that it never stops
-an agent by mistake.
+an agent by mistake. It uses only the standard library and needs no server.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ MAX_INPUT_BYTES = 8 * 1024 * 1024
 MAX_STATE_BYTES = 64 * 1024
 MAX_FILES = 64
 MAX_ANCESTORS = 8
-#: Maximum bytes of a name or title in the output. A byte is at most one token, so any output stays
-#: below 400 tokens.
+#: Maximum bytes of a name or title in the output, so that any output stays below 400 tokens.
 MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
@@ -60,7 +57,7 @@ def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | Non
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return why the agent must go on, at most once per held attempt and per completed step."""
+    """Return why the agent must continue, or None if it may stop."""
     key, state = own_state(folder, event)
     moment, reason = open_work(state)
     path, plan = os.path.join(folder, f"{key}.holds"), as_mapping(state.get("plan"))
@@ -129,8 +126,7 @@ def configured_directory(path: str) -> str | None:
 def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[str, object]]:
     """Return the name and the state of the event's conversation, or None and an empty state.
 
-    A conversation is recognized by its id, or else by the process of its client: both the server
-    that wrote the state and this hook are children of the client.
+    A conversation is recognized by its id, or else by the process of its client.
     """
     session = event.get("session_id")
     if isinstance(session, str) and is_file_name(session):
@@ -155,7 +151,7 @@ def ended_state(folder: str, event: dict[str, object]) -> dict[str, object]:
 
 
 def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
-    """Return the name and content of the newest state files with a plan, the newest first."""
+    """Return the name and content of the newest state files with a plan, newest first."""
     times: dict[str, float] = {}
     for entry in os.scandir(folder):
         is_state = entry.name.endswith(".json") and entry.is_file()
@@ -172,7 +168,7 @@ def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
 
 
 def read_state(path: str) -> dict[str, object]:
-    """Return the content of a state file; empty if it is not valid or belongs to another user."""
+    """Return the content of a state file. Empty if it is not valid or belongs to another user."""
     if not os.path.isfile(path):  # Opening a named pipe would wait for its writer.
         return {}
     try:
@@ -200,7 +196,7 @@ def ancestors() -> list[int]:
 
 
 def is_running(pid: object) -> bool:
-    """Return whether a process exists; on Windows, where that is not checked, return True."""
+    """Return whether a process exists. On Windows, always return True."""
     if not isinstance(pid, int) or not 0 < pid < 2**31:
         return False
     try:
