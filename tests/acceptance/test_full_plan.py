@@ -6,7 +6,7 @@ from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from waybook.core.decision_context import Channel
 
 
-async def test_plan_with_fired_condition_stall_and_change_request_completes(
+async def test_plan_completes_despite_a_stall_and_a_change_request(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     await agent.call("start_skill", name="survey", sessionId="monday")

@@ -89,7 +89,7 @@ async def ready(agent: AgentClient) -> tuple[Body, Body]:
 
 
 @decision("B1", "B5", "B17")
-async def test_step_closes_once_when_last_two_jobs_end_concurrently(
+async def test_step_closes_once_if_the_last_jobs_end_concurrently(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent

@@ -163,9 +163,7 @@ def difference(before: list[int], after: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_call_aborted_at_any_sql_statement_counts_once_when_retried(
-    alone: OrgEnv, act: Act
-) -> None:
+async def test_aborted_call_counts_only_once_when_retried(alone: OrgEnv, act: Act) -> None:
     world = alone
     effect, last = await once(world, act)
     assert last >= 8

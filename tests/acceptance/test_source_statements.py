@@ -878,7 +878,7 @@ async def check_durability(outside: Outside) -> None:
     )
 
 
-async def test_statements_of_the_source_documents_hold(data_dir: Path) -> None:
+async def test_every_statement_of_the_source_documents_is_true(data_dir: Path) -> None:
     environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)

@@ -238,7 +238,7 @@ async def test_client_that_knows_only_the_tool_descriptions_completes_a_plan(wor
         "from get_next_step",
     ],
 )
-async def test_client_fails_without_any_needed_phrase_of_tool_descriptions(
+async def test_removing_a_needed_phrase_of_tool_descriptions_breaks_the_client(
     world: OrgEnv, phrase: str
 ) -> None:
     async with free_port(world.agent) as address, Client(f"{address}/mcp") as client:

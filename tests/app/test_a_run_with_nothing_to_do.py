@@ -13,7 +13,7 @@ DAG = {"slug": "idle", "name": "Idle", "stages": [{"slug": "only", "recipe": {"s
 
 
 @decision("B1")
-async def test_run_in_which_every_step_is_skipped_completes_at_start(agent: AgentClient) -> None:
+async def test_run_with_only_skipped_steps_completes_immediately(agent: AgentClient) -> None:
     await agent.call("add_dag", definition=DAG)
     named = {"dagSlug": "idle", "name": "Rivers", "input": "Which river is longest?"}
     run = await agent.call("start_run", **named, models=["alpha"])

@@ -35,7 +35,7 @@ def branches(draw: st.DrawFn) -> Body:
 
 
 @pytest.mark.parametrize("first", ["add_steps", "skip_to"])
-async def test_one_result_can_fire_add_steps_and_skip_to_conditions(
+async def test_one_result_can_trigger_two_conditions_with_different_actions(
     world: OrgEnv, agent: AgentClient, first: str
 ) -> None:
     adding = make_branch("add_steps", steps=[make_step("More.")])
@@ -65,7 +65,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 
 @settings(max_examples=40)
 @given(conditions=st.lists(branches(), min_size=1, max_size=6), data=st.data())
-def test_replayed_audit_equals_plan_rows_for_any_branching_conditions(
+def test_audit_of_a_plan_with_conditions_replays_to_same_rows(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
     """At its end, `make_env` compares the rows with the replayed audit."""

@@ -44,7 +44,7 @@ def counted_calls() -> Iterator[list[int]]:
         sys.setprofile(before)
 
 
-async def test_claim_and_submit_on_cached_plan_limit_python_function_calls(
+async def test_claim_and_submit_on_cached_plan_make_few_function_calls(
     agent: AgentClient,
 ) -> None:
     plan, numbers = await agent.plan(10), []
@@ -60,7 +60,7 @@ async def test_claim_and_submit_on_cached_plan_limit_python_function_calls(
     assert sorted(numbers[2:-1])[3] <= MAX_CALLS
 
 
-async def test_python_calls_of_submit_with_take_next_are_limited(
+async def test_submit_with_take_next_makes_few_function_calls(
     agent: AgentClient,
 ) -> None:
     plan, numbers = await agent.plan(10), []
@@ -73,7 +73,7 @@ async def test_python_calls_of_submit_with_take_next_are_limited(
     assert sorted(numbers[2:])[3] <= MAX_TAKE_NEXT_CALLS
 
 
-async def test_claim_and_submit_on_uncached_plan_limit_python_function_calls(
+async def test_claim_and_submit_on_uncached_plan_make_few_function_calls(
     agent: AgentClient,
 ) -> None:
     plan, numbers, cache = await agent.plan(10), [], agent.dispatcher.services.shared(PlanCache)
@@ -88,7 +88,7 @@ async def test_claim_and_submit_on_uncached_plan_limit_python_function_calls(
     assert sorted(numbers[2:])[3] <= MAX_UNCACHED_CALLS
 
 
-async def test_claim_and_submit_in_alternating_processes_limit_python_calls(
+async def test_claim_and_submit_in_alternating_processes_make_few_function_calls(
     world: OrgEnv,
 ) -> None:
     world.clock.advance(microseconds=1)  # Only times with microseconds are packed in the audit.
@@ -106,7 +106,7 @@ async def test_claim_and_submit_in_alternating_processes_limit_python_calls(
     assert sorted(numbers[2:])[3] <= MAX_ALTERNATING_CALLS
 
 
-async def test_claim_and_submit_on_cached_run_limit_python_function_calls(
+async def test_claim_and_submit_on_cached_run_make_few_function_calls(
     agent: AgentClient,
 ) -> None:
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))

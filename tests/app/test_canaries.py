@@ -81,7 +81,7 @@ def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 
-def test_at_least_sixty_prompt_injection_samples_are_tested() -> None:
+def test_prompt_injection_is_tested_with_at_least_sixty_samples() -> None:
     assert len({*CANARIES}) == len(CANARIES) >= 60
 
 
@@ -94,7 +94,7 @@ def test_leak_check_reports_user_text_in_server_written_fields(
     assert is_astray(("store_research", "title"), path)
 
 
-async def test_every_stored_text_appears_only_in_allowed_reply_fields(world: OrgEnv) -> None:
+async def test_stored_texts_appear_only_in_allowed_reply_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
     plans.append(await marked_copy(agent, ink, plans[0]))

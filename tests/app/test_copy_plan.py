@@ -65,7 +65,7 @@ async def test_copied_plan_with_conditions_can_be_completed(
     assert (await agent.status(original))["counts"] == {"done": 2, "total": 3}
 
 
-async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
+async def test_steps_after_the_chosen_step_are_pending_in_a_copy(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, upToStep=1, name="Again")
@@ -183,7 +183,7 @@ async def test_copy_up_to_unknown_step_or_entry_is_refused(
     assert error["next"]["args"]["planId"] == original["planId"]
 
 
-async def test_copying_a_completed_plan_requires_the_up_to_step_argument(
+async def test_completed_plan_can_be_copied_only_up_to_a_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(2)

@@ -41,7 +41,7 @@ async def test_conditions_of_a_result_are_evaluated_outside_the_event_loop(
     assert [thread is threading.main_thread() for thread in threads] == [not has_condition]
 
 
-async def test_queue_for_cpu_bound_work_alternates_between_orgs() -> None:
+async def test_orgs_take_turns_in_the_queue_for_cpu_work() -> None:
     queue, done, go_on = CpuQueue(max_waiting=3), list[UUID](), threading.Event()
 
     def job(org_id: UUID) -> None:

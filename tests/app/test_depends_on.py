@@ -52,7 +52,7 @@ async def test_agents_of_a_sequential_plan_work_in_turn(world: OrgEnv) -> None:
     assert nothing["status"] == "no_pending_steps"
 
 
-async def test_steps_of_a_stored_branch_depend_on_each_other(world: OrgEnv) -> None:
+async def test_steps_added_by_a_condition_can_depend_on_each_other(world: OrgEnv) -> None:
     agent = world.agent
     look = {"stepType": "search", "instructions": "Look again."}
     weigh = {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [2, 4]}

@@ -146,7 +146,7 @@ async def test_draw_map_of_a_workflow_shows_no_progress(agent: AgentClient) -> N
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_omits_svg_that_the_caller_already_has(
+async def test_draw_map_does_not_send_the_same_svg_again(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()

@@ -23,7 +23,7 @@ def test_every_tool_has_a_sample_call() -> None:
     assert set(PREPARE) == set(TOOLS)
 
 
-def test_only_read_only_tools_have_no_idempotency_key_argument() -> None:
+def test_every_tool_that_writes_has_an_idempotency_key_argument() -> None:
     assert [name for name, tool in TOOLS.items() if tool.reads_only] == [
         name for name in TOOLS if name not in MUTATING
     ]

@@ -63,7 +63,7 @@ async def test_extract_data_parses_candidate_passed_as_json_text(agent: AgentCli
     assert reply["data"] == NILE
 
 
-async def test_candidate_in_json_syntax_stays_text_if_schema_requires_string(
+async def test_extract_data_keeps_json_text_if_schema_requires_a_string(
     agent: AgentClient,
 ) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")

@@ -59,7 +59,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_extract_data_retries_without_structured_output_after_rejection(
+async def test_extract_data_retries_without_structured_output_if_rejected(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))

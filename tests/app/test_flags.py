@@ -40,7 +40,7 @@ async def test_error_details_report_hidden_characters_in_feedback(world: OrgEnv)
     assert refused["details"]["oddCharacters"] == {"error.details.feedback": {"bidi": 1}}
 
 
-async def test_research_context_fits_token_budget_despite_hidden_character_flag(
+async def test_research_context_with_hidden_characters_fits_the_token_budget(
     world: OrgEnv,
 ) -> None:
     steps = [make_step(TURNED * 900, title=HIDDEN) for _ in range(6)]

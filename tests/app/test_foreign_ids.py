@@ -65,7 +65,7 @@ async def theirs(world: OrgEnv) -> Mapping[str, str]:
     return in_both_forms(await create_foreign_records(world))
 
 
-def test_isolation_tests_know_which_tool_arguments_contain_ids() -> None:
+def test_isolation_tests_list_every_tool_argument_that_contains_ids() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
     argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
     assert argument_names - known == set()

@@ -41,7 +41,7 @@ async def warm_plans(agent: AgentClient, count: int = AGENTS) -> list[Body]:
     return [await agent.plan(3) for _ in range(count)]
 
 
-async def test_sixteen_concurrent_calls_on_cached_plans_share_few_commits(
+async def test_concurrent_calls_on_cached_plans_share_commits(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = await warm_plans(agent)
@@ -68,7 +68,7 @@ async def test_concurrent_reads_of_uncached_plans_share_a_database_message(
     assert MAX_READS + 1 in messages
 
 
-async def test_calls_on_outdated_cached_plans_succeed_with_shared_messages(
+async def test_calls_on_outdated_cached_plans_succeed(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call fails: it learns that another process changes the plans."""
@@ -110,7 +110,7 @@ async def test_outdated_cached_plan_in_a_shared_commit_is_reloaded(agent: AgentC
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
-async def test_calls_retried_after_broken_connection_in_shared_commit_count_once(
+async def test_calls_retried_after_a_broken_connection_count_once(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, is_committed: bool
 ) -> None:
     agent = own_world.agent

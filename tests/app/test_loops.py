@@ -28,7 +28,7 @@ async def submit_next(agent: AgentClient, step: Body, result: object) -> Body:
     )
 
 
-async def test_repeated_step_is_handed_out_with_draft_critique_and_reason(
+async def test_repeated_step_comes_with_earlier_results_and_the_reason(
     agent: AgentClient,
 ) -> None:
     plan = await make_loop(agent)
@@ -54,7 +54,7 @@ async def test_repeated_step_is_handed_out_with_draft_critique_and_reason(
     ]
 
 
-async def test_long_results_of_a_loop_are_cut_in_the_claim(agent: AgentClient) -> None:
+async def test_claim_of_a_repeated_step_cuts_long_earlier_results(agent: AgentClient) -> None:
     plan = await make_loop(agent)
     critique = await submit_next(agent, await agent.take(plan, sessionId="s"), "d" * 50_000)
     draft = await submit_next(agent, critique, {"score": 3, "text": "c" * 20_000})
@@ -67,7 +67,7 @@ async def test_long_results_of_a_loop_are_cut_in_the_claim(agent: AgentClient) -
     assert piece["content"].startswith("d")
 
 
-async def test_exhausted_loop_asks_a_person_and_shows_in_status(agent: AgentClient) -> None:
+async def test_loop_that_reached_the_limit_asks_a_person(agent: AgentClient) -> None:
     plan = await make_loop(agent)
     step, before = await agent.take(plan, sessionId="s"), plan
     for result in ("draft 1", {"score": 3}, "draft 2", {"score": 4}):
@@ -96,7 +96,7 @@ async def test_copied_plan_keeps_the_round_of_a_repeated_step(agent: AgentClient
     assert [step["resultSummary"] for step in again["latest"]] == ["draft 2", {"score": 3}]
 
 
-async def test_exhausted_loop_that_fails_the_plan_says_why(agent: AgentClient) -> None:
+async def test_loop_that_fails_the_plan_reports_the_reason(agent: AgentClient) -> None:
     params = {"max": 1, "onExhausted": "fail"}
     plan = await make_loop(agent, actionParams=params)
     step = await agent.take(plan, sessionId="s")

@@ -29,7 +29,7 @@ def check(what: str, outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> No
     assert outcome.decisions > 0
 
 
-async def test_plans_end_if_agents_follow_suggested_calls_and_die_randomly(
+async def test_plans_end_although_agents_die_at_random(
     world: OrgEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome()

@@ -57,5 +57,5 @@ async def fail_steps(agent: AgentClient, plan: Body) -> None:
         await agent.call("modify_plan", planId=plan["planId"], modifications=[change])
 
 
-def test_every_step_status_starts_with_a_different_letter() -> None:
+def test_first_letters_of_the_step_statuses_differ() -> None:
     assert {*overview_query.STATUS_BY_INITIAL.values()} == {*StepStatus}

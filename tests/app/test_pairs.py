@@ -203,7 +203,7 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
 
 @decision("A12")
 @pytest.mark.parametrize("name", PAIRS)
-async def test_any_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, name: str) -> None:
+async def test_two_concurrent_calls_leave_the_plan_consistent(world: OrgEnv, name: str) -> None:
     left, right, refusals, set_ = PAIRS[name]
     for round_ in range(ROUNDS):
         scene = await make_scene(world.agent, **set_)

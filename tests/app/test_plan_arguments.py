@@ -103,7 +103,7 @@ def test_plan_arguments_of_any_plan_recreate_the_same_plan(new: NewPlan) -> None
     assert parsed(arguments_after(create(new, make_context(ANN)))) == (new.steps, new.conditions)
 
 
-def test_arguments_that_recreate_a_plan_keep_the_remaining_repetitions() -> None:
+def test_recreated_plan_keeps_the_remaining_repetitions() -> None:
     repeat = NewCondition(
         expression="true", action=BranchAction.REPEAT, after_step_order=1, max_repeats=2
     )

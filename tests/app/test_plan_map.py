@@ -63,7 +63,7 @@ def test_plan_report_shows_stage_as_failed_if_a_step_failed() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_pending_step_before_completed_step_is_reported_as_not_started() -> None:
+def test_pending_step_before_a_completed_step_counts_as_not_started() -> None:
     assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
 
 

@@ -40,7 +40,7 @@ def test_rate_limit_never_admits_more_calls_than_burst_plus_rate(
 
 
 @given(RATES, BURSTS, TIMES, st.integers(1, 300))
-def test_rate_limit_admits_call_after_retry_after_has_passed(
+def test_rate_limit_admits_call_after_the_retry_delay(
     rate: int, burst: int, now: int, calls: int
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -75,7 +75,7 @@ def test_rate_limit_of_an_org_is_independent_of_other_orgs(
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
-def test_computing_retry_after_uses_no_rate_limit_token(
+def test_computing_the_retry_delay_does_not_count_as_a_call(
     rate: int, burst: int, orgs: list[int]
 ) -> None:
     limit = TokenBuckets(rate, burst)

@@ -76,7 +76,7 @@ async def test_alternating_processes_send_two_database_messages_per_call(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_claim_without_cached_step_text_reads_texts_of_next_steps(
+async def test_claim_reads_step_texts_missing_in_the_cache(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(MAX_TEXTS + 20)

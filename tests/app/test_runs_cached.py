@@ -222,7 +222,7 @@ async def test_audit_times_of_a_cached_run_are_in_utc(world: OrgEnv, agent: Agen
 
 
 @pytest.mark.parametrize("length", [0, 10, 4_000, 8_500, 9_500, 20_000])
-async def test_job_context_is_same_whether_fitted_to_size_or_not(
+async def test_job_context_is_equal_with_and_without_size_limit(
     agent: AgentClient, length: int
 ) -> None:
     run = await make_chained_run(agent, "é" * (length // 2) + "\n" * (length // 2))

@@ -20,7 +20,7 @@ async def run(agent: AgentClient) -> Body:
 # Tests of jobs with several documents.
 
 
-async def test_content_without_document_key_becomes_each_document_of_the_job(
+async def test_content_without_a_key_becomes_every_document_of_job(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)

@@ -31,7 +31,7 @@ async def rendered(agent: AgentClient) -> None:
         pass
 
 
-async def test_run_list_sorts_by_activity_and_filters_by_name(
+async def test_run_list_is_sorted_by_activity_and_filtered_by_name(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
@@ -95,7 +95,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     ).run.seq == seq
 
 
-async def test_exact_name_or_being_the_only_open_run_selects_run(agent: AgentClient) -> None:
+async def test_run_is_found_by_name_or_as_only_open_run(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")

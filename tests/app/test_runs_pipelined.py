@@ -152,7 +152,7 @@ async def test_lost_connection_fails_only_the_calls_in_flight(
     assert await claimed_jobs(world, agent, run) == before + WAITING + 1
 
 
-async def test_calls_queued_behind_a_repeated_idempotency_key_still_succeed(
+async def test_repeated_idempotency_key_does_not_fail_the_calls_queued_behind(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     """The repeated call decides on the cached run, and its key makes its message fail."""
@@ -239,7 +239,7 @@ async def test_result_of_job_just_claimed_by_another_process_is_refused(
     assert outcome_of(refused) == "STALE_ATTEMPT"
 
 
-async def test_canceled_call_waiting_for_commit_does_not_affect_other_calls(
+async def test_canceled_call_does_not_affect_other_calls_before_commit(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def cancel(_: DbConnection, send: Send) -> Results:

@@ -74,7 +74,7 @@ async def test_replies_and_errors_contain_no_full_id(world: OrgEnv) -> None:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_full_instead_of_short_ids_is_replayed(
+async def test_repeated_call_with_full_ids_gets_the_stored_answer(
     agent: AgentClient, tool: str
 ) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
@@ -84,7 +84,7 @@ async def test_call_repeated_with_full_instead_of_short_ids_is_replayed(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_short_instead_of_full_ids_is_replayed(
+async def test_repeated_call_with_short_ids_gets_the_stored_answer(
     agent: AgentClient, tool: str
 ) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
@@ -94,7 +94,7 @@ async def test_call_repeated_with_short_instead_of_full_ids_is_replayed(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_reply_json_equals_pydantic_json_except_for_short_ids(
+async def test_reply_differs_from_pydantic_json_only_in_short_ids(
     agent: AgentClient, tool: str
 ) -> None:
     call = await valid_call(agent, tool)
@@ -169,7 +169,9 @@ async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: Agent
     assert extracted["data"] == own
 
 
-async def test_step_removal_repeated_in_another_process_is_replayed(agent: AgentClient) -> None:
+async def test_step_removal_repeated_in_other_process_gets_stored_answer(
+    agent: AgentClient,
+) -> None:
     """A removed step cannot be looked up, but a repeated call must get its stored answer."""
     plan = await agent.plan()
     removal = {"action": "remove_step", "stepId": plan["stepIds"][2]}

@@ -346,7 +346,7 @@ async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgE
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_schedules_checks_only_for_plans_with_claimed_steps(
+async def test_stall_sweep_checks_only_plans_with_claimed_steps(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services

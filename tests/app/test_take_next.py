@@ -147,7 +147,7 @@ async def test_submitting_null_with_take_next_stores_no_result(
         assert rows.fetchall() == []
 
 
-async def test_submit_writes_nothing_if_step_row_differs_from_cached_plan(
+async def test_submit_writes_nothing_if_the_cached_plan_is_outdated(
     world: OrgEnv,
 ) -> None:
     plan = await world.agent.plan(2)

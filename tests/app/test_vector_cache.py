@@ -294,7 +294,7 @@ async def test_search_includes_changes_since_the_last_search(library: SearchCorp
     assert nearest_hits == await near(another_process(library), FLOOD)
 
 
-async def test_vector_search_of_few_candidates_finds_the_same_top_hits(
+async def test_fast_vector_search_finds_the_same_top_hits(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nearest are among the candidates, even if only a few of all passages are candidates."""
@@ -306,7 +306,7 @@ async def test_vector_search_of_few_candidates_finds_the_same_top_hits(
         assert (await near(library, question))[:3] == (await near(in_pages, question))[:3]
 
 
-async def test_vectors_without_full_precision_get_nearly_the_same_similarity(
+async def test_rounded_vectors_have_nearly_the_same_similarity(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for number, text in enumerate(NOTES):

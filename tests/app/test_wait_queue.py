@@ -138,7 +138,7 @@ def test_call_that_found_no_work_is_woken_after_a_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_while_a_call_looks_for_work_wakes_call_again(
+def test_change_during_a_search_for_work_repeats_the_search(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

@@ -108,7 +108,7 @@ async def test_audit_anchor_check_passes_after_user_was_erased(
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_anchor_check_reports_chain_deleted_after_user_erasure(
+async def test_anchor_check_reports_chain_deleted_after_erasing_a_user(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False

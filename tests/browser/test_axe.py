@@ -28,9 +28,7 @@ async def test_accessibility_check_reports_unreadable_dark_theme(page: Page, sit
         await accessible(page)
 
 
-async def test_accessibility_check_reports_colors_of_a_single_later_row(
-    page: Page, site: Site
-) -> None:
+async def test_accessibility_check_finds_wrong_colors_in_one_row(page: Page, site: Site) -> None:
     rows = "".join(f"<li>Row {number}</li>" for number in range(40))
     await page.goto(site.address)
     await page.evaluate(
@@ -43,7 +41,7 @@ async def test_accessibility_check_reports_colors_of_a_single_later_row(
         await accessible(page)
 
 
-async def test_accessibility_lock_file_has_hashes_and_no_urls() -> None:
+async def test_lock_file_of_the_accessibility_check_has_no_urls() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}

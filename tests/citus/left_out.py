@@ -11,7 +11,7 @@ LEFT_OUT: Final = {
     "they look at the locks, statistics and query plans of one server": (
         "tests/acceptance/test_canceled_calls.py::test_call_canceled_while_waiting_for_lock",
         "tests/app/test_locks.py::test_call_waiting_for_lock_reads_changes_committed_meanwhile",
-        "tests/app/test_pairs.py::test_any_two_concurrent_calls_leave_the_plan_consistent",
+        "tests/app/test_pairs.py::test_two_concurrent_calls_leave_the_plan_consistent",
         "tests/store/test_locking.py::test_call_that_waited_for_a_lock_reads_the_updated_row",
         "tests/store/test_new_database_plans.py",
         "tests/store/test_runs_speed.py",

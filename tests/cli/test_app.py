@@ -57,7 +57,7 @@ def test_server_imports_every_tool_before_the_first_call() -> None:
     assert ran.stdout.strip() == ""
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
+def test_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
 
 

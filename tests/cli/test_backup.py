@@ -72,7 +72,7 @@ def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     other.unlink()
 
 
-def test_audit_anchor_keeps_file_if_chains_differ_unless_forced(
+def test_audit_anchor_keeps_existing_file_if_the_audit_differs(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")

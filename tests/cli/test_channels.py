@@ -108,7 +108,7 @@ main()
 """
 
 
-def test_serve_exits_with_zero_on_sigterm_right_after_first_output(
+def test_serve_exits_with_zero_if_stopped_right_after_starting(
     terminal: Terminal,
 ) -> None:
     arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]

@@ -325,6 +325,6 @@ def test_error_for_client_config_not_in_utf8_names_the_line(tmp_path: Path) -> N
         read_config(file)
 
 
-def test_every_config_syntax_is_used_by_some_client() -> None:
+def test_every_supported_config_syntax_has_a_client() -> None:
     assert {client.syntax for client in CLIENTS.values()} == set(Syntax)
     assert all(isinstance(client, Client) for client in CLIENTS.values())

@@ -20,9 +20,7 @@ def minutes(number: float) -> datetime:
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_segmented_progress_bar_has_requested_width(
-    counts: dict[StepStatus, int], width: int
-) -> None:
+def test_progress_bar_has_the_requested_width(counts: dict[StepStatus, int], width: int) -> None:
     assert segmented_bar(counts, width).cell_len == width
 
 

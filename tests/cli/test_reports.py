@@ -95,7 +95,7 @@ def test_map_command_with_lines_option_answers_each_input_line() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_each_line_before_reading_next_line() -> None:
+def test_report_command_answers_each_line_immediately() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -296,7 +296,7 @@ async def open_review(person: Client, plan: Body) -> OpenReview:
             return reviews[0]
 
 
-async def test_decisions_of_second_client_let_the_asking_loop_continue(
+async def test_decision_of_another_client_lets_the_loop_continue(
     client: Client, address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, _ = await agent.plan(2), await agent.plan(1)

@@ -23,7 +23,7 @@ MIN_BUDGET = 10
 
 
 @given(st.lists(st.integers(0, BUDGET // 3), max_size=12))
-def test_condition_budget_stays_exhausted_after_a_refusal(costs: list[int]) -> None:
+def test_condition_budget_stays_used_up_after_a_refusal(costs: list[int]) -> None:
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:

@@ -28,7 +28,7 @@ def at_most(first: float, second: float) -> bool:
 
 
 @given(st.lists(VALUES, min_size=1), st.floats(0, 1), st.floats(0, 1))
-def test_quantile_is_monotonic_and_between_smallest_and_largest_value(
+def test_quantile_is_between_the_smallest_and_the_largest_value(
     values: list[float], first: float, second: float
 ) -> None:
     low, high = (quantile(values, share) for share in sorted((first, second)))

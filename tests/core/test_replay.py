@@ -42,7 +42,7 @@ def test_plan_audit_replays_to_the_same_rows() -> None:
     assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
 
 
-def test_row_inserted_and_deleted_is_absent_from_the_replay() -> None:
+def test_replay_omits_a_row_that_was_inserted_and_deleted() -> None:
     assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
 
 
@@ -95,7 +95,7 @@ def test_audited_rows_omit_the_last_seen_time() -> None:
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
 
-def test_grouping_audit_changes_keeps_order_of_changes_to_a_field() -> None:
+def test_grouped_audit_changes_keep_the_order_within_a_field() -> None:
     changes = [
         Change(Entity.STEP, "1", "status", "pending", "in_progress"),
         Change(Entity.STEP, "1", "held_by", None, "ann"),

@@ -53,6 +53,6 @@ def test_map_excerpt_contains_the_whole_chain_within_the_limit(lane: Lane, place
 
 
 @given(lanes(), st.integers(0, 40))
-def test_stage_exceeds_box_limit_exactly_if_drawing_has_more_boxes(lane: Lane, boxes: int) -> None:
+def test_box_limit_of_a_stage_counts_the_drawn_boxes(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

@@ -141,7 +141,7 @@ def test_failed_argo_workflow_without_failed_step_gives_warning() -> None:
     assert warning.endswith("although no step in the file failed: 'exceeded its deadline'")
 
 
-def test_retried_argo_dag_is_replaced_by_the_steps_inside() -> None:
+def test_retried_argo_dag_is_shown_as_the_steps_inside() -> None:
     export = make_argo(
         make_node("wf", "Retry", "Running", "wf(0)"),
         make_node("wf(0)", "DAG", "Running", "wf(0).a"),
@@ -150,7 +150,7 @@ def test_retried_argo_dag_is_replaced_by_the_steps_inside() -> None:
     assert statuses(export) == {"(0).a": "in_progress"}
 
 
-def test_hook_of_an_argo_item_is_a_separate_step() -> None:
+def test_hook_of_an_argo_task_is_a_separate_step() -> None:
     export = make_argo(
         make_node("wf", "DAG", "Succeeded", "wf.a(0:x.y)"),
         make_child("wf.a(0:x.y)", "Pod", "Succeeded", "wf.a(0:x.y).hooks.done"),

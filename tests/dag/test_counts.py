@@ -46,7 +46,7 @@ def test_dialectic_workflow_with_three_models_has_221_expected_jobs() -> None:
 
 
 @decision("B10")
-def test_lineage_with_documents_of_several_authors_is_passed_on_once() -> None:
+def test_documents_of_several_authors_are_passed_on_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -54,7 +54,7 @@ def test_lineage_with_documents_of_several_authors_is_passed_on_once() -> None:
 
 
 @decision("B10")
-def test_each_last_step_of_a_stage_starts_a_document_lineage() -> None:
+def test_every_last_step_of_a_stage_begins_a_document_lineage() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
@@ -110,7 +110,7 @@ def test_expected_counts_of_any_dag_equal_the_stage_runs(
 
 
 @decision("B12")
-def test_per_document_step_has_a_job_per_first_input_document() -> None:
+def test_per_document_step_has_a_job_for_every_input_document() -> None:
     follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
@@ -129,7 +129,7 @@ def test_first_per_document_step_has_job_per_document_or_model() -> None:
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_plan_step_before_per_document_step_has_output_per_model(
+def test_plan_step_before_a_per_document_step_has_several_outputs(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -197,7 +197,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(
 
 
 @decision("B10")
-def test_stage_with_10000_last_steps_passes_on_each_lineage_once() -> None:
+def test_stage_with_10000_last_steps_passes_on_every_lineage_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))

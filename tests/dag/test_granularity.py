@@ -70,13 +70,13 @@ def test_only_plan_jobs_before_per_document_steps_have_several_documents(
 
 
 @decision("B13")
-def test_indirect_per_document_step_does_not_multiply_plan_job_outputs() -> None:
+def test_indirect_per_document_step_does_not_add_plan_outputs() -> None:
     steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
 
 
-def test_lineages_of_removed_models_go_to_current_models_in_turn() -> None:
+def test_lineages_of_removed_models_are_divided_among_current_models() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

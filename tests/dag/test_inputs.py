@@ -178,7 +178,7 @@ def test_per_document_job_without_inputs_receives_only_the_source() -> None:
         ]
 
 
-def test_review_and_merge_jobs_receive_documents_of_one_lineage_only() -> None:
+def test_review_and_merge_jobs_get_documents_of_one_lineage() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)
@@ -243,7 +243,7 @@ def test_input_with_existing_document_is_never_reported_as_missing(
             ) not in there
 
 
-def test_input_excludes_documents_without_a_path_to_the_reader() -> None:
+def test_job_gets_no_documents_of_unconnected_steps() -> None:
     here = make_resolved_dag(
         make_step("maker", outputs=["notes"]),
         make_step("beside", outputs=["notes"]),

@@ -45,7 +45,7 @@ def test_merged_origins_equal_the_origins_of_all_documents_together(
 
 
 @given(MADE)
-def test_merging_an_origin_with_an_equal_origin_changes_nothing(
+def test_merging_equal_document_origins_changes_nothing(
     made: list[ProducedDocument],
 ) -> None:
     origins = origins_of(made)

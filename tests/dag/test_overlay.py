@@ -194,7 +194,7 @@ def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -
     return step, kind, status
 
 
-def test_every_job_status_except_superseded_is_done_active_or_failed() -> None:
+def test_every_job_status_counts_as_done_active_or_failed() -> None:
     assert set(COUNTED) == set(JobStatus)
     assert {status for status, place in COUNTED.items() if place == COUNTED_FAILED} == FAILED_JOB
     assert {status for status, place in COUNTED.items() if place == IGNORED} == {"superseded"}
@@ -216,7 +216,7 @@ def test_jobs_are_counted_by_step_and_status() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_superseded_jobs_render_jobs_and_stepless_jobs_are_not_counted(
+def test_render_jobs_and_superseded_jobs_are_not_counted(
     job: JobEvidence,
 ) -> None:
     evidence_by_step, warnings = evidence_of([job])

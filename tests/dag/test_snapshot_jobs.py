@@ -112,7 +112,7 @@ def assign_by_row(
 
 
 @given(raws=RAWS | PLAIN)
-def test_grouped_job_assignment_equals_assignment_row_by_row(raws: list[object]) -> None:
+def test_jobs_counted_in_groups_equal_jobs_counted_one_by_one(raws: list[object]) -> None:
     assigned, warnings = assign_jobs(raws, SLUGS)
     work, renders, expected = assign_by_row(raws)
     assert assigned.work == work

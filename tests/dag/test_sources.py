@@ -73,7 +73,7 @@ def test_per_document_step_without_unique_producer_has_no_source() -> None:
 
 @decision("B12")
 @given(recipe=recipes())
-def test_exactly_per_document_steps_with_predecessors_have_a_source_step(
+def test_only_per_document_steps_with_predecessors_have_a_source(
     recipe: Recipe,
 ) -> None:
     graph = graph_of(recipe)

@@ -68,7 +68,7 @@ def test_template_filters_convert_and_format_values(
         ({"a": 1}, {"defined", "mapping"}),
     ],
 )
-def test_template_operator_is_checks_the_type_of_a_value(value: Json, kinds: set[str]) -> None:
+def test_template_can_check_the_type_of_a_value(value: Json, kinds: set[str]) -> None:
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 

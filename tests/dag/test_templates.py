@@ -125,7 +125,7 @@ def test_template_check_reports_forbidden_syntax_with_the_line(
         assert (template_error(template, kind) or "").startswith(expected)
 
 
-def test_each_kind_of_template_accepts_only_names_for_that_kind() -> None:
+def test_prompt_and_document_templates_accept_different_names() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None

@@ -190,7 +190,7 @@ def test_step_without_jobs_closes_immediately_and_opens_the_successor() -> None:
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_job_count_of_a_skipped_step_is_not_computed() -> None:
+def test_jobs_of_a_skipped_step_are_not_counted() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
@@ -215,7 +215,7 @@ def test_unfinished_step_blocks_only_the_successors() -> None:
 
 
 @given(recipes())
-def test_stage_start_counts_jobs_of_unskipped_steps_only_once(recipe: Recipe) -> None:
+def test_starting_a_stage_counts_the_jobs_of_each_step_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

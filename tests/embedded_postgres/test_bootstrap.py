@@ -100,7 +100,7 @@ def test_database_server_runs_with_the_required_settings(
     assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]
 
 
-def test_database_collation_is_c_utf8_regardless_of_system_locale(attachment: Attachment) -> None:
+def test_database_sorts_text_independently_of_the_system_locale(attachment: Attachment) -> None:
     rows = ask(
         attachment.app_dsn,
         "select datlocprovider::text, datlocale, lower('ÄÖÜ') from pg_database"

@@ -42,9 +42,7 @@ def write_record(data_dir: Path, record: str, content: str) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_stale_pid_file_never_kills_an_unrelated_process(
-    used: Path, record: str, sign: str
-) -> None:
+def test_outdated_pid_file_never_kills_another_process(used: Path, record: str, sign: str) -> None:
     cluster = server_home(used).cluster
     with open_innocent_process() as innocent:
         content = f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n"

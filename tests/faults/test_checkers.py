@@ -75,7 +75,7 @@ def test_history_checker_accepts_a_valid_history_of_calls() -> None:
     assert caught(evidence(make_claim(), rows=started())) == set()
 
 
-def test_history_checkers_exist_for_all_twelve_properties() -> None:
+def test_every_guaranteed_property_has_a_history_checker() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
@@ -196,11 +196,11 @@ def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_history_checker_accepts_older_done_count_of_concurrent_call() -> None:
+def test_history_checker_accepts_older_count_of_a_concurrent_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_history_checker_accepts_older_done_count_in_replayed_answer() -> None:
+def test_history_checker_accepts_older_count_in_a_repeated_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -297,7 +297,7 @@ def test_history_checker_reports_more_than_five_internal_errors(
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_each_deliberate_bug_for_the_checkers_applies_and_compiles(bug: Bug) -> None:
+def test_every_planted_bug_applies_and_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():

@@ -201,7 +201,7 @@ def test_import_removes_html_comments_and_shortens_a_long_issue_body() -> None:
     assert edges(read(gh_issue(3, "C", f"{log}\n- [ ] task"))) == {"task": ()}
 
 
-def test_issues_with_hardly_more_than_a_title_are_imported() -> None:
+def test_issues_with_only_a_title_are_imported() -> None:
     assert edges(read([{"number": 1, "title": "A"}])) == {"#1 A": ()}
     assert edges(read([{"title": "A", "url": f"{SITE}/issues/7"}])) == {"#7 A": ()}
     assert edges(read([{"title": "A", "body": ""}, {"title": "B", "body": None}])) == {

@@ -391,9 +391,7 @@ def test_step_numbers_stay_consecutive_after_insert_remove_and_reorder(
 
 @decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
-def test_skip_to_skips_exactly_the_steps_between_after_reordering(
-    data: st.DataObject, count: int
-) -> None:
+def test_skip_to_skips_the_steps_between_after_reordering(data: st.DataObject, count: int) -> None:
     target = data.draw(st.integers(2, count))
     skip = NewCondition(
         after_step_order=1,

@@ -59,7 +59,7 @@ def test_condition_of_a_new_plan_refers_to_steps_by_id() -> None:
     assert condition.position == 1
 
 
-def test_condition_that_skips_backward_is_refused_in_favor_of_repeat() -> None:
+def test_condition_that_skips_backward_is_refused() -> None:
     back = make_new_condition(2, action=BranchAction.SKIP_TO, target_step_order=1)
     new = make_new_plan(make_new_step(), make_new_step(), conditions=(back,))
     with pytest.raises(InvalidStepReference, match="use repeat"):

@@ -95,7 +95,7 @@ def test_step_with_dependencies_need_not_wait_in_a_sequential_plan() -> None:
     assert taken(done(done(plan, 2), 3))[1] == 4
 
 
-def test_sequential_step_passes_a_step_that_waits_for_later_steps() -> None:
+def test_sequential_step_does_not_wait_for_a_blocked_step() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for(), sequential=True)
     for order in (2, 3, 1):
         plan, claimed = taken(plan)
@@ -145,7 +145,7 @@ def test_steps_added_by_a_branch_depend_on_each_other_and_others() -> None:
     assert [step.depends_on for step in plan.steps[3:]] == [(), (old[0], first.id, second.id)]
 
 
-def test_branch_step_may_depend_on_a_dependent_of_the_completed_step() -> None:
+def test_step_added_by_condition_may_depend_on_later_steps() -> None:
     plan = plan_with_branch(waiting_for(), waiting_for(1), added=(waiting_for(3),))
     plan = done(plan, 1)
     assert plan.steps[1].depends_on == (plan.steps[2].id,)

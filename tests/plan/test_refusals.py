@@ -55,7 +55,7 @@ def test_claim_stall_check_and_resumption_leave_closed_plan_unchanged(status: Pl
     assert resume_session(plan, late).entries == ()
 
 
-def test_check_for_closed_plans_accepts_an_open_plan() -> None:
+def test_open_plan_passes_the_check_for_closed_plans() -> None:
     require_open(make_plan(make_step()))
 
 

@@ -137,7 +137,7 @@ def exhausted(then: OnExhausted | None, *, dependent: bool = False) -> tuple[Pla
 
 
 @pytest.mark.parametrize("then", [None, OnExhausted.CONTINUE])
-def test_exhausted_loop_continues_by_default(then: OnExhausted | None) -> None:
+def test_plan_continues_by_default_after_the_last_repetition(then: OnExhausted | None) -> None:
     plan, done = exhausted(then)
     branch = done.branches[0].as_json()
     assert branch["onExhausted"] == "continue"
@@ -149,7 +149,7 @@ def test_exhausted_loop_continues_by_default(then: OnExhausted | None) -> None:
     assert [loop.is_exhausted for loop in current_loops(plan)] == [True]
 
 
-def test_exhausted_loop_can_ask_a_person_before_dependent_steps() -> None:
+def test_plan_can_ask_a_person_after_the_last_repetition() -> None:
     plan, done = exhausted(OnExhausted.REVIEW, dependent=True)
     ask, last = plan.steps[2:]
     assert ask.type is StepType.CHECKPOINT
@@ -159,7 +159,7 @@ def test_exhausted_loop_can_ask_a_person_before_dependent_steps() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "review"
 
 
-def test_exhausted_loop_can_fail_the_plan() -> None:
+def test_plan_can_fail_after_the_last_repetition() -> None:
     plan, done = exhausted(OnExhausted.FAIL)
     assert plan.status is PlanStatus.FAILED
     assert plan.fail_reason == (
@@ -168,7 +168,7 @@ def test_exhausted_loop_can_fail_the_plan() -> None:
     assert done.branches[0].as_json()["onExhausted"] == "fail"
 
 
-def test_names_in_texts_of_a_condition_are_not_values() -> None:
+def test_names_inside_quoted_text_are_not_read_as_values() -> None:
     loop = replace(repeat(1, None), expression="result.kind == 'step' && confidence < 0.5")
     plan = plan_with(make_new_step(), conditions=(loop,))
     said = Submission(result_summary={"kind": "step"}, confidence=0.25)

@@ -202,7 +202,9 @@ def test_decision_without_open_review_raises_not_awaiting_review() -> None:
         (ReviewSurface.FORM, "ann"),
     ],
 )
-def test_modify_decision_in_form_keeps_the_holder(place: ReviewSurface, holder: str | None) -> None:
+def test_agent_keeps_the_step_after_modify_decision_in_form(
+    place: ReviewSurface, holder: str | None
+) -> None:
     plan = make_waiting_plan(S.PENDING)
     decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=place)
     assert decided.entries[0].details["place"] == str(place)
@@ -210,7 +212,7 @@ def test_modify_decision_in_form_keeps_the_holder(place: ReviewSurface, holder: 
 
 
 @pytest.mark.parametrize(("session", "holder"), [("a", "ann"), ("b", None), (None, None)])
-def test_modify_decision_keeps_only_a_holder_that_relays(
+def test_agent_keeps_the_step_only_after_relaying_the_decision(
     session: str | None, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

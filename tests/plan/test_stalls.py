@@ -67,7 +67,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_time_until_plan_stalls_is_that_of_first_stalling_step() -> None:
+def test_plan_stalls_when_the_first_step_stalls() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())

@@ -68,7 +68,7 @@ def test_text_without_words_has_a_fixed_neutral_embedding(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
-def test_different_words_in_an_unknown_script_have_different_embeddings() -> None:
+def test_words_in_an_unknown_script_have_different_embeddings() -> None:
     word, other = "\u1c5a\u1c5b", "\u1c5c\u1c5d"
     assert embed(word) == embed(f"{word}!")
     assert embed(word) != embed(other)
@@ -100,7 +100,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_fast_sum_of_word_vectors_equals_ordinary_sum() -> None:
+def test_fast_and_ordinary_sums_of_word_vectors_are_equal() -> None:
     """Sums in packed integers equal sums computed per dimension, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]

@@ -197,7 +197,7 @@ def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: 
     return 1
 
 
-def test_no_context_part_is_larger_than_a_truncated_part(
+def test_parts_of_the_context_are_cut_to_equal_size(
     contexts: Contexts,
 ) -> None:
     compared = 0

@@ -167,7 +167,7 @@ def test_exact_ranking_equals_a_ranking_of_floats(seed: int, count: int, most: i
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_vectors_without_extra_bits_are_ranked_by_8_bit_codes(seed: int) -> None:
+def test_vectors_without_extra_precision_are_ranked(seed: int) -> None:
     query, stored = unit_vectors(1, seed)[0], unit_vectors(80, seed + 1)
     records = records_of(stored)
     records["remainders"] = ZERO_REMAINDER << 4 | ZERO_REMAINDER

@@ -109,7 +109,7 @@ def test_refused_change_of_a_run_returns_the_refusal() -> None:
 
 
 @given(st.text(), st.text())
-def test_hash_of_two_texts_differs_from_hash_of_joined_text(text: str, other: str) -> None:
+def test_texts_and_joined_text_have_different_hashes(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

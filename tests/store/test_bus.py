@@ -101,7 +101,7 @@ def test_resubscribing_with_the_last_event_number_replays_missed_events(bus: Bus
         assert feed.take() == ()
 
 
-def test_resubscriber_with_unknown_event_number_must_reload_everything(bus: Bus) -> None:
+def test_subscriber_with_unknown_event_number_must_reload_everything(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -163,7 +163,7 @@ def test_last_event_number_ignores_events_of_other_orgs(bus: Bus) -> None:
     assert bus.position(OURS) != seen
 
 
-def test_resubscriber_of_an_org_no_longer_tracked_must_reload_everything(
+def test_subscriber_of_a_forgotten_org_must_reload_everything(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

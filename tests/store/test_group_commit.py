@@ -326,7 +326,7 @@ async def test_call_waiting_too_long_is_sent_despite_many_in_flight(
     await asyncio.gather(*tasks)
 
 
-async def test_call_can_tell_whether_other_calls_shared_the_transaction() -> None:
+async def test_call_knows_whether_other_calls_share_the_transaction() -> None:
     writes = RecordedWrites()
     writes.may_answer.set()
     groups = group_commit.GroupCommit(writes)

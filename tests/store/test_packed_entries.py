@@ -94,7 +94,7 @@ def test_database_restores_the_exact_text_of_packed_audit_details(world: OrgEnv)
         check()
 
 
-def test_packed_audit_entry_of_a_claim_takes_few_characters() -> None:
+def test_audit_entry_of_a_claim_is_stored_in_few_characters() -> None:
     packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     assert packed is not None
     assert len(packed[0]) <= 16
@@ -115,7 +115,7 @@ def test_audit_details_that_queries_search_are_not_packed(details: str) -> None:
     assert pack_details(Event.STEP_COMPLETED, details, PLAN_ID, AT, "ann", "s") is None
 
 
-def test_details_forged_into_a_packed_audit_entry_stay_visible(world: OrgEnv) -> None:
+def test_forged_details_of_an_audit_entry_stay_visible(world: OrgEnv) -> None:
     """Otherwise the seal would not reveal them."""
     packed = pack_details(Event.STEP_STARTED, claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     with psycopg.connect(world.place.admin_dsn) as admin:
@@ -123,7 +123,7 @@ def test_details_forged_into_a_packed_audit_entry_stay_visible(world: OrgEnv) ->
         assert restored(admin, packed, '{"a": 1}', **entry) == '{"a": 1}'
 
 
-def test_phrase_table_for_packed_audit_entries_never_changes() -> None:
+def test_table_for_packing_audit_entries_never_changes() -> None:
     assert sha256(repr(PHRASES).encode()).hexdigest()[:16] == DIGEST
 
 

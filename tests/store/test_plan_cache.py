@@ -71,7 +71,7 @@ def test_plan_cache_does_not_return_a_plan_in_use() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_plan_cached_without_all_sessions_is_unusable_for_new_session() -> None:
+def test_new_session_does_not_use_an_incomplete_cached_plan() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
@@ -117,7 +117,7 @@ def test_plan_changed_by_other_processes_is_checked_until_stable() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_newly_cached_plan_is_checked_in_database_while_others_change() -> None:
+def test_new_cached_plan_is_checked_while_other_processes_write() -> None:
     first, new, later = [make_plan(make_step())._replace(id=PlanId(name)) for name in "abc"]
     memory = make_cache(first)
     memory.mark_changed(which(first))

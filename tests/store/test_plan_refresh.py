@@ -190,7 +190,7 @@ OTHER_FIELDS: list[dict[str, Json]] = [
     is_claim=st.booleans(),
     is_known=st.booleans(),
 )
-def test_packed_and_plain_entries_change_a_plan_alike(
+def test_packed_and_plain_audit_entries_have_the_same_effect(
     value: Json,
     actor: str,
     session: str | None,

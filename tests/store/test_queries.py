@@ -177,7 +177,7 @@ def test_row_class_that_extends_another_has_columns_of_both_classes() -> None:
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)
 
 
-def test_insert_has_a_separate_statement_per_row_count() -> None:
+def test_inserts_of_different_sizes_are_prepared_separately() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, PREPARED_ROW_COUNT + 1))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

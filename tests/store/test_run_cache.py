@@ -185,7 +185,7 @@ async def test_run_cache_evicts_neither_runs_in_use_nor_recent_runs() -> None:
     assert runs.slot((org, "2")) is not second
 
 
-def test_run_cache_first_evicts_entries_that_hold_no_run() -> None:
+def test_run_cache_evicts_empty_entries_first() -> None:
     runs, org = RunCache(most=2), 1
     first = runs.slot((org, "1"))
     first.cached = make_slot().cached

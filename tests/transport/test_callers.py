@@ -11,7 +11,7 @@ async def refuse() -> bool:
     return False
 
 
-def test_adding_call_details_to_a_caller_changes_nothing_else() -> None:
+def test_caller_keeps_all_fields_when_call_details_are_added() -> None:
     caller = Caller(
         org_id=UUID(int=1),
         user="ann",

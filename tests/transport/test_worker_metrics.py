@@ -77,7 +77,7 @@ def test_metrics_keep_counters_but_no_gauges_of_an_ended_worker() -> None:
     assert 'worker="1"' not in text
 
 
-def test_half_written_metrics_file_returns_the_previous_metrics() -> None:
+def test_interrupted_write_of_metrics_keeps_the_previous_metrics() -> None:
     shared = SharedMetrics(1)
     shared.write(0, Published(1.0, [calls(1)]))
     used = shared._memory[0]
@@ -99,7 +99,7 @@ def test_metrics_over_the_size_limit_are_not_written(caplog: pytest.LogCaptureFi
     assert "too large" in caplog.text
 
 
-def test_every_gauge_but_no_histogram_is_reported_per_worker() -> None:
+def test_only_gauges_are_reported_per_worker() -> None:
     kinds = {name: (f.kind, f.is_per_worker) for name, f in FAMILIES.items()}
     assert {name for name, kind in kinds.items() if kind == ("gauge", False)} == set()
     assert {name for name, kind in kinds.items() if kind == ("histogram", True)} == set()

@@ -187,7 +187,7 @@ def test_map_layout_of_a_chain_fits_the_requested_width() -> None:
     assert compute_layout(make_chain_of(13), width=1000).width <= 1000
 
 
-def test_map_layout_breaks_rows_where_the_fewest_edges_are_cut() -> None:
+def test_map_layout_breaks_rows_where_fewest_lines_cross() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
     layout = compute_layout(
@@ -197,7 +197,7 @@ def test_map_layout_breaks_rows_where_the_fewest_edges_are_cut() -> None:
     assert around == [("d", "e")]
 
 
-def test_many_parallel_steps_with_equal_edges_share_a_single_box() -> None:
+def test_many_identical_parallel_steps_share_a_single_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
     sketch = make_diagram(make_lane(["a", *keys, "z"], edges))
@@ -213,7 +213,7 @@ def test_step_with_an_extra_successor_is_drawn_as_separate_box() -> None:
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_first_step_of_short_path_is_drawn_near_the_successor() -> None:
+def test_short_path_is_drawn_near_the_following_step() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )
